@@ -1,0 +1,1 @@
+//! Collective operations (MPI-3.1 chapter 5).

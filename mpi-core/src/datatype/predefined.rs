@@ -1,0 +1,511 @@
+//! The predefined datatypes (MPI-3.1 sections 3.2.2, 4.1, 5.9.4 and annex A.1.1).
+
+/// How a predefined datatype's elements look in this machine's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// 8 bits without a meaning.
+    Byte,
+    /// A character of the C or Fortran execution character set, 1 byte.
+    Char,
+    /// C `wchar_t`, 4 bytes.
+    Wchar,
+    /// Signed integer of 8 bits.
+    I8,
+    /// Signed integer of 16 bits.
+    I16,
+    /// Signed integer of 32 bits.
+    I32,
+    /// Signed integer of 64 bits.
+    I64,
+    /// Unsigned integer of 8 bits.
+    U8,
+    /// Unsigned integer of 16 bits.
+    U16,
+    /// Unsigned integer of 32 bits.
+    U32,
+    /// Unsigned integer of 64 bits.
+    U64,
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary64.
+    F64,
+    /// x87 extended, C `long double`: 10 bytes of value in 16.
+    F80,
+    /// IEEE binary128, Fortran `REAL*16`.
+    F128,
+    /// Two [`Kind::F32`].
+    C32,
+    /// Two [`Kind::F64`].
+    C64,
+    /// Two [`Kind::F80`].
+    C80,
+    /// Two [`Kind::F128`].
+    C128,
+    /// C `_Bool`, 1 byte.
+    Bool,
+    /// Fortran default `LOGICAL`, 4 bytes: false is 0.
+    Logical4,
+    /// C `struct { float; int; }`: 8 bytes.
+    FloatInt,
+    /// C `struct { double; int; }`: 12 bytes of data in an extent of 16.
+    DoubleInt,
+    /// C `struct { long; int; }`: 12 bytes of data in an extent of 16.
+    LongInt,
+    /// C `struct { int; int; }`, or two Fortran `INTEGER`: 8 bytes.
+    IntInt,
+    /// C `struct { short; int; }`: 6 bytes of data in an extent of 8 (the int at byte 4).
+    ShortInt,
+    /// C `struct { long double; int; }`: 20 bytes of data in an extent of 32 (the int at byte 16).
+    LongDoubleInt,
+    /// Two Fortran `REAL`: 8 bytes.
+    FloatFloat,
+    /// Two Fortran `DOUBLE PRECISION`: 16 bytes.
+    DoubleDouble,
+}
+
+impl Kind {
+    /// Bytes of data in one element (`MPI_Type_size`): gaps do not count.
+    pub const fn size(self) -> usize {
+        match self {
+            Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => 1,
+            Kind::I16 | Kind::U16 => 2,
+            Kind::Wchar | Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 => 4,
+            Kind::ShortInt => 6,
+            Kind::I64 | Kind::U64 | Kind::F64 | Kind::C32 => 8,
+            Kind::FloatInt | Kind::IntInt | Kind::FloatFloat => 8,
+            Kind::DoubleInt | Kind::LongInt => 12,
+            Kind::F80 | Kind::F128 | Kind::C64 | Kind::DoubleDouble => 16,
+            Kind::LongDoubleInt => 20,
+            Kind::C80 | Kind::C128 => 32,
+        }
+    }
+
+    /// Bytes from one element to the next (`MPI_Type_get_extent`); the lower bound is 0.
+    pub const fn extent(self) -> usize {
+        match self {
+            Kind::ShortInt => 8,
+            Kind::DoubleInt | Kind::LongInt => 16,
+            Kind::LongDoubleInt => 32,
+            other => other.size(),
+        }
+    }
+}
+
+/// Which reduction operations are defined on a datatype (MPI-3.1 section 5.9.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Group {
+    /// Characters: none.
+    Text,
+    /// "C integer".
+    CInteger,
+    /// "Fortran integer".
+    FInteger,
+    /// "Floating point".
+    Floating,
+    /// "Logical".
+    Logical,
+    /// "Complex".
+    Complex,
+    /// "Byte".
+    Byte,
+    /// "Multi-language types": those of the integers.
+    MultiLanguage,
+    /// Value and index, for `MPI_MINLOC` and `MPI_MAXLOC` (section 5.9.4).
+    Pair,
+    /// `MPI_PACKED`: none.
+    Packed,
+}
+
+/// A predefined datatype. Types of the same [`Kind`] are still different datatypes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the names are the standard's, see `name`")]
+pub enum Predefined {
+    Char,
+    Wchar,
+    Character,
+    SignedChar,
+    Int8T,
+    Short,
+    Int16T,
+    Int,
+    Int32T,
+    Long,
+    LongLong,
+    Int64T,
+    UnsignedChar,
+    Uint8T,
+    UnsignedShort,
+    Uint16T,
+    Unsigned,
+    Uint32T,
+    UnsignedLong,
+    UnsignedLongLong,
+    Uint64T,
+    Integer,
+    Integer4,
+    Integer1,
+    Integer2,
+    Integer8,
+    Aint,
+    Offset,
+    Count,
+    Float,
+    Real,
+    Real4,
+    Double,
+    DoublePrecision,
+    Real8,
+    LongDouble,
+    Real16,
+    CBool,
+    CxxBool,
+    Logical,
+    CFloatComplex,
+    CxxFloatComplex,
+    Complex,
+    Complex8,
+    CDoubleComplex,
+    CxxDoubleComplex,
+    DoubleComplex,
+    Complex16,
+    CLongDoubleComplex,
+    CxxLongDoubleComplex,
+    Complex32,
+    Byte,
+    Packed,
+    FloatInt,
+    DoubleInt,
+    LongInt,
+    TwoInt,
+    ShortInt,
+    LongDoubleInt,
+    TwoReal,
+    TwoDoublePrecision,
+    TwoInteger,
+}
+
+impl Predefined {
+    /// All predefined datatypes, each with its name in MPI, its kind and its group, in the order
+    /// of the variants.
+    pub const TABLE: &'static [(Predefined, &'static str, Kind, Group)] = &[
+        (Predefined::Char, "MPI_CHAR", Kind::Char, Group::Text),
+        (Predefined::Wchar, "MPI_WCHAR", Kind::Wchar, Group::Text),
+        (
+            Predefined::Character,
+            "MPI_CHARACTER",
+            Kind::Char,
+            Group::Text,
+        ),
+        (
+            Predefined::SignedChar,
+            "MPI_SIGNED_CHAR",
+            Kind::I8,
+            Group::CInteger,
+        ),
+        (Predefined::Int8T, "MPI_INT8_T", Kind::I8, Group::CInteger),
+        (Predefined::Short, "MPI_SHORT", Kind::I16, Group::CInteger),
+        (
+            Predefined::Int16T,
+            "MPI_INT16_T",
+            Kind::I16,
+            Group::CInteger,
+        ),
+        (Predefined::Int, "MPI_INT", Kind::I32, Group::CInteger),
+        (
+            Predefined::Int32T,
+            "MPI_INT32_T",
+            Kind::I32,
+            Group::CInteger,
+        ),
+        (Predefined::Long, "MPI_LONG", Kind::I64, Group::CInteger),
+        (
+            Predefined::LongLong,
+            "MPI_LONG_LONG_INT",
+            Kind::I64,
+            Group::CInteger,
+        ),
+        (
+            Predefined::Int64T,
+            "MPI_INT64_T",
+            Kind::I64,
+            Group::CInteger,
+        ),
+        (
+            Predefined::UnsignedChar,
+            "MPI_UNSIGNED_CHAR",
+            Kind::U8,
+            Group::CInteger,
+        ),
+        (Predefined::Uint8T, "MPI_UINT8_T", Kind::U8, Group::CInteger),
+        (
+            Predefined::UnsignedShort,
+            "MPI_UNSIGNED_SHORT",
+            Kind::U16,
+            Group::CInteger,
+        ),
+        (
+            Predefined::Uint16T,
+            "MPI_UINT16_T",
+            Kind::U16,
+            Group::CInteger,
+        ),
+        (
+            Predefined::Unsigned,
+            "MPI_UNSIGNED",
+            Kind::U32,
+            Group::CInteger,
+        ),
+        (
+            Predefined::Uint32T,
+            "MPI_UINT32_T",
+            Kind::U32,
+            Group::CInteger,
+        ),
+        (
+            Predefined::UnsignedLong,
+            "MPI_UNSIGNED_LONG",
+            Kind::U64,
+            Group::CInteger,
+        ),
+        (
+            Predefined::UnsignedLongLong,
+            "MPI_UNSIGNED_LONG_LONG",
+            Kind::U64,
+            Group::CInteger,
+        ),
+        (
+            Predefined::Uint64T,
+            "MPI_UINT64_T",
+            Kind::U64,
+            Group::CInteger,
+        ),
+        (
+            Predefined::Integer,
+            "MPI_INTEGER",
+            Kind::I32,
+            Group::FInteger,
+        ),
+        (
+            Predefined::Integer4,
+            "MPI_INTEGER4",
+            Kind::I32,
+            Group::FInteger,
+        ),
+        (
+            Predefined::Integer1,
+            "MPI_INTEGER1",
+            Kind::I8,
+            Group::FInteger,
+        ),
+        (
+            Predefined::Integer2,
+            "MPI_INTEGER2",
+            Kind::I16,
+            Group::FInteger,
+        ),
+        (
+            Predefined::Integer8,
+            "MPI_INTEGER8",
+            Kind::I64,
+            Group::FInteger,
+        ),
+        (
+            Predefined::Aint,
+            "MPI_AINT",
+            Kind::I64,
+            Group::MultiLanguage,
+        ),
+        (
+            Predefined::Offset,
+            "MPI_OFFSET",
+            Kind::I64,
+            Group::MultiLanguage,
+        ),
+        (
+            Predefined::Count,
+            "MPI_COUNT",
+            Kind::I64,
+            Group::MultiLanguage,
+        ),
+        (Predefined::Float, "MPI_FLOAT", Kind::F32, Group::Floating),
+        (Predefined::Real, "MPI_REAL", Kind::F32, Group::Floating),
+        (Predefined::Real4, "MPI_REAL4", Kind::F32, Group::Floating),
+        (Predefined::Double, "MPI_DOUBLE", Kind::F64, Group::Floating),
+        (
+            Predefined::DoublePrecision,
+            "MPI_DOUBLE_PRECISION",
+            Kind::F64,
+            Group::Floating,
+        ),
+        (Predefined::Real8, "MPI_REAL8", Kind::F64, Group::Floating),
+        (
+            Predefined::LongDouble,
+            "MPI_LONG_DOUBLE",
+            Kind::F80,
+            Group::Floating,
+        ),
+        (
+            Predefined::Real16,
+            "MPI_REAL16",
+            Kind::F128,
+            Group::Floating,
+        ),
+        (Predefined::CBool, "MPI_C_BOOL", Kind::Bool, Group::Logical),
+        (
+            Predefined::CxxBool,
+            "MPI_CXX_BOOL",
+            Kind::Bool,
+            Group::Logical,
+        ),
+        (
+            Predefined::Logical,
+            "MPI_LOGICAL",
+            Kind::Logical4,
+            Group::Logical,
+        ),
+        (
+            Predefined::CFloatComplex,
+            "MPI_C_FLOAT_COMPLEX",
+            Kind::C32,
+            Group::Complex,
+        ),
+        (
+            Predefined::CxxFloatComplex,
+            "MPI_CXX_FLOAT_COMPLEX",
+            Kind::C32,
+            Group::Complex,
+        ),
+        (
+            Predefined::Complex,
+            "MPI_COMPLEX",
+            Kind::C32,
+            Group::Complex,
+        ),
+        (
+            Predefined::Complex8,
+            "MPI_COMPLEX8",
+            Kind::C32,
+            Group::Complex,
+        ),
+        (
+            Predefined::CDoubleComplex,
+            "MPI_C_DOUBLE_COMPLEX",
+            Kind::C64,
+            Group::Complex,
+        ),
+        (
+            Predefined::CxxDoubleComplex,
+            "MPI_CXX_DOUBLE_COMPLEX",
+            Kind::C64,
+            Group::Complex,
+        ),
+        (
+            Predefined::DoubleComplex,
+            "MPI_DOUBLE_COMPLEX",
+            Kind::C64,
+            Group::Complex,
+        ),
+        (
+            Predefined::Complex16,
+            "MPI_COMPLEX16",
+            Kind::C64,
+            Group::Complex,
+        ),
+        (
+            Predefined::CLongDoubleComplex,
+            "MPI_C_LONG_DOUBLE_COMPLEX",
+            Kind::C80,
+            Group::Complex,
+        ),
+        (
+            Predefined::CxxLongDoubleComplex,
+            "MPI_CXX_LONG_DOUBLE_COMPLEX",
+            Kind::C80,
+            Group::Complex,
+        ),
+        (
+            Predefined::Complex32,
+            "MPI_COMPLEX32",
+            Kind::C128,
+            Group::Complex,
+        ),
+        (Predefined::Byte, "MPI_BYTE", Kind::Byte, Group::Byte),
+        (Predefined::Packed, "MPI_PACKED", Kind::Byte, Group::Packed),
+        (
+            Predefined::FloatInt,
+            "MPI_FLOAT_INT",
+            Kind::FloatInt,
+            Group::Pair,
+        ),
+        (
+            Predefined::DoubleInt,
+            "MPI_DOUBLE_INT",
+            Kind::DoubleInt,
+            Group::Pair,
+        ),
+        (
+            Predefined::LongInt,
+            "MPI_LONG_INT",
+            Kind::LongInt,
+            Group::Pair,
+        ),
+        (Predefined::TwoInt, "MPI_2INT", Kind::IntInt, Group::Pair),
+        (
+            Predefined::ShortInt,
+            "MPI_SHORT_INT",
+            Kind::ShortInt,
+            Group::Pair,
+        ),
+        (
+            Predefined::LongDoubleInt,
+            "MPI_LONG_DOUBLE_INT",
+            Kind::LongDoubleInt,
+            Group::Pair,
+        ),
+        (
+            Predefined::TwoReal,
+            "MPI_2REAL",
+            Kind::FloatFloat,
+            Group::Pair,
+        ),
+        (
+            Predefined::TwoDoublePrecision,
+            "MPI_2DOUBLE_PRECISION",
+            Kind::DoubleDouble,
+            Group::Pair,
+        ),
+        (
+            Predefined::TwoInteger,
+            "MPI_2INTEGER",
+            Kind::IntInt,
+            Group::Pair,
+        ),
+    ];
+
+    /// The name in MPI, as `MPI_Type_get_name` gives it.
+    pub fn name(self) -> &'static str {
+        Self::TABLE[self as usize].1
+    }
+
+    /// How elements look in memory.
+    pub fn kind(self) -> Kind {
+        Self::TABLE[self as usize].2
+    }
+
+    /// Which reductions are defined.
+    pub fn group(self) -> Group {
+        Self::TABLE[self as usize].3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_is_in_the_order_of_the_variants() {
+        for (index, row) in Predefined::TABLE.iter().enumerate() {
+            assert_eq!(row.0 as usize, index, "{}", row.1);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Errors as MPI knows them: a class and an explanation.
+
+use std::fmt;
+
+/// The error classes of MPI-3.1 (section 8.4, table 8.1), without the numbers an ABI gives them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the names are the standard's, MPI_ERR_*")]
+pub enum Class {
+    Buffer,
+    Count,
+    Type,
+    Tag,
+    Comm,
+    Rank,
+    Request,
+    Root,
+    Group,
+    Op,
+    Topology,
+    Dims,
+    Arg,
+    Unknown,
+    Truncate,
+    Other,
+    Intern,
+    InStatus,
+    Pending,
+    Keyval,
+    NoMem,
+    Base,
+    InfoKey,
+    InfoValue,
+    InfoNokey,
+    Info,
+    Spawn,
+    Port,
+    Service,
+    Name,
+    Win,
+    Size,
+    Disp,
+    Locktype,
+    Assert,
+    RmaConflict,
+    RmaSync,
+    RmaRange,
+    RmaAttach,
+    RmaShared,
+    RmaFlavor,
+    File,
+    NotSame,
+    Amode,
+    UnsupportedDatarep,
+    UnsupportedOperation,
+    NoSuchFile,
+    FileExists,
+    BadFile,
+    Access,
+    NoSpace,
+    Quota,
+    ReadOnly,
+    FileInUse,
+    DupDatarep,
+    Conversion,
+    Io,
+    /// A peer is lost (no class of MPI-3.1; MPICH's ABI has MPIX_ERR_PROC_FAILED).
+    ProcFailed,
+    /// A class or code that the program made with `MPI_Add_error_class` or `MPI_Add_error_code`,
+    /// or that a user callback returned, by its number.
+    User(i32),
+}
+
+/// An error: its class, and for people what was wrong and what to do.
+///
+/// Boxed, so that a `Result` stays one word on hot paths.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Body>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Body {
+    class: Class,
+    detail: String,
+}
+
+/// The result of anything that can fail with an MPI error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of `class`; `detail` says what was wrong, with values, and what to do about it.
+    #[cold]
+    pub fn new(class: Class, detail: impl Into<String>) -> Self {
+        Error(Box::new(Body {
+            class,
+            detail: detail.into(),
+        }))
+    }
+
+    /// The error class.
+    pub fn class(&self) -> Class {
+        self.0.class
+    }
+
+    /// What was wrong, for people.
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.detail)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.0.class, self.0.detail)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,1 @@
+//! Reduction operations (MPI-3.1 section 5.9).

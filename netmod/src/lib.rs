@@ -1,0 +1,325 @@
+//! The contract between Weft's MPI core and its transports.
+//!
+//! Everything in MPI is built on two primitives that every transport provides per VCI (virtual
+//! communication interface, an independent communication stream):
+//!
+//! 1. **Active messages**: an ordered stream of (small header, payload) from one VCI to another
+//!    ([`Lane::send`], delivered through [`Sink::message`]).
+//! 2. **Remote memory**: exposed memory with put, get, 8-byte atomics and flush ([`Lane::put`],
+//!    [`Lane::get`], [`Lane::atomic`], [`Lane::flush`]).
+//!
+//! A third one, tagged messages matched by the network, is optional and not part of the contract
+//! until a transport offers it.
+//!
+//! The contract knows no MPI words but "VCI": what a header means is the core's business. A
+//! transport is a crate that depends on this one and on nothing else of Weft's.
+//!
+//! # The law of the hot path
+//! [`Lane::send`] and [`Lane::poll`] make no system call, allocate nothing and take no lock in the
+//! common case. A lane is owned by one VCI and is called under that VCI's lock, so it needs no lock
+//! of its own; nothing written on its hot path may share a cache line with another lane.
+//!
+//! # Who calls whom
+//! The core calls lanes; lanes call back only through the [`Sink`] given to [`Lane::poll`]. A sink
+//! never calls the lane again (it could not: the lane is borrowed); it notes what is to be sent and
+//! the core sends it when `poll` has returned.
+
+#![forbid(unsafe_op_in_unsafe_fn)]
+
+use std::fmt;
+use std::os::fd::RawFd;
+use std::sync::atomic::AtomicU32;
+
+/// A process of the job, numbered as its launcher does (the rank in `MPI_COMM_WORLD` for processes
+/// that were started together).
+pub type Peer = u32;
+
+/// A virtual communication interface within a process.
+pub type VciId = u16;
+
+/// The header of an active message: 24 bytes that the transport carries and never reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C, align(8))]
+pub struct Header(pub [u64; 3]);
+
+impl Header {
+    /// The size of a header on the wire, in bytes.
+    pub const SIZE: usize = 24;
+
+    /// The header as bytes, in the machine's order.
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(self.0) {
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// The header from bytes, in the machine's order.
+    pub fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
+        Header([word(0), word(1), word(2)])
+    }
+}
+
+/// What a peer needs to reach a piece of exposed memory: an opaque value that travels in messages.
+///
+/// `words` belong to the transport that made the key; `address` is where the exposed piece starts,
+/// in the terms of that transport (usually its virtual address).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct RemoteKey {
+    /// Start of the exposed piece, in the exposing transport's terms.
+    pub address: u64,
+    /// The transport's own data (protection key, segment number …).
+    pub words: [u64; 2],
+}
+
+/// A place in a peer's exposed memory: `offset` bytes past the start of what `key` names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteAddr {
+    /// The exposed piece.
+    pub key: RemoteKey,
+    /// Distance from its start, in bytes.
+    pub offset: u64,
+}
+
+/// Names an operation on remote memory between its issue and [`Sink::complete`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Token(pub u64);
+
+/// How an operation on remote memory was issued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Issued {
+    /// It is complete; the sink will not be told.
+    Done,
+    /// [`Sink::complete`] will be called with its token.
+    Pending,
+}
+
+/// Why a lane did not do what it was asked to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LaneError {
+    /// No room at the moment (queue full, no descriptor): poll, then ask again. Nothing was done.
+    Again,
+    /// The transport cannot do this towards this peer (a kernel that refuses single copy, say).
+    /// Nothing was done, and asking again will give the same answer.
+    Unsupported,
+    /// The peer can't be reached: it died, or the way to it is broken. The text names the cause and
+    /// the next step for the user.
+    PeerLost(Peer, String),
+}
+
+/// Why a transport or a lane could not be opened, in words for the user: what was tried, what came
+/// back, what to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenError(pub String);
+
+impl fmt::Display for LaneError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LaneError::Again => f.write_str("no resources at the moment"),
+            LaneError::Unsupported => f.write_str("not supported by the transport"),
+            LaneError::PeerLost(peer, why) => write!(f, "process {peer} is lost: {why}"),
+        }
+    }
+}
+impl std::error::Error for LaneError {}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for OpenError {}
+
+/// 8-byte atomic operations on remote memory. All of them return the value found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtomicOp {
+    /// Reads; the operand is not used.
+    Load,
+    /// Replaces by the operand.
+    Swap,
+    /// Adds the operand, wrapping.
+    Add,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+    /// Replaces by the operand if the value found equals `compare`.
+    CompareSwap,
+}
+
+/// What a transport can do and how much of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The largest payload of one active message, in bytes; at least 1,024.
+    pub max_payload: usize,
+    /// Whether peers' exposed memory may be read by [`Lane::get`] in general (a single peer may
+    /// still answer [`LaneError::Unsupported`]).
+    pub get: bool,
+    /// Whether a put to a peer becomes visible there no later than an active message or a put that
+    /// was issued after it on the same lane (what flags in remote memory need).
+    pub ordered_put: bool,
+    /// Whether atomics are carried out without the target's processor entering the library.
+    pub native_atomics: bool,
+    /// The greatest number of VCIs that can be opened.
+    pub max_vcis: usize,
+}
+
+/// Tells a transport where a peer's VCI is. Implemented by the core, which gets the addresses from
+/// the launcher or from messages; may be slow, is called once per peer and VCI.
+pub trait Resolver: Send + Sync {
+    /// The bytes that [`Transport::address`] returned for `vci` in process `peer`.
+    fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError>;
+}
+
+/// A transport: one per process and kind of connection.
+pub trait Transport: Send + Sync {
+    /// Short name for messages and control variables ("shm", "ofi", "sim").
+    fn name(&self) -> &'static str;
+
+    /// One line for the user: library, provider, device.
+    fn describe(&self) -> String {
+        self.name().to_string()
+    }
+
+    /// What it can do.
+    fn limits(&self) -> Limits;
+
+    /// Opens the lane of a VCI. Each VCI is opened at most once.
+    fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError>;
+
+    /// The address of an opened VCI, at most 320 bytes, for peers' [`Resolver`]s.
+    fn address(&self, vci: VciId) -> Vec<u8>;
+
+    /// Exposes `len` bytes at `ptr` to peers' get, put and atomics until [`Transport::withdraw`].
+    ///
+    /// # Safety
+    /// The memory must stay valid until it is withdrawn.
+    unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError>;
+
+    /// Ends an exposure. Peers may not use the key any longer.
+    fn withdraw(&self, key: &RemoteKey);
+}
+
+/// One VCI's connection to all peers of a transport. Called under the VCI's lock.
+pub trait Lane: Send {
+    /// Sends an active message. On `Ok` the payload has been taken over (copied or sent) and may be
+    /// changed by the caller. Messages from this lane to the same `(peer, vci)` arrive in order.
+    ///
+    /// Payloads are at most [`Limits::max_payload`] bytes long.
+    fn send(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError>;
+
+    /// Like [`Lane::send`] with a payload of `len` bytes that `fill` writes where the transport
+    /// wants it. `fill` is called at most once, with a slice of `len` bytes, and only if the message
+    /// will be sent. The default goes through a buffer.
+    fn send_with(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), LaneError>;
+
+    /// Takes in what has arrived and reports it to `sink`, at most about `budget` events. Returns
+    /// whether anything happened: a retry that did nothing is not progress.
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool;
+
+    /// Reads `len` bytes of exposed memory of `peer` to `local`. `local` need not be registered.
+    ///
+    /// # Safety
+    /// `local` must be valid for writes of `len` bytes until completion.
+    unsafe fn get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError>;
+
+    /// Writes `len` bytes from `local` to exposed memory of `peer`. Completion means that `local`
+    /// may be reused; [`Lane::flush`] makes it visible at the peer.
+    ///
+    /// # Safety
+    /// `local` must be valid for reads of `len` bytes until completion.
+    unsafe fn put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError>;
+
+    /// An 8-byte atomic on exposed memory of `peer`; the value found is written to `result` by
+    /// completion. The remote address is 8-byte aligned.
+    ///
+    /// # Safety
+    /// `result` must be valid for writing a `u64` until completion.
+    unsafe fn atomic(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        op: AtomicOp,
+        operand: u64,
+        compare: u64,
+        result: *mut u64,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError>;
+
+    /// Completes when all puts and atomics issued before it to `peer` are visible there.
+    fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError>;
+
+    /// Whether everything accepted by [`Lane::send`] has left this process, so that it may end.
+    fn drained(&mut self) -> bool;
+
+    /// What a sleeping thread waits for.
+    fn doorbell(&self) -> Doorbell;
+
+    /// Announces that the owner is about to sleep: from now on the doorbell rings on arrival.
+    /// Returns `false` if something has arrived already; then the owner must poll, not sleep.
+    fn arm(&mut self) -> bool;
+
+    /// Takes [`Lane::arm`] back after waking.
+    fn disarm(&mut self);
+}
+
+/// Receives what [`Lane::poll`] found.
+pub trait Sink {
+    /// An active message arrived. `payload` is valid during the call only.
+    fn message(&mut self, from: Peer, header: &Header, payload: &[u8]);
+    /// An operation that was issued as [`Issued::Pending`] has completed.
+    fn complete(&mut self, token: Token, result: Result<(), LaneError>);
+    /// A peer is lost; the text names cause and next step. May be reported more than once.
+    fn peer_lost(&mut self, peer: Peer, why: String);
+}
+
+/// How a thread sleeps until a lane has something for it.
+#[derive(Clone, Copy, Debug)]
+pub enum Doorbell {
+    /// Nothing to wait for: the lane must be polled.
+    None,
+    /// A word for `futex(FUTEX_WAIT)`, in memory that outlives the lane's transport. While armed it
+    /// holds 1; the ringer sets it to 0 and wakes.
+    Futex(*const AtomicU32),
+    /// A file descriptor that becomes readable.
+    Fd(RawFd),
+}
+
+// SAFETY: the futex word is an atomic in memory that outlives the transport (see `Futex`), so any
+// thread may wait on it.
+unsafe impl Send for Doorbell {}
