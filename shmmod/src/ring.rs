@@ -110,7 +110,7 @@ impl ReceiverView {
 }
 
 impl Cell {
-    #[cfg(any(test, loom))]
+    #[cfg(all(test, loom))]
     fn empty() -> Self {
         Cell {
             sequence: AtomicU32::new(0),
