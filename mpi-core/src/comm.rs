@@ -133,6 +133,8 @@ pub struct Comm {
     remote: Option<Members>,
     rank: u32,
     vci: VciId,
+    /// Given to requests, so that the caller finds the communicator they belong to.
+    owner: AtomicU32,
     /// Collective operations begun, by which their messages are told apart.
     collectives: AtomicU32,
     name: Mutex<String>,
@@ -147,6 +149,7 @@ impl Comm {
             remote,
             rank,
             vci: 0,
+            owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
         }
@@ -191,6 +194,11 @@ impl Comm {
         self.vci
     }
 
+    /// Sets what requests on it give back as their owner.
+    pub fn set_owner(&self, owner: u32) {
+        self.owner.store(owner, Ordering::Relaxed);
+    }
+
     /// Its name (`MPI_Comm_get_name`).
     pub fn name(&self) -> String {
         self.name.lock().map(|name| name.clone()).unwrap_or_default()
@@ -217,12 +225,18 @@ impl Comm {
             context: self.context.of(purpose),
             rank: self.rank as i32,
             tag,
+            owner: self.owner.load(Ordering::Relaxed),
         }
     }
 
     #[inline(always)]
     fn from(&self, rank: i32, tag: i32, purpose: Purpose) -> Source {
-        Source { context: self.context.of(purpose), rank, tag }
+        Source {
+            context: self.context.of(purpose),
+            rank,
+            tag,
+            owner: self.owner.load(Ordering::Relaxed),
+        }
     }
 }
 

@@ -84,10 +84,16 @@ impl Message {
 pub struct MatchedMessage {
     pub(crate) key: Key,
     pub(crate) vci: VciId,
+    pub(crate) owner: u32,
     pub(crate) message: Message,
 }
 
 impl MatchedMessage {
+    /// What the probe gave as owner.
+    pub fn owner(&self) -> u32 {
+        self.owner
+    }
+
     /// What the probe says of it.
     pub fn status(&self) -> Status {
         probe_status(&self.key, self.message.len())
@@ -159,19 +165,19 @@ impl Engine {
 
     /// A new request, active.
     #[inline]
-    pub fn start(&mut self) -> Result<RequestId> {
-        self.records.start().ok_or_else(|| {
+    pub fn start(&mut self, owner: u32) -> Result<RequestId> {
+        self.records.start(owner).ok_or_else(|| {
             Error::new(
                 Class::NoMem,
-                "all 67,108,864 requests are in use; complete or free some before starting more",
+                "all 33,554,432 requests are in use; complete or free some before starting more",
             )
         })
     }
 
     /// Starts a receive: takes a message that is there already or joins the posted queue.
     #[inline]
-    pub fn receive(&mut self, key: Key, buffer: Buffer) -> Result<RequestId> {
-        let id = self.start()?;
+    pub fn receive(&mut self, key: Key, buffer: Buffer, owner: u32) -> Result<RequestId> {
+        let id = self.start(owner)?;
         if let Some((found, message)) = self.unexpected.take(&key) {
             self.deliver(id, buffer, found, message);
         } else {
@@ -191,7 +197,7 @@ impl Engine {
         matched: MatchedMessage,
         buffer: Buffer,
     ) -> Result<RequestId> {
-        let id = self.start()?;
+        let id = self.start(matched.owner)?;
         self.deliver(id, buffer, matched.key, matched.message);
         Ok(id)
     }

@@ -52,6 +52,8 @@ pub struct Destination {
     pub rank: i32,
     /// The tag.
     pub tag: i32,
+    /// Given back by the request, for the caller's use.
+    pub owner: u32,
 }
 
 /// Which messages a receive or probe accepts.
@@ -63,6 +65,8 @@ pub struct Source {
     pub rank: i32,
     /// The tag or [`crate::ANY_TAG`].
     pub tag: i32,
+    /// Given back by the request, for the caller's use.
+    pub owner: u32,
 }
 
 impl Source {
@@ -205,6 +209,7 @@ impl Process {
             key,
             buffer,
             mode,
+            to.owner,
         )
     }
 
@@ -212,7 +217,7 @@ impl Process {
     #[inline]
     pub fn irecv(&self, vci: VciId, from: &Source, buffer: Buffer) -> Result<RequestId> {
         let mut state = self.lock(vci)?;
-        let id = state.engine.receive(from.key(), buffer)?;
+        let id = state.engine.receive(from.key(), buffer, from.owner)?;
         if !state.engine.outbox.is_empty() {
             state.dispatch();
         }
@@ -248,7 +253,7 @@ impl Process {
         let key = from.key();
         for progress in [true, false] {
             if let Some((key, message)) = state.engine.unexpected.take(&key) {
-                return Ok(Some(MatchedMessage { key, vci, message }));
+                return Ok(Some(MatchedMessage { key, vci, owner: from.owner, message }));
             }
             if progress {
                 state.progress();
@@ -264,9 +269,9 @@ impl Process {
     }
 
     /// Starts a request that is completed by [`Process::complete`] rather than by a message.
-    pub fn start_outside(&self, vci: VciId) -> Result<RequestId> {
+    pub fn start_outside(&self, vci: VciId, owner: u32) -> Result<RequestId> {
         let mut state = self.lock(vci)?;
-        let id = state.engine.start()?;
+        let id = state.engine.start(owner)?;
         if let Some(record) = state.engine.records.get(id) {
             record.role = Role::Outside;
         }
@@ -280,6 +285,14 @@ impl Process {
                 .engine
                 .records
                 .complete(id, status, error);
+        }
+        Ok(())
+    }
+
+    /// Completes with an error an operation that can't be carried on.
+    pub fn fail(&self, id: RequestId, error: Error) -> Result<()> {
+        if let Some(request) = self.requests.get(id) {
+            self.lock(request.vci())?.engine.fail(id, error);
         }
         Ok(())
     }

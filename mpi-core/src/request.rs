@@ -25,8 +25,9 @@ use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL};
 pub struct RequestId(u32);
 
 impl RequestId {
-    /// The greatest number of requests alive at once: what fits the 26 bits of a handle.
-    pub const LIMIT: u32 = 1 << 26;
+    /// The greatest number of requests alive at once: half of what the 26 bits of a handle can name,
+    /// the other half being left to the ABI's own kinds of requests.
+    pub const LIMIT: u32 = 1 << 25;
 
     /// The request numbered `index`, if a request can have that number.
     #[inline(always)]
@@ -80,6 +81,7 @@ const DONE: u32 = 2;
 pub struct Request {
     state: AtomicU32,
     vci: AtomicU16,
+    owner: AtomicU32,
     cancelled: AtomicBool,
     failed: AtomicBool,
     source: AtomicI32,
@@ -100,6 +102,7 @@ impl Request {
         Request {
             state: AtomicU32::new(FREE),
             vci: AtomicU16::new(0),
+            owner: AtomicU32::new(0),
             cancelled: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             source: AtomicI32::new(ANY_SOURCE),
@@ -127,6 +130,11 @@ impl Request {
     #[inline(always)]
     pub fn vci(&self) -> VciId {
         self.vci.load(Ordering::Relaxed)
+    }
+
+    /// What the caller gave as owner when the operation was started.
+    pub fn owner(&self) -> u32 {
+        self.owner.load(Ordering::Relaxed)
     }
 
     /// The result of a completed request; the error is handed out once.
@@ -236,7 +244,7 @@ const NIL: u32 = u32::MAX;
 const BLOCK: u32 = 64;
 /// A cache that holds more free requests than this gives a half back.
 const CACHE_LIMIT: usize = 1024;
-const SEGMENTS: usize = 21;
+const SEGMENTS: usize = 20;
 
 /// All requests of a process. Grows in segments, each twice the one before, that never move.
 pub struct RequestTable {
@@ -357,9 +365,9 @@ impl Records {
         self.returned.clone()
     }
 
-    /// A new request, active. `None` when the table is full.
+    /// A new request, active, for `owner`. `None` when the table is full.
     #[inline]
-    pub fn start(&mut self) -> Option<RequestId> {
+    pub fn start(&mut self, owner: u32) -> Option<RequestId> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.find_free()?,
@@ -367,6 +375,7 @@ impl Records {
         let id = RequestId(index);
         let request = self.table.get(id)?;
         request.failed.store(false, Ordering::Relaxed);
+        request.owner.store(owner, Ordering::Relaxed);
         request.state.store(ACTIVE, Ordering::Relaxed);
         Some(id)
     }
@@ -468,7 +477,7 @@ mod tests {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 3);
         let returned = records.returned();
-        let ids: Vec<_> = (0..BLOCK).map(|_| records.start().unwrap()).collect();
+        let ids: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap()).collect();
         for (i, &id) in ids.iter().enumerate() {
             assert!(table.get(id).unwrap().is_live());
             assert_eq!(table.get(id).unwrap().vci(), 3);
@@ -481,7 +490,7 @@ mod tests {
             }
             assert!(!table.get(id).unwrap().is_live());
         }
-        let mut again: Vec<_> = (0..BLOCK).map(|_| records.start().unwrap()).collect();
+        let mut again: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap()).collect();
         again.sort();
         assert_eq!(again, ids, "no request was lost and none was made");
     }
@@ -490,7 +499,7 @@ mod tests {
     fn detached_requests_free_themselves() {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 0);
-        let id = records.start().unwrap();
+        let id = records.start(0).unwrap();
         records.get(id).unwrap().detached = true;
         records.complete(id, Status::EMPTY, None);
         assert!(!table.get(id).unwrap().is_live());
@@ -501,7 +510,7 @@ mod tests {
     fn caches_give_back_what_they_do_not_need() {
         let table = RequestTable::new();
         let mut one = Records::new(table.clone(), 0);
-        let ids: Vec<_> = (0..3000).map(|_| one.start().unwrap()).collect();
+        let ids: Vec<_> = (0..3000).map(|_| one.start(0).unwrap()).collect();
         for id in ids {
             one.complete(id, Status::EMPTY, None);
             one.free(id);
@@ -509,7 +518,7 @@ mod tests {
         let before = table.pool.lock().next;
         let mut two = Records::new(table.clone(), 1);
         for _ in 0..1000 {
-            let id = two.start().unwrap();
+            let id = two.start(0).unwrap();
             assert_eq!(table.get(id).unwrap().vci(), 1);
         }
         assert_eq!(

@@ -100,6 +100,7 @@ impl VciState {
         key: Key,
         buffer: Buffer,
         mode: Mode,
+        owner: u32,
     ) -> Result<Option<RequestId>> {
         let stream = self.engine.streams.get(to.peer, to.vci);
         if let (Some(data), Some(way), Mode::Standard, false) = (
@@ -130,7 +131,7 @@ impl VciState {
                 }
             }
         }
-        self.send_queued(to, key, buffer, mode).map(Some)
+        self.send_queued(to, key, buffer, mode, owner).map(Some)
     }
 
     /// The send that can't leave at once and whole.
@@ -140,10 +141,11 @@ impl VciState {
         key: Key,
         buffer: Buffer,
         mode: Mode,
+        owner: u32,
     ) -> Result<RequestId> {
         self.route(to)
             .map_err(|error| Error::new(Class::ProcFailed, error.to_string()))?;
-        let id = self.engine.start()?;
+        let id = self.engine.start(owner)?;
         if let Some(record) = self.engine.records.get(id) {
             record.role = Role::Queued;
             record.key = key;
