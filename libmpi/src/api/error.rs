@@ -40,7 +40,7 @@ fn unknown(errorcode: c_int) -> Error {
 }
 
 /// What an error class means, with its name in front; none for a number that isn't one.
-pub fn text(class: c_int) -> Option<&'static str> {
+pub(crate) fn text(class: c_int) -> Option<&'static str> {
     Some(match class {
         abi::MPI_SUCCESS => "MPI_SUCCESS: no error",
         abi::MPI_ERR_BUFFER => "MPI_ERR_BUFFER: a buffer's address is wrong",

@@ -9,7 +9,7 @@ use crate::rust::{rust_name, rust_param, rust_result};
 impl Table {
     /// The text of a Rust module with the shims of all functions that there are, for `include!`.
     ///
-    /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, and
+    /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, `mpi_core`, and
     /// `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module
     /// of the function, because the assembler can give another name only to a symbol that it
     /// sees.
@@ -79,20 +79,33 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
     let call = format!("crate::api::{implementation}({})", names.join(", "));
     let safety = "    // SAFETY: the program keeps to the standard's contract, and the Rust function\n    \
                   // asks for no more than that.\n";
-    text.push_str(safety);
     match function.style {
         Style::Plain => {
+            text.push_str(safety);
             let _ = writeln!(text, "    unsafe {{ {call} }}");
         }
         Style::Checked => {
             let on = object(function);
             let args: Vec<String> = function.params.iter().map(argument).collect();
+            let mut fail = names;
+            fail.insert(0, "error".to_owned());
+            let mut fail_params = params;
+            fail_params.insert(0, "error: mpi_core::Error".to_owned());
+            // Printing takes a stack frame, which the way without errors shall not pay for.
             let _ = writeln!(
                 text,
-                "    match unsafe {{ {call} }} {{\n        \
+                "    #[cold]\n    \
+                 #[inline(never)]\n    \
+                 fn fail({}) -> c_int {{\n        \
+                 raise(error, \"{name}\", {on}, &[{}])\n    \
+                 }}\n\
+                 {safety}    \
+                 match unsafe {{ {call} }} {{\n        \
                  Ok(()) => MPI_SUCCESS,\n        \
-                 Err(error) => raise(error, \"{name}\", {on}, &[{}]),\n    }}",
-                args.join(", ")
+                 Err(error) => fail({}),\n    }}",
+                fail_params.join(", "),
+                args.join(", "),
+                fail.join(", ")
             );
         }
     }
