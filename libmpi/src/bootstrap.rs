@@ -89,7 +89,7 @@ impl Cards {
             .map_err(|error| OpenError(format!("the launcher did not answer: {error}")))?;
         let card = text
             .as_deref()
-            .and_then(|text| pmi::text::decode(text).ok())
+            .and_then(pmi::text::decode)
             .and_then(|bytes| Card::parse(&bytes))
             .ok_or_else(|| {
                 OpenError(
@@ -256,23 +256,17 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     Ok(Started { process, notes })
 }
 
-#[cfg(feature = "ofi")]
 fn open_ofi(
     me: Peer,
     settings: &Settings,
     resolver: Arc<dyn Resolver>,
 ) -> Result<Arc<dyn Transport>, OpenError> {
-    let _ = (me, settings, resolver);
-    Err(OpenError("not built in".into()))
-}
-
-#[cfg(not(feature = "ofi"))]
-fn open_ofi(
-    _me: Peer,
-    _settings: &Settings,
-    _resolver: Arc<dyn Resolver>,
-) -> Result<Arc<dyn Transport>, OpenError> {
-    Err(OpenError("this Weft was built without libfabric".into()))
+    let config = netmod_ofi::Config {
+        provider: settings.ofi_provider.clone(),
+        interface: settings.ofi_interface.clone(),
+        ..netmod_ofi::Config::new(me)
+    };
+    Ok(Arc::new(netmod_ofi::OfiTransport::open(config, resolver)?))
 }
 
 #[cfg(test)]

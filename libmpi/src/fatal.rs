@@ -2,6 +2,14 @@
 
 use std::ffi::c_int;
 use std::io::Write as _;
+use std::sync::{Arc, OnceLock};
+
+static LAUNCHER: OnceLock<Arc<pmi::Client>> = OnceLock::new();
+
+/// Whom to tell when this process ends the job; the first call counts.
+pub fn set_launcher(launcher: Arc<pmi::Client>) {
+    let _ = LAUNCHER.set(launcher);
+}
 
 unsafe extern "C" {
     static stdout: *mut libc::FILE;
@@ -13,7 +21,7 @@ pub fn complain(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Ends this process with `code`.
+/// Ends the job with `code`: tells the launcher, which ends the other processes.
 pub fn abort(code: c_int) -> ! {
     // SAFETY: `stdout` is the C library's own variable and always valid; what the program printed
     // shall not get lost.
@@ -22,6 +30,10 @@ pub fn abort(code: c_int) -> ! {
         0 => 1,
         code => code,
     };
+    if let Some(launcher) = LAUNCHER.get() {
+        // A launcher that can't be told sees this process end without MPI_Finalize.
+        let _ = launcher.abort(code, "");
+    }
     // SAFETY: ends the process at once: handlers of the program that expect a working MPI don't
     // run.
     unsafe { libc::_exit(code) }

@@ -7,12 +7,20 @@
 
 pub mod abi;
 pub mod api;
+pub mod bootstrap;
+pub mod comms;
 pub mod data;
 pub mod errhandler;
 pub mod fatal;
 pub mod handles;
 pub mod identity;
 pub mod raise;
+pub mod report;
+pub mod requests;
+pub mod runtime;
+pub mod settings;
+pub mod status;
+pub mod types;
 
 /// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
 #[allow(
