@@ -4,12 +4,11 @@
 //! with the same operands in the same order. Operands stand in the order of ranks, but for the
 //! ring, which is for operations that commute.
 
-use std::ops::Range;
-
 use super::allgather::ring_bytes;
+use super::pairs::{Pairs, halve, halved, take_in};
 use super::schedule::{Block, Buf, Schedule};
-use super::standin::Op;
 use super::team::{Part, Team, share};
+use crate::op::Op;
 
 /// How an allreduce is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,54 +53,6 @@ pub fn allreduce(
             halving(schedule, team, pairs, send, recv, part, commutes);
         }
         _ => doubling(schedule, team, pairs, send, recv, part),
-    }
-}
-
-/// The largest power of two of ranks that pair up, after each odd rank of the first few took in
-/// the even one before it; new numbers keep the order of ranks.
-#[derive(Clone, Copy)]
-pub(super) struct Pairs {
-    /// How many pair up.
-    pub power: usize,
-    /// How many odd ranks took one in.
-    rest: usize,
-    /// This rank's new number, unless it was taken in.
-    pub number: Option<usize>,
-}
-
-impl Pairs {
-    pub(super) fn new(team: Team<'_>) -> Pairs {
-        let power = 1 << team.size().ilog2();
-        let rest = team.size() - power;
-        let number = match team.rank {
-            rank if rank >= 2 * rest => Some(rank - rest),
-            rank if rank % 2 == 1 => Some(rank / 2),
-            _ => None,
-        };
-        Pairs {
-            power,
-            rest,
-            number,
-        }
-    }
-
-    /// The member with a new number.
-    pub(super) fn member(&self, number: usize) -> usize {
-        if number < self.rest {
-            2 * number + 1
-        } else {
-            number + self.rest
-        }
-    }
-
-    /// Whether this number stands for two ranks.
-    pub(super) fn is_double(&self, number: usize) -> bool {
-        number < self.rest
-    }
-
-    /// The distances 1, 2, 4, … between partners.
-    pub(super) fn distances(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
-        (0..self.power.ilog2()).map(|level| 1 << level)
     }
 }
 
@@ -151,37 +102,6 @@ fn taken_in(schedule: &mut Schedule, team: Team<'_>, send: Block, recv: Block) {
     schedule.recv(neighbour, recv);
 }
 
-/// Puts this rank's operand, with that of the rank below if this one is double, into `sum`.
-fn take_in(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    double: bool,
-    send: Block,
-    sum: Block,
-    other: Block,
-) {
-    let arrival = double.then(|| schedule.recv(team.peer(team.rank - 1), other));
-    schedule.copy(send, sum);
-    if let Some(arrival) = arrival {
-        schedule.wait_for(arrival);
-        schedule.reduce(other, sum);
-    }
-}
-
-/// The elements that number `number` holds after `levels` halvings of `count`.
-pub(super) fn halved(count: usize, number: usize, levels: u32) -> Range<usize> {
-    let mut range = 0..count;
-    for level in 0..levels {
-        let middle = range.start + range.len() / 2;
-        if number >> level & 1 == 0 {
-            range.end = middle;
-        } else {
-            range.start = middle;
-        }
-    }
-    range
-}
-
 fn halving(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -197,42 +117,19 @@ fn halving(
     };
     let (count, extent) = (part.count, part.datatype.extent());
     let spare = schedule.scratch_for(count, part.datatype, recv.datatype);
-    let (mut sum, mut other) = (recv, spare);
-    take_in(schedule, team, pairs.is_double(number), send, sum, other);
-    for (level, distance) in (0u32..).zip(pairs.distances()) {
-        let partner = team.peer(pairs.member(number ^ distance));
-        let kept = halved(count, number, level + 1);
-        let given = halved(count, number ^ distance, level + 1);
-        schedule.exchange(
-            partner,
-            other.slice(extent, kept.clone()),
-            partner,
-            sum.slice(extent, given),
-        );
-        let (mine, theirs) = (
-            sum.slice(extent, kept.clone()),
-            other.slice(extent, kept.clone()),
-        );
-        if commutes || number & distance != 0 {
-            schedule.reduce(theirs, mine);
-        } else {
-            schedule.reduce(mine, theirs);
-            (sum, other) = (other, sum);
-        }
-    }
-    let own = halved(count, number, pairs.power.ilog2());
-    schedule.copy(sum.slice(extent, own.clone()), recv.slice(extent, own));
-    for level in (0..pairs.power.ilog2()).rev() {
-        let distance = 1 << level;
-        let partner = team.peer(pairs.member(number ^ distance));
-        let have = halved(count, number, level + 1);
-        let missing = halved(count, number ^ distance, level + 1);
-        schedule.exchange(
-            partner,
-            recv.slice(extent, missing),
-            partner,
-            recv.slice(extent, have),
-        );
+    take_in(schedule, team, pairs.is_double(number), send, recv, spare);
+    let pieces = |number, levels| halved(count, number, levels);
+    let own = halve(
+        schedule, team, pairs, number, recv, spare, extent, commutes, pieces,
+    );
+    let levels = pairs.power.ilog2();
+    schedule.copy(own, recv.slice(extent, pieces(number, levels)));
+    for level in (0..levels).rev() {
+        let mate = number ^ (1 << level);
+        let partner = team.peer(pairs.member(mate));
+        let have = recv.slice(extent, pieces(number, level + 1));
+        let missing = recv.slice(extent, pieces(mate, level + 1));
+        schedule.exchange(partner, missing, partner, have);
     }
     if pairs.is_double(number) {
         schedule.send(team.peer(team.rank - 1), recv);

@@ -6,11 +6,16 @@
 
 pub mod allgather;
 pub mod allreduce;
+pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
+pub mod gather;
+mod pairs;
+pub mod reduce;
+pub mod reduce_scatter;
 pub mod run;
+pub mod scan;
 pub mod schedule;
-pub mod standin;
 pub mod team;
 
 #[cfg(test)]
@@ -18,9 +23,15 @@ mod sim;
 #[cfg(test)]
 mod tests;
 
+pub use allgather::{Allgather, allgather};
 pub use allreduce::{Allreduce, allreduce};
+pub use alltoall::{Alltoall, alltoall};
 pub use barrier::{Barrier, barrier};
 pub use bcast::{Bcast, bcast};
+pub use gather::{Rooted, gather, scatter};
+pub use reduce::{Reduce, reduce};
+pub use reduce_scatter::{ReduceScatter, reduce_scatter};
 pub use run::{Port, Progress, Run};
+pub use scan::{exscan, scan};
 pub use schedule::{Block, Buf, Schedule, Step, Type};
 pub use team::{Ints, Layout, Part, Team};

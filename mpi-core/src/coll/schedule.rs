@@ -12,8 +12,8 @@
 
 use std::ops::Range;
 
-use super::standin::Op;
 use crate::datatype::{Datatype, Predefined};
+use crate::op::Op;
 
 /// Where a block lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,7 +185,6 @@ impl Schedule {
     pub fn clear(&mut self) {
         self.steps.clear();
         self.types.truncate(1);
-        self.op = None;
         self.scratch = 0;
     }
 
@@ -210,8 +209,13 @@ impl Schedule {
     }
 
     /// Sets the operation of the reduce steps.
+    ///
+    /// It survives [`Schedule::clear`]: calls mostly repeat the operation, and cloning it writes
+    /// to memory that all threads share.
     pub fn set_op(&mut self, op: &Op) {
-        self.op = Some(op.clone());
+        if !self.op.as_ref().is_some_and(|old| old.is_same(op)) {
+            self.op = Some(op.clone());
+        }
     }
 
     /// Puts a datatype into the table.

@@ -4,13 +4,14 @@
 //! written where none belongs is found. Reductions work on the packed bytes of whatever type.
 
 mod barrier_bcast;
+mod movement;
 mod reductions;
 
 use super::run::Run;
 use super::schedule::Schedule;
 use super::sim::{Cost, Network, Rng, run_all};
-use super::standin::Op;
 use crate::datatype::{Datatype, Predefined};
+use crate::op::Op;
 
 const GUARD: usize = 192;
 const BLANK: u8 = 0xEE;
@@ -153,7 +154,7 @@ pub fn operation(commutes: bool) -> Op {
             datatype.unpack(inout, count, 0, &right);
         }
     };
-    Op::user(f, commutes)
+    Op::user(std::sync::Arc::new(f), commutes)
 }
 
 /// right = left op right, on packed bytes.
