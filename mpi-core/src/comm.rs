@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
+use crate::collective::CommRun;
 use crate::error::Result;
 use crate::process::{Destination, Mode, Process, Source};
 use crate::{PROC_NULL, RequestId, Status};
@@ -138,6 +139,8 @@ pub struct Comm {
     /// Collective operations begun, by which their messages are told apart.
     collectives: AtomicU32,
     name: Mutex<String>,
+    /// Schedules kept for their memory.
+    runs: Mutex<Vec<CommRun>>,
 }
 
 impl Comm {
@@ -152,6 +155,7 @@ impl Comm {
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
+            runs: Mutex::default(),
         }
     }
 
@@ -215,6 +219,23 @@ impl Comm {
     /// in the same order (section 5.12).
     pub fn next_collective(&self) -> u32 {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
+    }
+
+    /// A schedule to build on.
+    pub(crate) fn take_run(&self) -> CommRun {
+        self.runs.lock().ok().and_then(|mut runs| runs.pop()).unwrap_or_default()
+    }
+
+    /// Keeps a schedule for the next collective.
+    pub(crate) fn give_run(&self, run: CommRun) {
+        if let Ok(mut runs) = self.runs.lock() {
+            runs.push(run);
+        }
+    }
+
+    /// What requests on it give back as their owner.
+    pub fn owner(&self) -> u32 {
+        self.owner.load(Ordering::Relaxed)
     }
 
     #[inline(always)]

@@ -7,6 +7,7 @@
 pub mod buffer;
 pub mod coll;
 pub mod datatype;
+pub mod collective;
 pub mod comm;
 mod engine;
 pub mod error;

@@ -9,6 +9,7 @@ use netmod::{OpenError, Peer, Transport, VciId};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
+use crate::collective::ActiveRuns;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
@@ -108,6 +109,8 @@ pub struct Process {
     window: u32,
     threaded: bool,
     opening: Mutex<()>,
+    /// Nonblocking collectives under way.
+    pub(crate) active: ActiveRuns,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
 }
@@ -134,6 +137,7 @@ impl Process {
             window: config.window,
             threaded: config.threaded,
             opening: Mutex::new(()),
+            active: ActiveRuns::default(),
             report_wanted: AtomicBool::new(false),
         };
         process.open_vci(0)?;
@@ -342,17 +346,17 @@ impl Process {
     /// happened.
     #[inline]
     pub fn poll(&self, vci: VciId) -> Result<bool> {
-        match self.vci(vci)?.try_lock() {
+        let any = match self.vci(vci)?.try_lock() {
             Some(mut state) => {
                 let any = state.progress();
-                if state.engine.lost.is_empty() {
-                    Ok(any)
-                } else {
-                    Err(lost(&state))
+                if !state.engine.lost.is_empty() {
+                    return Err(lost(&state));
                 }
+                any
             }
-            None => Ok(false),
-        }
+            None => false,
+        };
+        Ok(any | self.advance_collectives()?)
     }
 
     /// One round of progress over all open VCIs.
