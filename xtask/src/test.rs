@@ -40,6 +40,20 @@ pub fn run() -> Result {
     workspace::run(
         workspace::cargo().args(["test", "--workspace"]),
         "running the tests",
+    )?;
+    // Link-time optimization must not lose symbols that only assembler mentions.
+    workspace::run(
+        workspace::cargo().args(["build", "--release", "--package", "libmpi"]),
+        "building what is installed",
+    )?;
+    workspace::run(
+        workspace::cargo()
+            .args(["test", "--package", "libmpi", "--test", "symbols"])
+            .env(
+                "WEFT_TEST_LIBRARY",
+                workspace::target()?.join("release/libmpi.so"),
+            ),
+        "checking its symbols",
     )
 }
 
