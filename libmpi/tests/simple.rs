@@ -31,3 +31,27 @@ fn a_fatal_error_says_what_was_wrong() {
         "{text}"
     );
 }
+
+#[test]
+fn variables_are_shared_with_the_executable() {
+    let dir = common::installed();
+    let source = common::crate_root().join("tests/c/f_ignore.c");
+    for mode in [["-fPIE", "-pie"], ["-fno-pie", "-no-pie"]] {
+        let program = dir.path().join("f_ignore");
+        common::compile(
+            common::cc(&common::include())
+                .args(mode)
+                .arg("-o")
+                .arg(&program)
+                .arg(&source)
+                .arg("-L")
+                .arg(dir.path())
+                .arg(format!("-Wl,-rpath,{}", dir.path().display()))
+                .arg("-lmpi"),
+        );
+        let output = common::run(&mut Command::new(program), Duration::from_secs(20));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(12), "{mode:?}: {text}");
+        assert!(text.contains("MPI_STATUS_IGNORE"), "{text}");
+    }
+}

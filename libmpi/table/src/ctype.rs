@@ -88,6 +88,19 @@ impl CType {
         text
     }
 
+    /// The type as a parameter in a prototype of `mpi.h`, with its name.
+    ///
+    /// For an array the program may pass `MPI_STATUSES_IGNORE`. Declared as `x[]`, GCC takes that
+    /// for an array at address 1 and warns that it is too short; declared as a pointer it doesn't.
+    pub fn to_c_param(&self, name: &str) -> String {
+        let mut ctype = self.clone();
+        if self.base == "MPI_Status" && self.dimensions == [""] {
+            ctype.dimensions.clear();
+            ctype.pointers += 1;
+        }
+        ctype.to_c(name)
+    }
+
     /// The type as a parameter in Rust: arrays are pointers to their elements.
     pub fn to_rust(&self) -> String {
         if self.is_callback() {

@@ -328,7 +328,7 @@ pub(crate) fn prototype_text(
 ) -> String {
     let mut list: Vec<String> = params
         .iter()
-        .map(|param| param.ctype.to_c(&param.name))
+        .map(|param| param.ctype.to_c_param(&param.name))
         .collect();
     if variadic {
         list.push("...".to_owned());

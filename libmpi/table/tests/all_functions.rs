@@ -89,6 +89,38 @@ fn header_with_all_functions_compiles() {
 }
 
 #[test]
+fn special_arguments_give_no_warnings() {
+    let use_them = r#"
+        int main(int argc, char **argv) {
+            MPI_Request requests[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
+            MPI_Comm comm;
+            int count = 0, found = 0, indices[2], sources[1] = { 0 };
+            double value = 1.0;
+            MPI_Init(&argc, &argv);
+            MPI_Init(NULL, NULL);
+            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+            MPI_Testall(2, requests, &count, MPI_STATUSES_IGNORE);
+            MPI_Waitsome(2, requests, &found, indices, MPI_STATUSES_IGNORE);
+            MPI_Recv(&value, 1, MPI_DOUBLE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD,
+                MPI_STATUS_IGNORE);
+            MPI_Bcast(MPI_BOTTOM, 0, MPI_BYTE, 0, MPI_COMM_WORLD);
+            MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+            MPI_Comm_spawn("x", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &comm,
+                MPI_ERRCODES_IGNORE);
+            MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, sources, MPI_UNWEIGHTED, 0, NULL,
+                MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &comm);
+            MPI_Gather(&value, 1, MPI_DOUBLE, NULL, 0, MPI_DATATYPE_NULL, 1, MPI_COMM_WORLD);
+            MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &found, NULL);
+            return MPI_Finalize();
+        }
+    "#;
+    let text = format!("#include <stddef.h>\n{}{use_them}", complete().header());
+    let options = ["-O2", "-Wall", "-Wextra", "-Werror"];
+    compile("cc", &options, "special.c", &text);
+    compile("c++", &options, "special.cpp", &text);
+}
+
+#[test]
 fn nothing_is_missing_from_a_complete_table() {
     let report = complete().coverage();
     assert!(!report.contains("missing"), "{report}");
