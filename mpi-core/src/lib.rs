@@ -11,5 +11,6 @@ pub mod error;
 pub mod group;
 pub mod info;
 pub mod op;
+pub mod topo;
 
 pub use error::{Class, Error, Result};
