@@ -56,6 +56,70 @@ fn external(kind: Kind, value: &[u8]) -> Vec<u8> {
     }
 }
 
+/// Packs and unpacks a part of `count` elements.
+fn packs(tree: &Tree, count: usize, from: f64, to: f64) -> Result<(), TestCaseError> {
+    let Some((t, map)) = small(tree) else {
+        return Ok(());
+    };
+    let offsets = map.bytes(count);
+    let (mut data, base) = buffer(&map, count);
+    let at = |offset: i64| (base as i64 + offset) as usize;
+    let skip = (offsets.len() as f64 * from) as usize;
+    let end = (offsets.len() as f64 * to) as usize;
+    let end = end.min(offsets.len()).max(skip);
+    let expected: Vec<u8> = offsets[skip..end].iter().map(|&o| data[at(o)]).collect();
+
+    let mut packed = vec![0; end - skip];
+    // SAFETY: the buffer covers the type map.
+    unsafe { t.pack(data.as_ptr().add(base), count, skip, &mut packed) };
+    prop_assert_eq!(&packed, &expected);
+
+    let fresh: Vec<u8> = (0..packed.len()).map(|i| (i * 31 + 5) as u8).collect();
+    let mut written = data.clone();
+    for (&offset, &byte) in offsets[skip..end].iter().zip(&fresh) {
+        written[at(offset)] = byte;
+    }
+    // SAFETY: as above.
+    unsafe { t.unpack(data.as_mut_ptr().add(base), count, skip, &fresh) };
+    prop_assert_eq!(data, written);
+    Ok(())
+}
+
+/// Types with more blocks than are taken apart, so that all forms of layout appear.
+fn many() -> impl Strategy<Value = Tree> {
+    let basic = prop::sample::select(vec![Predefined::Byte, Predefined::Short, Predefined::Int]);
+    let basic = basic.prop_map(|p| Box::new(Tree::Named(p)));
+    let places = prop::collection::vec(0i64..4, 17..30).prop_map(|gaps| {
+        let steps = gaps.iter().scan(0, |at, gap| {
+            *at += gap + 2;
+            Some(*at)
+        });
+        steps.collect::<Vec<_>>()
+    });
+    let row = prop_oneof![
+        (17i64..30, 1i64..5, 5i64..9, basic.clone())
+            .prop_map(|(n, b, s, t)| Tree::Vector(n, b, s, t)),
+        (1i64..3, places.clone(), basic).prop_map(|(b, d, t)| Tree::IndexedBlock(b, d, t)),
+    ];
+    let row = row.prop_map(Box::new);
+    let groups = prop::collection::vec((0i64..3, -4i64..9), 1..5);
+    let plane = prop_oneof![
+        (1i64..5, -400i64..400, row.clone()).prop_map(|(n, s, t)| Tree::Hvector(n, 1, s, t)),
+        (groups, row.clone()).prop_map(|(list, t)| {
+            let (b, d) = list.into_iter().unzip();
+            Tree::Indexed(b, d, t)
+        }),
+        row.prop_map(|t| *t),
+    ];
+    let member = (0i64..3, -300i64..300, plane);
+    prop::collection::vec(member, 1..4).prop_map(|list| {
+        let blocks = list.iter().map(|m| m.0).collect();
+        let displacements = list.iter().map(|m| m.1).collect();
+        let types = list.into_iter().map(|m| m.2).collect();
+        Tree::Struct(blocks, displacements, types)
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
@@ -83,27 +147,29 @@ proptest! {
 
     #[test]
     fn packing(tree in tree(), count in 0usize..4, from in 0.0..1.0f64, to in 0.0..1.2f64) {
-        let Some((t, map)) = small(&tree) else { return Ok(()) };
-        let offsets = map.bytes(count);
-        let (mut data, base) = buffer(&map, count);
-        let at = |offset: i64| (base as i64 + offset) as usize;
-        let skip = (offsets.len() as f64 * from) as usize;
-        let end = offsets.len().min((offsets.len() as f64 * to) as usize).max(skip);
-        let expected: Vec<u8> = offsets[skip..end].iter().map(|&o| data[at(o)]).collect();
+        packs(&tree, count, from, to)?;
+    }
 
-        let mut packed = vec![0; end - skip];
-        // SAFETY: the buffer covers the type map.
-        unsafe { t.pack(data.as_ptr().add(base), count, skip, &mut packed) };
-        prop_assert_eq!(&packed, &expected);
+    #[test]
+    fn packing_of_many_blocks(
+        tree in many(), count in 1usize..4, from in 0.0..1.0f64, to in 0.0..1.2f64,
+    ) {
+        packs(&tree, count, from, to)?;
+    }
 
-        let fresh: Vec<u8> = (0..packed.len()).map(|i| (i * 31 + 5) as u8).collect();
-        let mut written = data.clone();
-        for (&offset, &byte) in offsets[skip..end].iter().zip(&fresh) {
-            written[at(offset)] = byte;
-        }
-        // SAFETY: as above.
-        unsafe { t.unpack(data.as_mut_ptr().add(base), count, skip, &fresh) };
-        prop_assert_eq!(data, written);
+    #[test]
+    fn packing_of_all_block_sizes(
+        block in 1i64..300, gap in 0i64..20, n in 1i64..12, skip in 0.0..0.3f64, at in -90i64..90,
+    ) {
+        let byte = Box::new(Tree::Named(Predefined::Byte));
+        let places = |i: i64| i * (block + gap) + at * (i % 3);
+        let vector = Tree::Hvector(n, block, block + gap, byte.clone());
+        packs(&vector, 1, skip, 1.0 - skip)?;
+        let listed = Tree::HindexedBlock(block, (0..n).map(places).collect(), byte.clone());
+        packs(&listed, 1, skip, 1.0 - skip)?;
+        let mixed = (0..n).map(|i| block + i % 2).collect();
+        let places = (0..n).map(|i| i * (block + gap + 1)).collect();
+        packs(&Tree::Hindexed(mixed, places, byte), 2, skip, 1.0 - skip)?;
     }
 
     #[test]
