@@ -5,6 +5,7 @@
 //! integer constants and structs of the C binding belong to the crates on top.
 
 pub mod buffer;
+pub mod attr;
 pub mod coll;
 pub mod datatype;
 pub mod collective;
@@ -20,6 +21,9 @@ pub mod request;
 mod vci;
 pub mod wait;
 mod wire;
+pub mod group;
+pub mod info;
+pub mod topo;
 
 pub use buffer::Buffer;
 pub use engine::MatchedMessage;
