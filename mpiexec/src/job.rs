@@ -11,7 +11,7 @@ use crate::affinity;
 use crate::guardian::Guardian;
 use crate::options::Options;
 use crate::output::{Sink, message};
-use crate::program::{NOT_RUNNABLE, Program, Unfit};
+use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::rank::{Place, Rank};
 use crate::report::{host, signal_hint, signal_name};
 use crate::stdin::{Typing, for_rank_0};
@@ -196,7 +196,11 @@ impl Job {
                 Err(e) => {
                     let name = section.command[0].to_string_lossy();
                     let text = format!("can't start rank {rank}, '{name}': {e}");
-                    job.fail(None, NOT_RUNNABLE, text);
+                    let code = match e.kind() {
+                        ErrorKind::NotFound => NOT_FOUND,
+                        _ => NOT_RUNNABLE,
+                    };
+                    job.fail(None, code, text);
                     break;
                 }
             }
@@ -224,8 +228,10 @@ impl Job {
                     Who::Source(rank, stream) => self.read_output(rank, stream),
                 }
             }
+            let now = Instant::now();
             for sink in &mut self.sinks {
                 sink.write_ready();
+                sink.release(now);
             }
             if signalled {
                 self.handle_signals();
@@ -266,8 +272,9 @@ impl Job {
                 add(pmi.as_raw_fd(), libc::POLLIN | out, Who::Pmi(index));
             }
             for (stream, source) in rank.sources.iter().enumerate() {
+                let sink = &self.sinks[stream];
                 match source {
-                    Some(source) if !self.sinks[stream].is_full() => {
+                    Some(source) if !sink.is_full() && !sink.is_held_from(index) => {
                         let who = Who::Source(index, stream);
                         add(source.descriptor(), libc::POLLIN, who);
                     }
@@ -285,6 +292,8 @@ impl Job {
             Phase::LastWords(at) | Phase::Asked(at) => Some(at),
             Phase::Killed => None,
         };
+        let held = self.sinks.iter().filter_map(|sink| Some(sink.held()?.1));
+        let due = held.chain(due).min();
         let mut wait = due.map(|at| at.saturating_duration_since(now));
         if self.typing.as_ref().is_some_and(|t| t.wanted().is_none()) {
             wait = Some(wait.map_or(LOOK_AGAIN, |wait| wait.min(LOOK_AGAIN)));
@@ -303,14 +312,20 @@ impl Job {
     }
 
     fn read_output(&mut self, rank: usize, stream: usize) {
-        let rank = &mut self.ranks[rank];
+        let state = &mut self.ranks[rank];
         let sink = &mut self.sinks[stream];
-        let Some(source) = &mut rank.sources[stream] else {
+        let Some(source) = &mut state.sources[stream] else {
             return;
         };
+        // Another rank may have begun a line in this very round.
+        if sink.is_held_from(rank) {
+            return;
+        }
         // Once our own reader has left, the ranks' reader leaves, too, and they learn of it.
-        if !source.read(sink, rank.label.as_deref()) || sink.is_broken() {
-            rank.sources[stream] = None;
+        let open = source.read(sink, state.label.as_deref()) && !sink.is_broken();
+        sink.hold(rank, open);
+        if !open {
+            state.sources[stream] = None;
         }
     }
 
@@ -566,9 +581,13 @@ impl Job {
         self.end_strays();
         // From here on the usual keys end us, should the reader of our output be stuck.
         self.signals.give_back();
-        for rank in &mut self.ranks {
-            for (source, sink) in rank.sources.iter_mut().zip(&mut self.sinks) {
-                if let Some(source) = source {
+        for (stream, sink) in self.sinks.iter_mut().enumerate() {
+            // Whoever is in the middle of a line finishes it first.
+            let first = sink.held().map(|(rank, _)| rank);
+            let order = first.into_iter().chain(0..self.ranks.len());
+            for rank in order {
+                let rank = &mut self.ranks[rank];
+                if let Some(mut source) = rank.sources[stream].take() {
                     source.drain(sink, rank.label.as_deref());
                 }
             }
