@@ -56,11 +56,13 @@ fn exit_codes_are_passed_on() {
 
 #[test]
 fn a_failing_rank_ends_the_others() {
-    let job = Watched::start(
-        &["-n", "3"],
-        "echo $$ >> $PIDS; test $PMI_RANK != 2 || exit 3; exec sleep 100",
+    let script = format!(
+        "echo $$ >> $PIDS; test $PMI_RANK != 2 || {{ {} ; }}; exec sleep 100",
+        dies("exit 3")
     );
+    let job = Watched::start(&["-n", "3"], &script);
     let pids = job.pids(3);
+    go(&job);
     let outcome = job.running.finish();
     outcome
         .expect(3)
@@ -188,7 +190,7 @@ fn user_signals_reach_every_rank() {
         &["-n", "2"],
         "trap 'echo usr1; n=$((n+1))' USR1; trap 'echo usr2; n=$((n+1))' USR2; \
          trap 'echo quit; n=$((n+1))' QUIT; n=0; echo $$ >> $PIDS; \
-         while test $n -lt 3; do sleep 0.02; done",
+         while test $n -lt 3; do sleep 0.02; done; exit 0",
     );
     job.pids(2);
     for name in ["USR1", "USR2", "QUIT"] {
