@@ -7,6 +7,7 @@
 mod bench;
 mod compare;
 mod error;
+mod isend_count;
 mod library;
 mod mpi;
 mod options;
@@ -70,6 +71,10 @@ enum Command {
     Library,
     /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
     Compare(compare::CompareOptions),
+    /// Count the instructions of an 8-byte MPI_Isend with its MPI_Wait, under callgrind.
+    IsendCount(isend_count::CountOptions),
+    #[command(hide = true)]
+    IsendCountRank(isend_count::RankOptions),
 }
 
 fn run(command: &Command) -> Result<()> {
@@ -91,10 +96,18 @@ fn run(command: &Command) -> Result<()> {
         Command::Init(options) => (Name::Init, options),
         Command::Hello(options) => (Name::Hello, options),
         Command::Library => {
-            output::say(mpi::library_version(&mpi::Table::open()?)?.trim_end());
+            let table = mpi::Table::open()?;
+            output::say(&format!(
+                "{}{}",
+                library::FILE_LINE,
+                table.file()?.display()
+            ));
+            output::say(mpi::library_version(&table)?.trim_end());
             return Ok(());
         }
         Command::Compare(options) => return compare::run(options),
+        Command::IsendCount(options) => return isend_count::run(options),
+        Command::IsendCountRank(options) => return isend_count::run_rank(options),
     };
     bench::run(name, options)
 }

@@ -18,6 +18,30 @@ pub struct Cell {
     pub values: Vec<Vec<f64>>,
 }
 
+/// Whether jobs ran with real-time priority, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Not asked for.
+    NotAsked,
+    /// `chrt` works.
+    RealTime,
+    /// `chrt` is missing or not permitted.
+    NotPermitted,
+    /// Ranks would have to share cores.
+    TooManyRanks,
+}
+
+impl Priority {
+    fn text(self) -> &'static str {
+        match self {
+            Self::NotAsked => "normal priority",
+            Self::RealTime => "real-time priority",
+            Self::NotPermitted => "normal priority (chrt is not permitted)",
+            Self::TooManyRanks => "normal priority (more ranks than cores)",
+        }
+    }
+}
+
 /// Under which conditions the values came about.
 pub struct Conditions {
     /// Processor and cores.
@@ -30,8 +54,8 @@ pub struct Conditions {
     pub budget: u64,
     /// Whether shared memory was off.
     pub tcp: bool,
-    /// Whether jobs had real-time priority.
-    pub chrt: bool,
+    /// The jobs' priority.
+    pub priority: Priority,
     /// Whether ranks were bound to cores.
     pub bound: bool,
     /// Load average before and after.
@@ -175,7 +199,7 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "- {} ranks{}, {}{}; medians of {} alternating runs of {} ms per size, ± half the \
+            "- {} ranks{}, {}, {}; medians of {} alternating runs of {} ms per size, ± half the \
              distance of the quartiles; \"within noise\" when the quartile ranges overlap",
             with.ranks,
             if with.bound {
@@ -188,11 +212,7 @@ impl Report {
             } else {
                 "shared memory"
             },
-            if with.chrt {
-                ", real-time priority"
-            } else {
-                ""
-            },
+            with.priority.text(),
             with.rounds,
             with.budget
         );
@@ -241,7 +261,7 @@ impl Report {
             "rounds": with.rounds,
             "budget_ms": with.budget,
             "tcp": with.tcp,
-            "chrt": with.chrt,
+            "priority": with.priority.text(),
             "bound": with.bound,
             "load": [with.load.0, with.load.1],
             "stolen": with.stolen,
@@ -311,7 +331,7 @@ mod tests {
                 rounds: 3,
                 budget: 50,
                 tcp: false,
-                chrt: true,
+                priority: Priority::RealTime,
                 bound: true,
                 load: (0.5, 1.5),
                 stolen: Some(0.01),

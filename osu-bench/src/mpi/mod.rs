@@ -5,5 +5,5 @@ pub mod constants;
 mod table;
 mod world;
 
-pub use table::{Request, Table};
+pub use table::{Irecv, Isend, LIBRARY_NAMES, Request, Table, Wait};
 pub use world::{Combine, World, library_version};

@@ -1,7 +1,10 @@
 //! The functions of an MPI library, looked up when the library is opened. One that the library
 //! lacks is an error only for the benchmark that calls it.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::error::Error as _;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
@@ -120,28 +123,57 @@ pub struct Table {
 }
 
 /// The names under which the library is looked for, in this order.
-const NAMES: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
+pub const LIBRARY_NAMES: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
 
 impl Table {
     /// Opens the MPI library that the loader finds (`LD_LIBRARY_PATH` first) and looks its
     /// functions up.
     pub fn open() -> Result<Self> {
         let mut tried = Vec::new();
-        for name in NAMES {
+        for name in LIBRARY_NAMES {
             // Global, as if the program had been linked to it: plugins of the library may refer
             // to its symbols.
             // SAFETY: loading runs the library's initializers; that is what opening an MPI
             // library means, and nothing of ours is in a state that they could break.
             match unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) } {
                 Ok(library) => return Ok(Self::from_library(library)),
-                Err(error) => tried.push(error.to_string()),
+                Err(error) => {
+                    // The loader's own words are the source of libloading's error.
+                    let text = error
+                        .source()
+                        .map_or_else(|| error.to_string(), |e| e.to_string());
+                    let absent = text.starts_with(&format!("{name}: cannot open"));
+                    tried.push(text);
+                    // One that is there but does not load must not be replaced in silence.
+                    if !absent {
+                        break;
+                    }
+                }
             }
         }
         Err(Error::new(format!(
-            "found no MPI library of the MPICH ABI ({}); put the folder of libmpi.so.12 into \
-             LD_LIBRARY_PATH",
+            "could not open an MPI library of the MPICH ABI ({}); put the folder of a working \
+             libmpi.so.12 into LD_LIBRARY_PATH",
             tried.join("; ")
         )))
+    }
+
+    /// The file that was opened, as the loader names it.
+    pub fn file(&self) -> Result<PathBuf> {
+        let address = self.init.get()? as *const c_void;
+        // SAFETY: all zero is a valid Dl_info.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: dladdr writes `info` only, and takes any address.
+        let found = unsafe { libc::dladdr(address, &mut info) } != 0 && !info.dli_fname.is_null();
+        if !found {
+            return Err(Error::new(
+                "the loader does not say which file MPI_Init is in",
+            ));
+        }
+        // SAFETY: the name is the loader's own string, kept while the library is open, that is,
+        // for good.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) };
+        Ok(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
     }
 
     fn from_library(library: Library) -> Self {

@@ -103,11 +103,6 @@ impl World {
         std::process::exit(1)
     }
 
-    /// The functions themselves.
-    pub fn table(&self) -> &Table {
-        &self.table
-    }
-
     /// `MPI_Send` of bytes.
     #[inline]
     pub fn send(&self, data: &[u8], to: usize, tag: c_int) -> Result<()> {
