@@ -167,7 +167,12 @@ fn base_env(dir: &Path) -> Vec<(String, OsString)> {
 fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
     let pairs: &[(&str, &str)] = match (family, tcp) {
         (Family::Intel, false) => &[("I_MPI_FABRICS", "shm")],
-        (Family::Intel, true) => &[("I_MPI_FABRICS", "ofi"), ("FI_PROVIDER", "tcp")],
+        (Family::Intel, true) => &[
+            ("I_MPI_FABRICS", "ofi"),
+            ("FI_PROVIDER", "tcp"),
+            // Collectives would use shared memory all the same.
+            ("I_MPI_COLL_INTRANODE", "pt2pt"),
+        ],
         (_, false) => &[],
         (Family::MpichUcx, true) => &[("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp,self")],
         (Family::MpichOfi, true) => &[

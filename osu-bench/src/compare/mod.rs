@@ -329,6 +329,10 @@ fn measure(
             .collect(),
         _ => output::parse(&finished.stdout),
     };
+    if !bench.has_sizes() {
+        let value = found.first().map(|(_, value)| vec![*value]);
+        return Ok(value.ok_or_else(|| no_values(&finished.stdout)));
+    }
     let value = |size: &usize| {
         found
             .iter()
@@ -336,12 +340,14 @@ fn measure(
             .map(|(_, v)| *v)
     };
     let values: Option<Vec<f64>> = sizes.iter().map(value).collect();
-    Ok(values.ok_or_else(|| {
-        format!(
-            "the output lacks some sizes: {}",
-            finished.stdout.trim().replace('\n', " / ")
-        )
-    }))
+    Ok(values.ok_or_else(|| no_values(&finished.stdout)))
+}
+
+fn no_values(stdout: &str) -> String {
+    format!(
+        "the output lacks some values: {}",
+        stdout.trim().replace('\n', " / ")
+    )
 }
 
 #[cfg(test)]

@@ -100,6 +100,15 @@ fn number(value: f64) -> String {
     }
 }
 
+/// A ratio: two decimals, more digits for small ones, fewer for large ones.
+fn ratio(value: f64) -> String {
+    match value.abs() {
+        v if v >= 10.0 => number(value),
+        v if v >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
 /// How `other` does against `base`, in words.
 fn verdict(unit: Unit, base: &Summary, other: &Summary) -> &'static str {
     if !base.apart_from(other) {
@@ -176,7 +185,7 @@ impl Report {
         for other in others {
             let (ratio, verdict) = match (base, other) {
                 (Some(base), Some(other)) => (
-                    format!("{:.2}", other.median / base.median),
+                    ratio(other.median / base.median),
                     verdict(unit, base, other),
                 ),
                 _ => ("–".to_owned(), "–"),

@@ -97,6 +97,40 @@ pub type Exchange =
 pub type RootedExchange =
     unsafe extern "C" fn(ConstBuffer, c_int, c_int, Buffer, c_int, c_int, c_int, c_int) -> c_int;
 
+/// `MPI_Win_allocate`: size, displacement unit, info, communicator, address of the base, window.
+pub type WinAllocate =
+    unsafe extern "C" fn(isize, c_int, c_int, c_int, Buffer, *mut c_int) -> c_int;
+/// `MPI_Win_free`.
+pub type WinFree = unsafe extern "C" fn(*mut c_int) -> c_int;
+/// `MPI_Win_lock_all`: assertion, window; `MPI_Win_flush`: rank, window.
+pub type WinTwo = unsafe extern "C" fn(c_int, c_int) -> c_int;
+/// `MPI_Win_unlock_all`, `MPI_Win_sync`.
+pub type WinOne = unsafe extern "C" fn(c_int) -> c_int;
+/// `MPI_Put`: origin, count, datatype, target, displacement, count, datatype, window.
+pub type Put =
+    unsafe extern "C" fn(ConstBuffer, c_int, c_int, c_int, isize, c_int, c_int, c_int) -> c_int;
+/// `MPI_Get`: as `MPI_Put`.
+pub type Get =
+    unsafe extern "C" fn(Buffer, c_int, c_int, c_int, isize, c_int, c_int, c_int) -> c_int;
+/// `MPI_Accumulate`: as `MPI_Put` with the operation before the window.
+pub type Accumulate = unsafe extern "C" fn(
+    ConstBuffer,
+    c_int,
+    c_int,
+    c_int,
+    isize,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
+/// `MPI_Fetch_and_op`: origin, result, datatype, target, displacement, operation, window.
+pub type FetchAndOp =
+    unsafe extern "C" fn(ConstBuffer, Buffer, c_int, c_int, isize, c_int, c_int) -> c_int;
+/// `MPI_Compare_and_swap`: origin, compare, result, datatype, target, displacement, window.
+pub type CompareAndSwap =
+    unsafe extern "C" fn(ConstBuffer, ConstBuffer, Buffer, c_int, c_int, isize, c_int) -> c_int;
+
 /// The functions of the opened library; each field is the MPI function of its name.
 pub struct Table {
     pub get_library_version: Entry<LibraryVersion>,
@@ -120,6 +154,17 @@ pub struct Table {
     pub alltoall: Entry<Exchange>,
     pub gather: Entry<RootedExchange>,
     pub scatter: Entry<RootedExchange>,
+    pub win_allocate: Entry<WinAllocate>,
+    pub win_free: Entry<WinFree>,
+    pub win_lock_all: Entry<WinTwo>,
+    pub win_unlock_all: Entry<WinOne>,
+    pub win_flush: Entry<WinTwo>,
+    pub win_sync: Entry<WinOne>,
+    pub put: Entry<Put>,
+    pub get: Entry<Get>,
+    pub accumulate: Entry<Accumulate>,
+    pub fetch_and_op: Entry<FetchAndOp>,
+    pub compare_and_swap: Entry<CompareAndSwap>,
 }
 
 /// The names under which the library is looked for, in this order.
@@ -203,6 +248,17 @@ impl Table {
                 alltoall: Entry::find(library, "MPI_Alltoall"),
                 gather: Entry::find(library, "MPI_Gather"),
                 scatter: Entry::find(library, "MPI_Scatter"),
+                win_allocate: Entry::find(library, "MPI_Win_allocate"),
+                win_free: Entry::find(library, "MPI_Win_free"),
+                win_lock_all: Entry::find(library, "MPI_Win_lock_all"),
+                win_unlock_all: Entry::find(library, "MPI_Win_unlock_all"),
+                win_flush: Entry::find(library, "MPI_Win_flush"),
+                win_sync: Entry::find(library, "MPI_Win_sync"),
+                put: Entry::find(library, "MPI_Put"),
+                get: Entry::find(library, "MPI_Get"),
+                accumulate: Entry::find(library, "MPI_Accumulate"),
+                fetch_and_op: Entry::find(library, "MPI_Fetch_and_op"),
+                compare_and_swap: Entry::find(library, "MPI_Compare_and_swap"),
             }
         }
     }
