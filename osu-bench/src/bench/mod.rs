@@ -2,6 +2,7 @@
 
 mod collective;
 mod collectives;
+mod onesided;
 mod pairs;
 mod pt2pt;
 mod startup;
@@ -35,6 +36,13 @@ pub enum Name {
     Gather,
     Scatter,
     ReduceScatter,
+    PutLatency,
+    GetLatency,
+    PutBw,
+    GetBw,
+    AccLatency,
+    FopLatency,
+    CasLatency,
     Init,
     Hello,
 }
@@ -54,7 +62,9 @@ impl Name {
     /// What the benchmark's first value means; `None` where there is no number to compare.
     pub fn unit(self) -> Option<Unit> {
         match self {
-            Self::Bw | Self::Bibw | Self::MbwMr => Some(Unit::MegabytesPerSecond),
+            Self::Bw | Self::Bibw | Self::MbwMr | Self::PutBw | Self::GetBw => {
+                Some(Unit::MegabytesPerSecond)
+            }
             Self::Init => Some(Unit::Milliseconds),
             Self::Hello => None,
             _ => Some(Unit::Microseconds),
@@ -63,7 +73,11 @@ impl Name {
 
     /// Whether its result depends on a message size.
     pub fn has_sizes(self) -> bool {
-        !matches!(self, Self::Barrier | Self::Init | Self::Hello)
+        let fixed = matches!(
+            self,
+            Self::Barrier | Self::FopLatency | Self::CasLatency | Self::Init | Self::Hello
+        );
+        !fixed
     }
 
     /// The name as it is written on the command line.
@@ -87,6 +101,13 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         Name::Bibw => pt2pt::bidirectional(&world, options),
         Name::MbwMr => pairs::bandwidth_and_rate(&world, options),
         Name::MultiLat => pairs::latency(&world, options),
+        Name::PutLatency
+        | Name::GetLatency
+        | Name::PutBw
+        | Name::GetBw
+        | Name::AccLatency
+        | Name::FopLatency
+        | Name::CasLatency => onesided::run(name, &world, options),
         _ => collectives::run(name, &world, options),
     };
     match outcome {

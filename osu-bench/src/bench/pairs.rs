@@ -1,18 +1,11 @@
 //! Several pairs of ranks at once: bandwidth with message rate, and latency.
 
 use super::Bench;
-use super::pt2pt::{BANDWIDTH, Window, check_ping_pong, ping_pong};
+use super::pt2pt::{BANDWIDTH, LATENCY, Window, check_ping_pong, ping_pong};
 use crate::error::{Error, Result};
 use crate::mpi::{Combine, World};
-use crate::options::{Defaults, Options};
+use crate::options::Options;
 use crate::output::{self, Field};
-
-const LATENCY: Defaults = Defaults {
-    min: 0,
-    max: 1 << 22,
-    iterations: [10_000, 1_000],
-    warmup: [100, 10],
-};
 
 /// What a rank does: the first `pairs` ranks send to (or begin with) the next `pairs` ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

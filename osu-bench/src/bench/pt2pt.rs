@@ -13,7 +13,7 @@ pub(super) const DATA: i32 = 100;
 /// The tag of acknowledgements.
 pub(super) const ACK: i32 = 101;
 
-const LATENCY: Defaults = Defaults {
+pub(super) const LATENCY: Defaults = Defaults {
     min: 0,
     max: 1 << 22,
     iterations: [10_000, 1_000],
@@ -26,7 +26,11 @@ pub(super) const BANDWIDTH: Defaults = Defaults {
     warmup: [10, 2],
 };
 
-fn two_ranks<'a>(world: &'a World, options: &'a Options, defaults: Defaults) -> Result<Bench<'a>> {
+pub(super) fn two_ranks<'a>(
+    world: &'a World,
+    options: &'a Options,
+    defaults: Defaults,
+) -> Result<Bench<'a>> {
     if world.size != 2 {
         return Err(Error::everywhere(format!(
             "this benchmark needs exactly 2 ranks and the job has {}; start it with \

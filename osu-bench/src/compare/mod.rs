@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::library::{Library, cores, this_program};
 use crate::{output, process};
 use machine::Moment;
-use report::{Cell, Conditions, Report};
+use report::{Cell, Conditions, Priority, Report};
 
 /// Options of `compare`.
 #[derive(Args, Debug)]
@@ -144,7 +144,12 @@ pub fn run(options: &CompareOptions) -> Result<()> {
     process::prepare()?;
     let sides = sides(options)?;
     let benches = cells(options)?;
-    let chrt = options.chrt && chrt_serves(options)?;
+    let priority = if options.chrt {
+        priority(options)
+    } else {
+        Priority::NotAsked
+    };
+    let chrt = priority == Priority::RealTime;
     let before = Moment::now();
     let mut cells: Vec<Cell> = benches
         .iter()
@@ -193,7 +198,7 @@ pub fn run(options: &CompareOptions) -> Result<()> {
             rounds: options.rounds,
             budget: options.budget,
             tcp: options.tcp,
-            chrt,
+            priority,
             bound: options.ranks as usize <= cores(),
             load: (before.load, after.load),
             stolen: after.stolen_since(&before),
@@ -280,14 +285,18 @@ fn cells(options: &CompareOptions) -> Result<Vec<(Name, Vec<usize>)>> {
     Ok(cells)
 }
 
-/// Whether real-time priority can be had and helps.
-fn chrt_serves(options: &CompareOptions) -> Result<bool> {
+/// Which priority jobs get if real time is asked for: on shared cores, real-time ranks that spin
+/// would keep each other from running.
+fn priority(options: &CompareOptions) -> Priority {
     if options.ranks as usize > cores() {
-        return Ok(false);
+        return Priority::TooManyRanks;
     }
     let mut probe = Command::new("chrt");
     probe.args(["-r", "5", "true"]);
-    Ok(process::run(&mut probe, Duration::from_secs(5)).is_ok_and(|run| run.failure.is_none()))
+    match process::run(&mut probe, Duration::from_secs(5)) {
+        Ok(run) if run.failure.is_none() => Priority::RealTime,
+        _ => Priority::NotPermitted,
+    }
 }
 
 /// One run of one benchmark: a value per size, or what went wrong.
@@ -320,6 +329,10 @@ fn measure(
             .collect(),
         _ => output::parse(&finished.stdout),
     };
+    if !bench.has_sizes() {
+        let value = found.first().map(|(_, value)| vec![*value]);
+        return Ok(value.ok_or_else(|| no_values(&finished.stdout)));
+    }
     let value = |size: &usize| {
         found
             .iter()
@@ -327,12 +340,14 @@ fn measure(
             .map(|(_, v)| *v)
     };
     let values: Option<Vec<f64>> = sizes.iter().map(value).collect();
-    Ok(values.ok_or_else(|| {
-        format!(
-            "the output lacks some sizes: {}",
-            finished.stdout.trim().replace('\n', " / ")
-        )
-    }))
+    Ok(values.ok_or_else(|| no_values(&finished.stdout)))
+}
+
+fn no_values(stdout: &str) -> String {
+    format!(
+        "the output lacks some values: {}",
+        stdout.trim().replace('\n', " / ")
+    )
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub enum Combine {
 /// Turns a return code into a result. MPI's default error handler ends the job before a code is
 /// ever seen, so this is for libraries that don't.
 #[inline]
-fn check(function: &'static str, code: c_int) -> Result<()> {
+pub(super) fn check(function: &'static str, code: c_int) -> Result<()> {
     if code == 0 {
         Ok(())
     } else {
@@ -49,7 +49,7 @@ fn failed(function: &str, code: c_int) -> Error {
 /// A length as MPI's count; lengths are bounded by the options, so this fails only for sizes of
 /// 2 GiB and more.
 #[inline]
-fn count(length: usize) -> Result<c_int> {
+pub(super) fn count(length: usize) -> Result<c_int> {
     c_int::try_from(length).map_err(|_| {
         Error::new(format!(
             "a count of {length} does not fit MPI's int; choose sizes below 2 GiB with -m"
@@ -104,7 +104,8 @@ impl World {
     }
 
     /// The functions themselves.
-    pub fn table(&self) -> &Table {
+    #[inline]
+    pub(super) fn table(&self) -> &Table {
         &self.table
     }
 
