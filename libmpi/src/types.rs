@@ -189,6 +189,15 @@ fn invalid(handle: MPI_Datatype) -> Error {
     Error::new(Class::Type, what)
 }
 
+/// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
+#[inline(always)]
+pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+    // The element's length stands in the handle; a handle that isn't exactly the table's is wrong.
+    let size = u32::from(GAPLESS[(datatype & 0xff) as usize]);
+    let right = datatype as u32 & 0xffff_ff00 == 0x4c00_0000 | size << 8;
+    (right && size > 0 && count > 0 && !buf.is_null()).then(|| count as usize * size as usize)
+}
+
 /// The buffer that a program passes as `buf, count, datatype`.
 ///
 /// # Errors
@@ -199,15 +208,12 @@ fn invalid(handle: MPI_Datatype) -> Error {
 /// As for [`Buffer::typed`].
 #[inline]
 pub unsafe fn buffer(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Result<Buffer> {
-    if datatype as u32 >> 26 == 0x13 && exact(datatype) {
-        let size = (datatype as u32 >> 8 & 0xff) as usize;
-        if size != 0 && count > 0 && !buf.is_null() {
-            // SAFETY: as for this function.
-            return Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), count as usize * size) });
-        }
+    match plain_len(buf, count, datatype) {
+        // SAFETY: as for this function.
+        Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
+        // SAFETY: as for this function.
+        None => unsafe { buffer_checked(buf, count, datatype) },
     }
-    // SAFETY: as for this function.
-    unsafe { buffer_checked(buf, count, datatype) }
 }
 
 /// # Safety

@@ -126,8 +126,39 @@ impl Members {
     }
 }
 
+/// The processes that messages go to, laid out for the send path: `first + rank * step`, or a list.
+struct Targets {
+    size: u32,
+    first: u32,
+    step: u32,
+    list: Box<[Peer]>,
+}
+
+impl Targets {
+    fn new(members: &Members) -> Targets {
+        match members {
+            // In arithmetic modulo 2^32 negative steps need nothing special.
+            Members::Regular { first, step, size } => {
+                Targets { size: *size, first: *first, step: *step as u32, list: Box::default() }
+            }
+            Members::List(list) => {
+                Targets { size: list.len() as u32, first: 0, step: 0, list: list.clone() }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn peer(&self, rank: u32) -> Peer {
+        match self.list.get(rank as usize) {
+            Some(peer) => *peer,
+            None => self.first.wrapping_add(rank.wrapping_mul(self.step)),
+        }
+    }
+}
+
 /// A communicator.
 pub struct Comm {
+    targets: Targets,
     context: ContextId,
     local: Members,
     /// The other group of an intercommunicator.
@@ -147,6 +178,7 @@ impl Comm {
     /// A communicator of `local`, in which this process has `rank`.
     pub fn new(context: ContextId, local: Members, remote: Option<Members>, rank: u32) -> Comm {
         Comm {
+            targets: Targets::new(remote.as_ref().unwrap_or(&local)),
             context,
             local,
             remote,
@@ -190,6 +222,12 @@ impl Comm {
     #[inline(always)]
     pub fn others(&self) -> &Members {
         self.remote.as_ref().unwrap_or(&self.local)
+    }
+
+    /// How many ranks send and receive calls can name.
+    #[inline(always)]
+    pub fn targets(&self) -> u32 {
+        self.targets.size
     }
 
     /// The VCI that its messages use.
@@ -241,7 +279,7 @@ impl Comm {
     #[inline(always)]
     fn to(&self, rank: u32, tag: i32, purpose: Purpose) -> Destination {
         Destination {
-            peer: self.others().peer(rank),
+            peer: self.targets.peer(rank),
             vci: self.vci,
             context: self.context.of(purpose),
             rank: self.rank as i32,
@@ -276,6 +314,15 @@ impl Process {
         mode: Mode,
     ) -> Result<Option<RequestId>> {
         self.isend(comm.vci, &comm.to(rank, tag, purpose), buffer, mode)
+    }
+
+    /// Sends a short message of the program's if it can leave at once. Returns whether it has; if
+    /// not, nothing was done.
+    #[inline(always)]
+    pub fn send_now(&self, comm: &Comm, data: &[u8], rank: u32, tag: i32) -> bool {
+        let peer = comm.targets.peer(rank);
+        let context = comm.context.of(Purpose::PointToPoint);
+        self.try_send(comm.vci, peer, context, comm.rank as i32, tag, data)
     }
 
     /// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].

@@ -92,6 +92,30 @@ impl VciState {
         })
     }
 
+    /// Sends a short message if it can leave at once. Returns whether it has; if not, nothing was
+    /// done, and [`VciState::send`] finds out what to do.
+    #[inline(always)]
+    pub fn send_now(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
+        let Some(stream) = self.engine.streams.peek(to.peer, to.vci) else { return false };
+        let Some(way) = self.ways.get_mut(usize::from(stream.route).wrapping_sub(1)) else {
+            return false;
+        };
+        let after = stream.in_flight.saturating_add(cost(data.len()));
+        if data.len() > way.eager_max || after > self.engine.window || stream.pending {
+            return false;
+        }
+        let trailer =
+            Trailer { kind: Kind::Eager, from_vci: self.engine.vci, credit: stream.owed };
+        let header = wire::matched(key, trailer);
+        if way.lane.send(to.peer, to.vci, &header, data).is_err() {
+            return false;
+        }
+        stream.in_flight = after;
+        stream.owed = 0;
+        self.engine.counters.eager_sent += 1;
+        true
+    }
+
     /// Sends a message. `None`: the buffer may be reused already, no request is needed.
     #[inline]
     pub fn send(
@@ -102,33 +126,9 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<Option<RequestId>> {
-        let stream = self.engine.streams.get(to.peer, to.vci);
-        if let (Some(data), Some(way), Mode::Standard, false) = (
-            buffer.as_bytes(),
-            self.ways.get_mut(usize::from(stream.route).wrapping_sub(1)),
-            mode,
-            stream.pending,
-        ) {
-            let after = stream.in_flight + cost(data.len());
-            if data.len() <= way.eager_max && after <= self.engine.window {
-                let trailer = Trailer {
-                    kind: Kind::Eager,
-                    from_vci: self.engine.vci,
-                    credit: stream.owed,
-                };
-                let header = wire::matched(key, trailer);
-                match way.lane.send(to.peer, to.vci, &header, data) {
-                    Ok(()) => {
-                        stream.in_flight = after;
-                        stream.owed = 0;
-                        self.engine.counters.eager_sent += 1;
-                        return Ok(None);
-                    }
-                    Err(LaneError::PeerLost(_, why)) => {
-                        return Err(Error::new(Class::ProcFailed, why));
-                    }
-                    Err(_) => {}
-                }
+        if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode) {
+            if self.send_now(to, key, data) {
+                return Ok(None);
             }
         }
         self.send_queued(to, key, buffer, mode, owner).map(Some)

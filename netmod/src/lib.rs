@@ -26,8 +26,10 @@
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+mod copy;
 mod peer_table;
 
+pub use copy::copy;
 pub use peer_table::PeerTable;
 
 use std::fmt;

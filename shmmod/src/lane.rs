@@ -21,6 +21,50 @@ struct Remote {
     single_copy: Option<bool>,
 }
 
+impl Remote {
+    #[inline(always)]
+    fn send(
+        &mut self,
+        me: Peer,
+        senders_fence: bool,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        self.put(me, senders_fence, header, payload.len(), |out| {
+            // SAFETY: `put` gives the place of the payload, apart from all else.
+            unsafe { netmod::copy(payload.as_ptr(), out, payload.len()) };
+        })
+    }
+
+    /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        me: Peer,
+        senders_fence: bool,
+        header: &Header,
+        len: usize,
+        fill: impl FnOnce(*mut u8),
+    ) -> Result<(), LaneError> {
+        assert!(len <= BODY, "a payload is longer than the transport's limit");
+        let front = self.segment.front();
+        let Some(position) = ring::claim(&front.ends, CELLS, &mut self.view) else {
+            return Err(LaneError::Again);
+        };
+        let number = position as usize & (CELLS - 1);
+        let cell = &self.segment.cells()[number];
+        let payload =
+            if len <= INLINE { cell.inline.get().cast() } else { self.segment.body(number) };
+        let [a, b, c] = header.0;
+        // SAFETY: the cell is claimed, so nobody else touches it until it is published.
+        unsafe { cell.envelope.get().write([u64::from(me) | (len as u64) << 32, a, b, c]) };
+        fill(payload);
+        ring::publish(cell, position);
+        bell::ring(&front.bell.0, senders_fence);
+        Ok(())
+    }
+}
+
 pub(crate) struct ShmLane {
     me: Peer,
     own: Arc<Segment>,
@@ -120,12 +164,13 @@ impl Lane for ShmLane {
         header: &Header,
         payload: &[u8],
     ) -> Result<(), LaneError> {
-        self.send_with(to, vci, header, payload.len(), &mut |out| {
-            out.copy_from_slice(payload)
-        })
+        let (me, senders_fence) = (self.me, self.senders_fence);
+        if let Some(Some(remote)) = self.remotes.peek(to, vci) {
+            return remote.send(me, senders_fence, header, payload);
+        }
+        self.remote(to, vci)?.send(me, senders_fence, header, payload)
     }
 
-    #[inline]
     fn send_with(
         &mut self,
         to: Peer,
@@ -135,31 +180,10 @@ impl Lane for ShmLane {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError> {
         let (me, senders_fence) = (self.me, self.senders_fence);
-        let Remote { segment, view, .. } = self.remote(to, vci)?;
-        let front = segment.front();
-        let Some(position) = ring::claim(&front.ends, CELLS, view) else {
-            return Err(LaneError::Again);
-        };
-        let number = position as usize & (CELLS - 1);
-        let cell = &segment.cells()[number];
-        let payload = if len <= INLINE {
-            cell.inline.get().cast()
-        } else {
-            segment.body(number)
-        };
-        // SAFETY: the cell and its body are claimed, so nobody else touches them until they are
-        // published. `len` is at most the size of a body (contract of `send`), checked below.
-        unsafe {
-            assert!(len <= BODY);
-            let [a, b, c] = header.0;
-            cell.envelope
-                .get()
-                .write([u64::from(me) | (len as u64) << 32, a, b, c]);
-            fill(std::slice::from_raw_parts_mut(payload, len));
-        }
-        ring::publish(cell, position);
-        bell::ring(&front.bell.0, senders_fence);
-        Ok(())
+        self.remote(to, vci)?.put(me, senders_fence, header, len, |out| {
+            // SAFETY: `put` gives the place of the payload, which nobody else touches.
+            fill(unsafe { std::slice::from_raw_parts_mut(out, len) });
+        })
     }
 
     #[inline]
