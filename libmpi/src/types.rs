@@ -21,7 +21,10 @@ pub struct TypeObject {
 impl TypeObject {
     /// Without a name.
     pub fn new(datatype: Datatype) -> Self {
-        TypeObject { datatype, name: Mutex::new(None) }
+        TypeObject {
+            datatype,
+            name: Mutex::new(None),
+        }
     }
 }
 
@@ -75,8 +78,14 @@ pub const PREDEFINED: &[(MPI_Datatype, Predefined)] = &[
     (abi::MPI_CXX_DOUBLE_COMPLEX, Predefined::CxxDoubleComplex),
     (abi::MPI_DOUBLE_COMPLEX, Predefined::DoubleComplex),
     (abi::MPI_COMPLEX16, Predefined::Complex16),
-    (abi::MPI_C_LONG_DOUBLE_COMPLEX, Predefined::CLongDoubleComplex),
-    (abi::MPI_CXX_LONG_DOUBLE_COMPLEX, Predefined::CxxLongDoubleComplex),
+    (
+        abi::MPI_C_LONG_DOUBLE_COMPLEX,
+        Predefined::CLongDoubleComplex,
+    ),
+    (
+        abi::MPI_CXX_LONG_DOUBLE_COMPLEX,
+        Predefined::CxxLongDoubleComplex,
+    ),
     (abi::MPI_COMPLEX32, Predefined::Complex32),
     (abi::MPI_BYTE, Predefined::Byte),
     (abi::MPI_PACKED, Predefined::Packed),
@@ -167,14 +176,20 @@ fn exact(handle: MPI_Datatype) -> bool {
 /// A handle for a datatype made at run time.
 pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
     MADE.insert(Arc::new(object)).ok_or_else(|| {
-        Error::new(Class::NoMem, "all 67,108,864 datatype handles are in use; free some")
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 datatype handles are in use; free some",
+        )
     })
 }
 
 /// Frees a handle. The datatype lives on where it is used.
 pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
     if is_predefined(handle) {
-        return Err(Error::new(Class::Type, "a predefined datatype cannot be freed"));
+        return Err(Error::new(
+            Class::Type,
+            "a predefined datatype cannot be freed",
+        ));
     }
     MADE.remove(handle).ok_or_else(|| invalid(handle))
 }
@@ -233,7 +248,10 @@ unsafe fn buffer_checked(
 /// Checks a count and a datatype that are to be communicated.
 pub fn checked(count: c_int, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
     let Ok(count) = usize::try_from(count) else {
-        return Err(Error::new(Class::Count, format!("count is {count}; it must be 0 or more")));
+        return Err(Error::new(
+            Class::Count,
+            format!("count is {count}; it must be 0 or more"),
+        ));
     };
     let object = object(datatype)?;
     if !object.datatype.is_committed() {
@@ -277,8 +295,20 @@ mod tests {
             }
             assert!(remove(handle).is_err());
         }
-        for wrong in [0, 1, -1, MPI_DATATYPE_NULL, abi::MPI_INT + 0x100, 0x4c00_00ff, abi::MPI_SUM] {
-            assert_eq!(object(wrong).err().map(|e| e.class()), Some(Class::Type), "{wrong:#x}");
+        for wrong in [
+            0,
+            1,
+            -1,
+            MPI_DATATYPE_NULL,
+            abi::MPI_INT + 0x100,
+            0x4c00_00ff,
+            abi::MPI_SUM,
+        ] {
+            assert_eq!(
+                object(wrong).err().map(|e| e.class()),
+                Some(Class::Type),
+                "{wrong:#x}"
+            );
         }
     }
 }

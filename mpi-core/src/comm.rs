@@ -76,10 +76,15 @@ impl Members {
             [first] => (first, 1),
             [first, second, ..] => (first, i64::from(second) - i64::from(first)),
         };
-        let regular =
-            peers.windows(2).all(|pair| i64::from(pair[1]) - i64::from(pair[0]) == step);
+        let regular = peers
+            .windows(2)
+            .all(|pair| i64::from(pair[1]) - i64::from(pair[0]) == step);
         if regular {
-            Members::Regular { first, step, size: peers.len() as u32 }
+            Members::Regular {
+                first,
+                step,
+                size: peers.len() as u32,
+            }
         } else {
             Members::List(peers.into())
         }
@@ -119,9 +124,10 @@ impl Members {
                 let found = (0..i64::from(*size)).contains(&rank) && rank * step == distance;
                 found.then_some(rank as u32)
             }
-            Members::List(list) => {
-                list.iter().position(|member| *member == peer).map(|rank| rank as u32)
-            }
+            Members::List(list) => list
+                .iter()
+                .position(|member| *member == peer)
+                .map(|rank| rank as u32),
         }
     }
 }
@@ -138,12 +144,18 @@ impl Targets {
     fn new(members: &Members) -> Targets {
         match members {
             // In arithmetic modulo 2^32 negative steps need nothing special.
-            Members::Regular { first, step, size } => {
-                Targets { size: *size, first: *first, step: *step as u32, list: Box::default() }
-            }
-            Members::List(list) => {
-                Targets { size: list.len() as u32, first: 0, step: 0, list: list.clone() }
-            }
+            Members::Regular { first, step, size } => Targets {
+                size: *size,
+                first: *first,
+                step: *step as u32,
+                list: Box::default(),
+            },
+            Members::List(list) => Targets {
+                size: list.len() as u32,
+                first: 0,
+                step: 0,
+                list: list.clone(),
+            },
         }
     }
 
@@ -243,7 +255,10 @@ impl Comm {
 
     /// Its name (`MPI_Comm_get_name`).
     pub fn name(&self) -> String {
-        self.name.lock().map(|name| name.clone()).unwrap_or_default()
+        self.name
+            .lock()
+            .map(|name| name.clone())
+            .unwrap_or_default()
     }
 
     /// Gives it a name.
@@ -261,7 +276,11 @@ impl Comm {
 
     /// A schedule to build on.
     pub(crate) fn take_run(&self) -> CommRun {
-        self.runs.lock().ok().and_then(|mut runs| runs.pop()).unwrap_or_default()
+        self.runs
+            .lock()
+            .ok()
+            .and_then(|mut runs| runs.pop())
+            .unwrap_or_default()
     }
 
     /// Keeps a schedule for the next collective.
@@ -361,16 +380,29 @@ mod tests {
 
     #[test]
     fn members_are_kept_short_and_found_again() {
-        for peers in [&[][..], &[7], &[0, 1, 2, 3], &[9, 6, 3, 0], &[1, 5, 2], &[4, 2, 1]] {
+        for peers in [
+            &[][..],
+            &[7],
+            &[0, 1, 2, 3],
+            &[9, 6, 3, 0],
+            &[1, 5, 2],
+            &[4, 2, 1],
+        ] {
             let members = Members::new(peers);
             assert_eq!(members.peers(), peers);
             assert_eq!(members.size() as usize, peers.len());
             for peer in 0..12 {
-                let rank = peers.iter().position(|p| *p == peer).map(|rank| rank as u32);
+                let rank = peers
+                    .iter()
+                    .position(|p| *p == peer)
+                    .map(|rank| rank as u32);
                 assert_eq!(members.rank_of(peer), rank, "{peer} in {peers:?}");
             }
         }
-        assert!(matches!(Members::new(&[9, 6, 3, 0]), Members::Regular { .. }));
+        assert!(matches!(
+            Members::new(&[9, 6, 3, 0]),
+            Members::Regular { .. }
+        ));
     }
 
     #[test]

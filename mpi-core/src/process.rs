@@ -229,8 +229,14 @@ impl Process {
         tag: i32,
         data: &[u8],
     ) -> bool {
-        let Ok(slot) = self.vci(vci) else { return false };
-        let key = Key { context, source: rank, tag };
+        let Some(slot) = self.vcis.get(usize::from(vci)).and_then(OnceLock::get) else {
+            return false;
+        };
+        let key = Key {
+            context,
+            source: rank,
+            tag,
+        };
         slot.lock().send_now(Address { peer, vci }, key, data)
     }
 
@@ -274,7 +280,12 @@ impl Process {
         let key = from.key();
         for progress in [true, false] {
             if let Some((key, message)) = state.engine.unexpected.take(&key) {
-                return Ok(Some(MatchedMessage { key, vci, owner: from.owner, message }));
+                return Ok(Some(MatchedMessage {
+                    key,
+                    vci,
+                    owner: from.owner,
+                    message,
+                }));
             }
             if progress {
                 state.progress();
