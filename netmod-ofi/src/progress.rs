@@ -69,7 +69,7 @@ impl OfiLane {
                 self.arrived(buffer, entry.len, sink);
                 self.repost(buffer);
             }
-            Role::Send { buffer, .. } => {
+            Role::Send { buffer, .. } | Role::Nop { buffer } => {
                 self.sends_under_way -= 1;
                 self.buffers.give(buffer);
             }
@@ -149,6 +149,10 @@ impl OfiLane {
                 self.buffers.give(buffer);
                 self.fail_peer(endpoint, "sending", &why);
             }
+            Role::Nop { buffer } => {
+                self.sends_under_way -= 1;
+                self.buffers.give(buffer);
+            }
             Role::Put {
                 buffer,
                 endpoint,
@@ -215,6 +219,7 @@ impl OfiLane {
             if endpoint.peer == index {
                 endpoint.lost = true;
                 endpoint.stalled = 0;
+                endpoint.stuck = None;
             }
         }
         let endpoints = &self.peers.endpoints;
@@ -291,13 +296,15 @@ impl OfiLane {
             match self.send_buffer(message.buffer, message.endpoint, message.len) {
                 0 => {
                     any = true;
-                    self.peers.endpoint(message.endpoint).stalled -= 1;
+                    let state = self.peers.endpoint(message.endpoint);
+                    state.stalled -= 1;
+                    state.stuck = None;
                 }
-                rc if rc == -(libc::EAGAIN as isize) => self.stalled.push_back(message),
                 rc => {
-                    any = true;
-                    self.buffers.give(message.buffer);
-                    self.refused(message.endpoint, rc, "sending");
+                    let endpoint = message.endpoint;
+                    self.stalled.push_back(message);
+                    // A lost peer's messages are taken out of the queue there.
+                    any |= self.refused(endpoint, rc, "sending") != LaneError::Again;
                 }
             }
         }

@@ -652,6 +652,12 @@ fn unusable_addresses_are_explained() {
         other => panic!("{other:?}"),
     };
     assert!(why(50).contains("no VCI 0"));
+    let mut abroad = nodes[1].transport.address(0);
+    let ip = abroad
+        .windows(4)
+        .position(|bytes| bytes == [127, 0, 0, 1])
+        .unwrap();
+    abroad[ip] = 10;
     let directory = nodes[0].directory.clone();
     let mut why = |address: &[u8]| {
         directory
@@ -667,4 +673,5 @@ fn unusable_addresses_are_explained() {
     assert!(why(&[]).contains("not one of libfabric"));
     assert!(why(b"\xff123").contains("not one of libfabric"));
     assert!(why(b"\x05verbs12345678").contains("verbs"));
+    assert!(why(&abroad).contains("loopback"));
 }
