@@ -47,6 +47,11 @@ impl Kid {
             .env("WEFT_TEST_ROLE", role)
             .env("WEFT_TEST_SCENARIO", scenario)
             .env("WEFT_OFI_PROVIDER", provider)
+            .envs(
+                scenario
+                    .ends_with("emulated")
+                    .then_some(("WEFT_OFI_RMA", "emulated")),
+            )
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         if !prefix.is_empty() {
@@ -96,7 +101,8 @@ fn run(prefix: [&[&str]; 2], scenario: &str, provider: &str) {
     server.tell(&hello);
     let hello = server.line("address");
     driver.tell(&hello);
-    if scenario == "death" {
+    let is_death = scenario.starts_with("death");
+    if is_death {
         assert_eq!(driver.line("start"), "connected");
         // The child alone: what it was started under passes the signal on, or is replaced by it.
         server.child.kill().unwrap();
@@ -108,7 +114,7 @@ fn run(prefix: [&[&str]; 2], scenario: &str, provider: &str) {
         "{scenario} with {provider}"
     );
     assert!(driver.child.wait().unwrap().success());
-    if scenario != "death" {
+    if !is_death {
         assert!(server.child.wait().unwrap().success());
     }
 }
@@ -117,6 +123,7 @@ fn run(prefix: [&[&str]; 2], scenario: &str, provider: &str) {
 fn everything_works_between_two_processes() {
     for provider in providers() {
         run([&[], &[]], "everything", &provider);
+        run([&[], &[]], "everything emulated", &provider);
     }
 }
 
@@ -124,6 +131,8 @@ fn everything_works_between_two_processes() {
 fn a_killed_peer_is_noticed() {
     for provider in providers() {
         run([&[], &[]], "death", &provider);
+        run([&[], &[]], "death during access", &provider);
+        run([&[], &[]], "death during access emulated", &provider);
     }
 }
 
@@ -261,8 +270,9 @@ fn child() {
             .insert((other, vci), address);
     }
     match (role.as_str(), scenario.as_str()) {
-        ("driver", "everything") => drive(&mut node, theirs),
-        ("driver", _) => await_death(&mut node),
+        ("driver", "death") => await_death(&mut node),
+        ("driver", death) if death.starts_with("death") => access_until_death(&mut node, theirs),
+        ("driver", _) => drive(&mut node, theirs),
         _ => serve(&mut node),
     }
     drop(node);
@@ -527,5 +537,69 @@ fn await_death(node: &mut Node) {
         std::thread::sleep(Duration::from_millis(1));
     }
     eprintln!("lane 2 noticed after {:?}", start.elapsed());
+    say("passed");
+}
+
+/// Gets and puts until the peer is lost; everything that was issued must complete.
+fn access_until_death(node: &mut Node, key: RemoteKey) {
+    report(node, 0);
+    say("connected");
+    let start = Instant::now();
+    let limit = Duration::from_secs(15);
+    let len = 1 << 20;
+    let mut local = vec![0_u8; 8 * len];
+    let base = local.as_mut_ptr();
+    let mut pending = Vec::new();
+    let mut lost = false;
+    let mut done = 0;
+    while !lost || !pending.is_empty() {
+        assert!(
+            start.elapsed() < limit,
+            "lost: {lost}, {} of {} operations are still pending after {limit:?}",
+            pending.len(),
+            pending.len() + done
+        );
+        if !lost && pending.len() < 8 {
+            let token = node.token();
+            let place = 2 * (token.0 as usize % 4);
+            let lane = &mut node.lanes[0];
+            // SAFETY: `local` is alive until all has completed; what overlaps is not looked at.
+            let issued = unsafe {
+                let place = base.add(place * len);
+                let remote = RemoteAddr { key, offset: 0 };
+                match token.0 % 3 {
+                    0 => lane.get(SERVER, 0, place, len, remote, token),
+                    1 => lane.put(SERVER, 0, place, len, remote, token),
+                    _ => lane.flush(SERVER, token),
+                }
+            };
+            match issued {
+                Ok(Issued::Pending) => pending.push(token.0),
+                Ok(Issued::Done) | Err(LaneError::Again) => {}
+                Err(LaneError::PeerLost(SERVER, _)) => lost = true,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        node.poll();
+        lost |= node.sinks[0].lost.pop().is_some();
+        let completed = &mut node.sinks[0].completed;
+        pending.retain(|token| match completed.remove(token) {
+            Some(Ok(())) => {
+                done += 1;
+                false
+            }
+            Some(Err(LaneError::PeerLost(SERVER, _))) => {
+                done += 1;
+                lost = true;
+                false
+            }
+            Some(Err(error)) => panic!("{error}"),
+            None => true,
+        });
+    }
+    eprintln!(
+        "all {done} operations are complete after {:?}",
+        start.elapsed()
+    );
     say("passed");
 }
