@@ -75,6 +75,8 @@ pub(crate) struct OfiLane {
     pub(crate) sends_under_way: usize,
     /// Requests of the emulation without an answer yet.
     pub(crate) requests_under_way: usize,
+    /// Polls in a row that found nothing.
+    pub(crate) idle_polls: u32,
     /// Largest message to inject.
     inject_limit: usize,
     /// Largest part of a get or put.
@@ -171,6 +173,7 @@ impl OfiLane {
             dirty: Vec::new(),
             sends_under_way: 0,
             requests_under_way: 0,
+            idle_polls: 0,
             peers: Peers::default(),
             vci,
             doorbell,

@@ -11,6 +11,9 @@ use std::mem::MaybeUninit;
 /// Completions read at once.
 const BATCH: usize = 16;
 
+/// Fruitless polls after which peers that owe an answer are looked after.
+const IDLE_POLLS: u32 = 256;
+
 impl OfiLane {
     /// The work of `poll`.
     pub(crate) fn progress(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
@@ -47,6 +50,14 @@ impl OfiLane {
         if self.has_backlog() {
             any |= self.retry();
         }
+        if any {
+            self.idle_polls = 0;
+        } else if self.requests_under_way > 0 {
+            self.idle_polls = self.idle_polls.wrapping_add(1);
+            if self.idle_polls % IDLE_POLLS == 0 {
+                self.watch();
+            }
+        }
         while let Some(notice) = self.notices.pop_front() {
             any = true;
             match notice {
@@ -55,6 +66,23 @@ impl OfiLane {
             }
         }
         any
+    }
+
+    /// Asks those who owe an answer whether they are there: nobody else would say that they are not.
+    #[cold]
+    fn watch(&mut self) {
+        for index in self.ops.indices() {
+            let Some(op) = self.ops.get(index) else {
+                continue;
+            };
+            if !op.emulated || op.parts == 0 {
+                continue;
+            }
+            let endpoint = op.endpoint;
+            if let Some(why) = self.no_room(endpoint, false) {
+                self.fail_peer(endpoint, "waiting for an answer", &why);
+            }
+        }
     }
 
     #[inline]

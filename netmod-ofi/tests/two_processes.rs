@@ -131,6 +131,7 @@ fn everything_works_between_two_processes() {
 fn a_killed_peer_is_noticed() {
     for provider in providers() {
         run([&[], &[]], "death", &provider);
+        run([&[], &[]], "death of a sleeper", &provider);
         run([&[], &[]], "death during access", &provider);
         run([&[], &[]], "death during access emulated", &provider);
     }
@@ -271,6 +272,7 @@ fn child() {
     }
     match (role.as_str(), scenario.as_str()) {
         ("driver", "death") => await_death(&mut node),
+        ("driver", "death of a sleeper") => await_answer(&mut node, theirs),
         ("driver", death) if death.starts_with("death") => access_until_death(&mut node, theirs),
         ("driver", _) => drive(&mut node, theirs),
         _ => serve(&mut node),
@@ -601,5 +603,41 @@ fn access_until_death(node: &mut Node, key: RemoteKey) {
         "all {done} operations are complete after {:?}",
         start.elapsed()
     );
+    say("passed");
+}
+
+/// Waits for the answer of a process that has stopped polling and is killed.
+fn await_answer(node: &mut Node, key: RemoteKey) {
+    report(node, 0);
+    send(node, 0, SERVER, [SLEEP, 60_000, 0], &[]);
+    let mut found = 0;
+    let place = &raw mut found;
+    let token = node.token();
+    let remote = RemoteAddr { key, offset: 0 };
+    // SAFETY: `found` is alive until the completion, which is awaited.
+    let issued = unsafe {
+        node.lanes[0]
+            .atomic(SERVER, 0, AtomicOp::Add, 1, 0, place, remote, token)
+            .unwrap()
+    };
+    assert_eq!(issued, Issued::Pending);
+    let poll_for = |node: &mut Node, limit: Duration| {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            node.poll();
+            if let Some(result) = node.sinks[0].completed.remove(&token.0) {
+                return Some((result, start.elapsed()));
+            }
+            std::thread::yield_now();
+        }
+        None
+    };
+    // While it sleeps it is asked, and it is there.
+    assert_eq!(poll_for(node, Duration::from_secs(1)), None);
+    say("connected");
+    let (result, after) = poll_for(node, Duration::from_secs(15)).expect("no completion");
+    eprintln!("noticed after {after:?}: {result:?}");
+    assert!(matches!(result, Err(LaneError::PeerLost(SERVER, _))));
+    assert!(!node.sinks[0].lost.is_empty());
     say("passed");
 }
