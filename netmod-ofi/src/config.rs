@@ -37,6 +37,9 @@ pub struct Config {
     pub operations: usize,
     /// The largest piece that get and put hand to the provider at once, in bytes.
     pub max_part: usize,
+    /// Registers local memory with the provider even where the provider does not want that (where
+    /// it does, this is done anyway).
+    pub register_local: bool,
     /// Get and put: by the provider or by messages.
     pub rma: Offload,
     /// Atomics: by the provider or by messages.
@@ -58,6 +61,7 @@ impl Config {
             recv_buffers: 64,
             operations: 256,
             max_part: 1 << 30,
+            register_local: false,
             rma: Offload::Auto,
             atomics: Offload::Auto,
             doorbell: true,

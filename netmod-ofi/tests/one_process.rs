@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 /// A way to run the same test.
 type Way = (&'static str, fn(&mut Config));
 
-/// The provider's remote memory, and all of it emulated.
-const WAYS: [Way; 2] = [
+/// The provider's remote memory, the same with registered buffers, and all of it emulated.
+const WAYS: [Way; 3] = [
     ("native", |_| {}),
+    ("registered", |config| config.register_local = true),
     ("emulated", |config| {
         config.rma = Offload::Emulated;
         config.atomics = Offload::Emulated;
@@ -68,7 +69,11 @@ fn flush(nodes: &mut [Node; 2]) -> Result<(), LaneError> {
 fn messages_arrive_in_order_and_whole() {
     for provider in providers() {
         let mut random = Random::new();
-        let mut nodes = pair(|_| {}, &provider, 1);
+        let mut nodes = pair(
+            |config| config.register_local = random.below(2) == 0,
+            &provider,
+            1,
+        );
         let most = nodes[0].transport.limits().max_payload;
         assert!(most >= 1024);
         let sent: Vec<Vec<u8>> = (0..10_000)
@@ -373,7 +378,7 @@ fn atomics_return_the_value_found() {
 #[test]
 fn access_beyond_what_is_exposed_is_an_error_and_harmless() {
     let provider = &providers()[0];
-    let mut nodes = pair(WAYS[1].1, provider, 1);
+    let mut nodes = pair(WAYS[2].1, provider, 1);
     let mut words = [7_u64; 2];
     // SAFETY: `words` outlives the nodes' work.
     let key = unsafe {
