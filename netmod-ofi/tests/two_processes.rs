@@ -168,10 +168,26 @@ impl Namespaces {
             ip(&["-n", name, "address", "add", address, "dev", cable])?;
             ip(&["-n", name, "link", "set", cable, "up"])?;
             ip(&["-n", name, "link", "set", "lo", "up"])?;
+            // What a container engine leaves behind on every host: not the way to other hosts.
+            ip(&[
+                "-n", name, "link", "add", "docker0", "type", "veth", "peer", "name", "inside",
+            ])?;
+            ip(&[
+                "-n",
+                name,
+                "address",
+                "add",
+                "10.8.0.1/24",
+                "dev",
+                "docker0",
+            ])?;
+            ip(&["-n", name, "link", "set", "docker0", "up"])?;
+            ip(&["-n", name, "link", "set", "inside", "up"])?;
         }
         // The kernel takes a moment to see that both ends are up.
         let start = Instant::now();
-        for (name, cable) in [(a, cable_a), (b, cable_b)] {
+        let bridge = "docker0".to_string();
+        for (name, cable) in [(a, cable_a), (b, cable_b), (a, &bridge), (b, &bridge)] {
             while !ip(&["-n", name, "link", "show", cable])?.contains("state UP") {
                 if start.elapsed() > Duration::from_secs(5) {
                     return Err("the cable does not come up".to_string());
@@ -255,7 +271,11 @@ fn child() {
     }
     let mut memory = vec![0_u8; MEMORY];
     let mut node = Node::open(config, Arc::default(), LANES).unwrap();
-    eprintln!("{role}: {}", node.transport.describe());
+    let line = node.transport.describe();
+    eprintln!("{role}: {line}");
+    if std::env::var("WEFT_TEST_NAMESPACE").is_ok() {
+        assert!(line.contains("10.9.0."), "not the cable: {line}");
+    }
     // SAFETY: `memory` is alive until the node is gone.
     let key = unsafe {
         node.transport
