@@ -266,8 +266,15 @@ impl OfiLane {
                     };
                     op.issued += len;
                     op.parts += 1;
+                    self.peers.endpoint(endpoint).stuck = None;
                 }
-                Err(0) => return false,
+                Err(0) => {
+                    let Some(why) = self.no_room(endpoint, false) else {
+                        return false;
+                    };
+                    self.fail_peer(endpoint, "access to its memory", &why);
+                    return true;
+                }
                 Err(rc) => {
                     // Ends the operation too, now or with its last part.
                     self.refused(endpoint, rc, "access to its memory");

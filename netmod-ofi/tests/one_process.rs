@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 /// A way to run the same test.
 type Way = (&'static str, fn(&mut Config));
 
-/// The provider's remote memory, and all of it emulated.
-const WAYS: [Way; 2] = [
+/// The provider's remote memory, the same with registered buffers, and all of it emulated.
+const WAYS: [Way; 3] = [
     ("native", |_| {}),
+    ("registered", |config| config.register_local = true),
     ("emulated", |config| {
         config.rma = Offload::Emulated;
         config.atomics = Offload::Emulated;
@@ -68,7 +69,11 @@ fn flush(nodes: &mut [Node; 2]) -> Result<(), LaneError> {
 fn messages_arrive_in_order_and_whole() {
     for provider in providers() {
         let mut random = Random::new();
-        let mut nodes = pair(|_| {}, &provider, 1);
+        let mut nodes = pair(
+            |config| config.register_local = random.below(2) == 0,
+            &provider,
+            1,
+        );
         let most = nodes[0].transport.limits().max_payload;
         assert!(most >= 1024);
         let sent: Vec<Vec<u8>> = (0..10_000)
@@ -373,7 +378,7 @@ fn atomics_return_the_value_found() {
 #[test]
 fn access_beyond_what_is_exposed_is_an_error_and_harmless() {
     let provider = &providers()[0];
-    let mut nodes = pair(WAYS[1].1, provider, 1);
+    let mut nodes = pair(WAYS[2].1, provider, 1);
     let mut words = [7_u64; 2];
     // SAFETY: `words` outlives the nodes' work.
     let key = unsafe {
@@ -652,6 +657,12 @@ fn unusable_addresses_are_explained() {
         other => panic!("{other:?}"),
     };
     assert!(why(50).contains("no VCI 0"));
+    let mut abroad = nodes[1].transport.address(0);
+    let ip = abroad
+        .windows(4)
+        .position(|bytes| bytes == [127, 0, 0, 1])
+        .unwrap();
+    abroad[ip] = 10;
     let directory = nodes[0].directory.clone();
     let mut why = |address: &[u8]| {
         directory
@@ -667,4 +678,5 @@ fn unusable_addresses_are_explained() {
     assert!(why(&[]).contains("not one of libfabric"));
     assert!(why(b"\xff123").contains("not one of libfabric"));
     assert!(why(b"\x05verbs12345678").contains("verbs"));
+    assert!(why(&abroad).contains("loopback"));
 }
