@@ -253,7 +253,7 @@ impl OfiLane {
 
     #[cold]
     fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let fail = |why: String| LaneError::PeerLost(peer, why);
+        let fail = |why: String| LaneError::lost(peer, why);
         let address = self
             .shared
             .resolver
@@ -315,7 +315,7 @@ impl OfiLane {
     #[cold]
     pub(crate) fn lost(&mut self, endpoint: u32) -> LaneError {
         let peer = self.peers.peer_of(endpoint);
-        LaneError::PeerLost(peer.number, peer.lost.clone().unwrap_or_default())
+        LaneError::lost(peer.number, peer.lost.clone().unwrap_or_default())
     }
 
     /// What a call that libfabric refused with `rc` means.
@@ -574,14 +574,14 @@ impl Lane for OfiLane {
         };
         let state = &mut self.peers.peers[index as usize];
         if let Some(why) = &state.lost {
-            return Err(LaneError::PeerLost(peer, why.clone()));
+            return Err(LaneError::lost(peer, why.clone()));
         }
         if !state.fences.is_clear() {
             state.fences.flush(token);
             return Ok(Issued::Pending);
         }
         match state.write_error.take() {
-            Some(why) => Err(LaneError::PeerLost(peer, why)),
+            Some(why) => Err(LaneError::lost(peer, why)),
             None => Ok(Issued::Done),
         }
     }

@@ -216,7 +216,7 @@ impl OfiLane {
         if is_loss(number) {
             self.fail_peer(endpoint, "access to its memory", why);
         }
-        self.part_done(index, Some(LaneError::PeerLost(peer, text)));
+        self.part_done(index, Some(LaneError::lost(peer, text)));
     }
 
     fn failure_text(&mut self, endpoint: u32, what: &str, why: &str) -> String {
@@ -261,7 +261,7 @@ impl OfiLane {
             }
             keep
         });
-        let error = LaneError::PeerLost(number, text);
+        let error = LaneError::lost(number, text);
         for op_index in self.ops.indices() {
             let Some(op) = self.ops.get(op_index) else {
                 continue;

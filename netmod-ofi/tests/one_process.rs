@@ -409,7 +409,7 @@ fn access_beyond_what_is_exposed_is_an_error_and_harmless() {
             node.lanes[0].atomic(8, 0, AtomicOp::Swap, 1, 0, place, remote, token)
         });
         assert!(
-            matches!(result, Err(LaneError::PeerLost(8, _))),
+            matches!(&result, Err(LaneError::PeerLost(lost)) if lost.peer == 8),
             "{remote:?}: {result:?}"
         );
     }
@@ -422,7 +422,7 @@ fn access_beyond_what_is_exposed_is_an_error_and_harmless() {
     .unwrap();
     let flushed = flush(&mut nodes);
     assert!(
-        matches!(flushed, Err(LaneError::PeerLost(8, _))),
+        matches!(&flushed, Err(LaneError::PeerLost(lost)) if lost.peer == 8),
         "{flushed:?}"
     );
     flush(&mut nodes).unwrap();
@@ -653,7 +653,7 @@ fn unusable_addresses_are_explained() {
     let mut nodes = pair(|_| {}, &providers()[0], 1);
     let header = Header::default();
     let mut why = |peer| match nodes[0].lanes[0].send(peer, 0, &header, &[]) {
-        Err(LaneError::PeerLost(lost, why)) if lost == peer => why,
+        Err(LaneError::PeerLost(lost)) if lost.peer == peer => lost.why,
         other => panic!("{other:?}"),
     };
     assert!(why(50).contains("no VCI 0"));
@@ -671,7 +671,7 @@ fn unusable_addresses_are_explained() {
             .unwrap()
             .insert((51, 0), address.to_vec());
         match nodes[0].lanes[0].send(51, 0, &header, &[]) {
-            Err(LaneError::PeerLost(51, why)) => why,
+            Err(LaneError::PeerLost(lost)) if lost.peer == 51 => lost.why,
             other => panic!("{other:?}"),
         }
     };

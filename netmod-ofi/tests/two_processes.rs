@@ -543,7 +543,8 @@ fn await_death(node: &mut Node) {
         match node.lanes[0].send(SERVER, 0, &Header([NUMBERED, seq, 0]), &payload) {
             Ok(()) => seq += 1,
             Err(LaneError::Again) => {}
-            Err(LaneError::PeerLost(peer, why)) => {
+            Err(LaneError::PeerLost(lost)) => {
+                let netmod::Lost { peer, why } = *lost;
                 assert_eq!(peer, SERVER);
                 break why;
             }
@@ -562,7 +563,7 @@ fn await_death(node: &mut Node) {
     let start = Instant::now();
     loop {
         match node.lanes[2].send(SERVER, 2, &Header([NUMBERED, 0, 0]), &payload) {
-            Err(LaneError::PeerLost(SERVER, _)) => break,
+            Err(LaneError::PeerLost(lost)) if lost.peer == SERVER => break,
             Ok(()) | Err(LaneError::Again) => {}
             Err(error) => panic!("{error}"),
         }
@@ -616,7 +617,7 @@ fn access_until_death(node: &mut Node, key: RemoteKey) {
             match issued {
                 Ok(Issued::Pending) => pending.push(token.0),
                 Ok(Issued::Done) | Err(LaneError::Again) => {}
-                Err(LaneError::PeerLost(SERVER, _)) => lost = true,
+                Err(LaneError::PeerLost(gone)) if gone.peer == SERVER => lost = true,
                 Err(error) => panic!("{error}"),
             }
         }
@@ -628,7 +629,7 @@ fn access_until_death(node: &mut Node, key: RemoteKey) {
                 done += 1;
                 false
             }
-            Some(Err(LaneError::PeerLost(SERVER, _))) => {
+            Some(Err(LaneError::PeerLost(gone))) if gone.peer == SERVER => {
                 done += 1;
                 lost = true;
                 false
@@ -679,7 +680,7 @@ fn await_answer(node: &mut Node, key: RemoteKey) {
     say("connected");
     let (result, after) = poll_for(node, Duration::from_secs(15)).expect("no completion");
     eprintln!("noticed after {after:?}: {result:?}");
-    assert!(matches!(result, Err(LaneError::PeerLost(SERVER, _))));
+    assert!(matches!(result, Err(LaneError::PeerLost(lost)) if lost.peer == SERVER));
     assert!(!node.sinks[0].lost.is_empty());
     say("passed");
 }
