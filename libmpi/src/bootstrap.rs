@@ -254,7 +254,13 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         }
         _ => Ok(()),
     };
-    match wanted.and_then(|()| open_ofi(me, settings, resolver("ofi")).map_err(|error| error.0)) {
+    // Ranks of one machine need no more than its loopback interface.
+    let interface = settings.ofi_interface.clone().or_else(|| {
+        let local = here == Some(size) && settings.netmod == Netmod::Auto;
+        local.then(|| "lo".to_string())
+    });
+    let open = || open_ofi(me, settings, interface, resolver("ofi")).map_err(|error| error.0);
+    match wanted.and_then(|()| open()) {
         Ok(transport) => transports.push(transport),
         Err(reason) => {
             let reason = format!("no transport between nodes is open: {reason}");
@@ -312,11 +318,12 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
 fn open_ofi(
     me: Peer,
     settings: &Settings,
+    interface: Option<String>,
     resolver: Arc<dyn Resolver>,
 ) -> Result<Arc<dyn Transport>, OpenError> {
     let config = netmod_ofi::Config {
         provider: settings.ofi_provider.clone(),
-        interface: settings.ofi_interface.clone(),
+        interface,
         ..netmod_ofi::Config::new(me)
     };
     Ok(Arc::new(netmod_ofi::OfiTransport::open(config, resolver)?))

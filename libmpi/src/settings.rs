@@ -82,7 +82,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_OFI_INTERFACE",
         kind: "name",
-        default: "chosen by what libfabric offers",
+        default: "lo when all ranks share this node, otherwise chosen by what libfabric offers",
         help: "The network interface or libfabric domain to use, for instance eth0 or lo.",
     },
     Variable {

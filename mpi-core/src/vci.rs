@@ -103,8 +103,12 @@ impl VciState {
         let Some(way) = self.ways.get_mut(usize::from(stream.route).wrapping_sub(1)) else {
             return false;
         };
-        let after = stream.in_flight.saturating_add(cost(data.len()));
-        if data.len() > way.eager_max || after > self.engine.window || stream.pending {
+        if data.len() > way.eager_max || stream.pending {
+            return false;
+        }
+        // Neither number is near 2^31: the window is bounded when it is set.
+        let after = stream.in_flight.wrapping_add(cost(data.len()));
+        if after > self.engine.window {
             return false;
         }
         let trailer = Trailer {
@@ -113,13 +117,15 @@ impl VciState {
             credit: stream.owed,
         };
         let header = wire::matched(key, trailer);
-        if way.lane.send(to.peer, to.vci, &header, data).is_err() {
-            return false;
+        match way.lane.send(to.peer, to.vci, &header, data) {
+            Ok(()) => {
+                stream.in_flight = after;
+                stream.owed = 0;
+                self.engine.counters.eager_sent += 1;
+                true
+            }
+            Err(error) => refused(error),
         }
-        stream.in_flight = after;
-        stream.owed = 0;
-        self.engine.counters.eager_sent += 1;
-        true
     }
 
     /// Sends a message. `None`: the buffer may be reused already, no request is needed.
@@ -488,6 +494,13 @@ impl VciState {
             way.lane.disarm();
         }
     }
+}
+
+/// The long way of sending will meet the same error and deal with it.
+#[cold]
+#[inline(never)]
+fn refused(_error: LaneError) -> bool {
+    false
 }
 
 /// A VCI with its lock.

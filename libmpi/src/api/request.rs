@@ -9,7 +9,7 @@ use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
 use crate::raise;
-use crate::requests::{Ended, Named};
+use crate::requests::{Ended, Named, READY};
 use crate::runtime::{Runtime, runtime};
 use crate::status;
 
@@ -45,6 +45,12 @@ pub unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Result
     let Some(request) = (unsafe { request.as_mut() }) else {
         return Err(null("request"));
     };
+    if *request == READY {
+        *request = MPI_REQUEST_NULL;
+        // SAFETY: the caller's contract.
+        unsafe { status::write(status, &Status::EMPTY) };
+        return Ok(());
+    }
     let named = runtime.named(*request)?;
     runtime.wait_for(named)?;
     // SAFETY: the caller's contract.
