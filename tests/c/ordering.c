@@ -140,9 +140,11 @@ int main(int argc, char **argv) {
         for (int i = 1; i < size; i++) {
             OK(MPI_Send(&seed, 1, MPI_UINT64_T, i, 0, MPI_COMM_WORLD));
         }
+        check_seed = seed;
         receive_all(size);
     } else {
         OK(MPI_Recv(&seed, 1, MPI_UINT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        check_seed = seed;
         send_all(rank);
     }
     OK(MPI_Finalize());
