@@ -546,7 +546,8 @@ impl Vci {
     #[inline(always)]
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
         let locked = self.threaded.load(Ordering::Relaxed);
-        (!locked || self.lock.try_lock()).then_some(VciGuard { vci: self, locked })
+        // The guard must not exist, and so not be dropped, without the lock.
+        (!locked || self.lock.try_lock()).then(|| VciGuard { vci: self, locked })
     }
 }
 
