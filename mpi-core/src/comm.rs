@@ -335,13 +335,50 @@ impl Process {
         self.isend(comm.vci, &comm.to(rank, tag, purpose), buffer, mode)
     }
 
-    /// Sends a short message of the program's if it can leave at once. Returns whether it has; if
-    /// not, nothing was done.
+    /// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.
+    ///
+    /// # Safety
+    /// If a request is returned, `data` must stay valid and unchanged until it is complete.
     #[inline(always)]
-    pub fn send_now(&self, comm: &Comm, data: &[u8], rank: u32, tag: i32) -> bool {
+    pub unsafe fn send_plain(
+        &self,
+        comm: &Comm,
+        data: &[u8],
+        rank: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
         let peer = comm.targets.peer(rank);
         let context = comm.context.of(Purpose::PointToPoint);
-        self.try_send(comm.vci, peer, context, comm.rank as i32, tag, data)
+        if self.try_send(comm.vci, peer, context, comm.rank as i32, tag, data) {
+            return Ok(None);
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.send_anyway(comm, data, rank, tag) }
+    }
+
+    /// What [`Process::send_plain`] does when the message can't leave at once.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn send_anyway(
+        &self,
+        comm: &Comm,
+        data: &[u8],
+        rank: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        // SAFETY: the caller's contract; a send only reads.
+        let buffer = unsafe { Buffer::bytes(data.as_ptr().cast_mut(), data.len()) };
+        self.send_on(
+            comm,
+            Purpose::PointToPoint,
+            buffer,
+            rank,
+            tag,
+            Mode::Standard,
+        )
     }
 
     /// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].

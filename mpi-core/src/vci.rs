@@ -147,6 +147,8 @@ impl VciState {
     }
 
     /// The send that can't leave at once and whole.
+    #[cold]
+    #[inline(never)]
     fn send_queued(
         &mut self,
         to: Address,
@@ -540,6 +542,24 @@ impl Vci {
             self.lock.lock();
         }
         VciGuard { vci: self, locked }
+    }
+
+    /// Whether several threads may come.
+    #[inline(always)]
+    pub fn is_threaded(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// Access without taking the lock.
+    ///
+    /// # Safety
+    /// Nobody else may have access at the time.
+    #[inline(always)]
+    pub unsafe fn unlocked(&self) -> VciGuard<'_> {
+        VciGuard {
+            vci: self,
+            locked: false,
+        }
     }
 
     /// `None` if another thread has the lock.
