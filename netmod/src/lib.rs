@@ -26,6 +26,10 @@
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+mod peer_table;
+
+pub use peer_table::PeerTable;
+
 use std::fmt;
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU32;

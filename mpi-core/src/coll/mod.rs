@@ -1,1 +1,37 @@
 //! Collective operations (MPI-3.1 chapter 5).
+//!
+//! An algorithm is written once, as a function that builds a [`Schedule`]: the steps of one rank.
+//! A [`Run`] executes it over a [`Port`], in place for blocking calls and a piece at a time for
+//! nonblocking ones.
+
+pub mod allgather;
+pub mod allreduce;
+pub mod alltoall;
+pub mod barrier;
+pub mod bcast;
+pub mod gather;
+mod pairs;
+pub mod reduce;
+pub mod reduce_scatter;
+pub mod run;
+pub mod scan;
+pub mod schedule;
+pub mod team;
+
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;
+
+pub use allgather::{Allgather, allgather};
+pub use allreduce::{Allreduce, allreduce};
+pub use alltoall::{Alltoall, alltoall};
+pub use barrier::{Barrier, barrier};
+pub use bcast::{Bcast, bcast};
+pub use gather::{Rooted, gather, scatter};
+pub use reduce::{Reduce, reduce};
+pub use reduce_scatter::{ReduceScatter, reduce_scatter};
+pub use run::{Port, Progress, Run};
+pub use scan::{exscan, scan};
+pub use schedule::{Block, Buf, Schedule, Step, Type};
+pub use team::{Ints, Layout, Part, Team};

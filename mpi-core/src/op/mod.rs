@@ -1,1 +1,242 @@
 //! Reduction operations (MPI-3.1 section 5.9).
+//!
+//! Choices where the standard leaves one:
+//!
+//! - Integers wrap on overflow.
+//! - `MPI_MAX` is `a > b ? a : b` and `MPI_MIN` is `a < b ? a : b` with `a` the incoming and `b` the
+//!   inout operand. So where one of them is NaN, or where they are zeros of different signs, `b`
+//!   is the result, and it depends on the order of the operands: an algorithm that computes the
+//!   same result on several ranks must apply the operands in the same order on each.
+//! - `MPI_MINLOC` and `MPI_MAXLOC` keep the lower index where values are equal, and `b` where one
+//!   value is NaN.
+//! - Logical results are 0 or 1; any other value than 0 counts as true.
+//! - Complex products are the schoolbook formula; infinities are not recovered as C's annex G asks.
+//! - `MPI_LONG_DOUBLE` computes in the x87 format and `MPI_REAL16` in binary128, each rounding once
+//!   per operation.
+
+mod kernels;
+mod pairs;
+mod predefined;
+mod quad;
+mod select;
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x87;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::datatype::{Datatype, Predefined};
+use crate::{Class, Error, Result};
+pub use kernels::{Kernel, Level};
+pub use predefined::PredefinedOp;
+use predefined::group_name;
+pub use select::select;
+
+/// What a user-defined operation calls: `(in, inout, len, datatype)`, for `inout[i] = in[i] op
+/// inout[i]` on `len` elements of the datatype.
+pub type UserFunction = dyn Fn(*const u8, *mut u8, usize, &Datatype) + Send + Sync;
+
+/// A reduction operation, predefined or made by the user.
+#[derive(Clone)]
+pub struct Op(Arc<Inner>);
+
+enum Inner {
+    Predefined {
+        op: PredefinedOp,
+        /// The kernel for each predefined datatype, in the order of its variants.
+        kernels: Box<[Option<Kernel>]>,
+    },
+    User {
+        function: Arc<UserFunction>,
+        commute: bool,
+    },
+}
+
+impl Op {
+    /// A predefined operation, with the best kernels that this processor can run.
+    ///
+    /// Make it once and clone it: this fills a table.
+    pub fn predefined(op: PredefinedOp) -> Op {
+        let level = Level::best();
+        let kernels = Predefined::TABLE
+            .iter()
+            .map(|row| select(op, row.0, level))
+            .collect();
+        Op(Arc::new(Inner::Predefined { op, kernels }))
+    }
+
+    /// A user-defined operation (`MPI_Op_create`).
+    pub fn user(function: Arc<UserFunction>, commute: bool) -> Op {
+        Op(Arc::new(Inner::User { function, commute }))
+    }
+
+    /// Whether the order of the operands does not matter (`MPI_Op_commutative`). All operations
+    /// are taken to be associative.
+    pub fn is_commutative(&self) -> bool {
+        match *self.0 {
+            Inner::Predefined { op, .. } => op != PredefinedOp::Replace,
+            Inner::User { commute, .. } => commute,
+        }
+    }
+
+    /// Which predefined operation it is, if one.
+    pub fn as_predefined(&self) -> Option<PredefinedOp> {
+        match *self.0 {
+            Inner::Predefined { op, .. } => Some(op),
+            Inner::User { .. } => None,
+        }
+    }
+
+    /// Whether both are the same operation (the same handle).
+    pub fn is_same(&self, other: &Op) -> bool {
+        match (self.as_predefined(), other.as_predefined()) {
+            (Some(a), Some(b)) => a == b,
+            _ => Arc::ptr_eq(&self.0, &other.0),
+        }
+    }
+
+    /// Whether a collective reduction may use the operation on the datatype.
+    ///
+    /// # Errors
+    ///
+    /// `MPI_ERR_OP` where the operation is for accumulates only, or where a predefined operation
+    /// meets a datatype that is derived or not in one of its groups.
+    pub fn check(&self, datatype: &Datatype) -> Result<()> {
+        let Some(op) = self.as_predefined() else {
+            return Ok(());
+        };
+        if op.accumulate_only() {
+            return Err(Error::new(
+                Class::Op,
+                format!(
+                    "{} is for MPI_Accumulate and its kin only; a collective reduction needs \
+                     another operation",
+                    op.name()
+                ),
+            ));
+        }
+        let Some(predefined) = datatype.as_predefined() else {
+            return Err(Error::new(
+                Class::Op,
+                format!(
+                    "{} works on predefined datatypes and this one is derived; reduce its \
+                     elements as a predefined datatype, or make an operation for it with \
+                     MPI_Op_create",
+                    op.name()
+                ),
+            ));
+        };
+        self.check_predefined(op, predefined)
+    }
+
+    /// Whether an accumulate (`MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`) may use
+    /// the operation on the datatype: predefined, or derived from one predefined datatype.
+    ///
+    /// # Errors
+    ///
+    /// `MPI_ERR_OP` for a user-defined operation, for a datatype that mixes several predefined
+    /// ones, and for one that is not in the operation's groups.
+    pub fn check_accumulate(&self, datatype: &Datatype) -> Result<()> {
+        let Some(op) = self.as_predefined() else {
+            return Err(Error::new(
+                Class::Op,
+                "the operation is user-defined; accumulates take predefined operations only",
+            ));
+        };
+        let Some(predefined) = datatype.element() else {
+            return Err(Error::new(
+                Class::Op,
+                format!(
+                    "{} cannot accumulate with a datatype made of several predefined ones; all \
+                     its elements must be of one predefined datatype",
+                    op.name()
+                ),
+            ));
+        };
+        self.check_predefined(op, predefined)
+    }
+
+    fn check_predefined(&self, op: PredefinedOp, predefined: Predefined) -> Result<()> {
+        if self.kernel(predefined).is_some() {
+            return Ok(());
+        }
+        if op.groups().contains(&predefined.group()) {
+            return Err(Error::new(
+                Class::Op,
+                format!(
+                    "{} on {} is not supported on this kind of processor",
+                    op.name(),
+                    predefined.name()
+                ),
+            ));
+        }
+        let groups: Vec<_> = op.groups().iter().map(|&g| group_name(g)).collect();
+        Err(Error::new(
+            Class::Op,
+            format!(
+                "{} is not defined on {}, which is of the group \"{}\"; it takes datatypes of: {}",
+                op.name(),
+                predefined.name(),
+                group_name(predefined.group()),
+                groups.join(", ")
+            ),
+        ))
+    }
+
+    /// The kernel of a predefined operation on a predefined datatype, for callers that reduce
+    /// piece by piece or into a third buffer; `None` where [`Op::check`] or
+    /// [`Op::check_accumulate`] would have refused.
+    pub fn kernel(&self, predefined: Predefined) -> Option<Kernel> {
+        match &*self.0 {
+            Inner::Predefined { kernels, .. } => kernels[predefined as usize],
+            Inner::User { .. } => None,
+        }
+    }
+
+    /// `inout[i] = input[i] op inout[i]` for `count` elements.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Op::check`] (or, for a predefined datatype, [`Op::check_accumulate`]) was not asked
+    /// first, or refused.
+    ///
+    /// # Safety
+    ///
+    /// `input` is readable and `inout` readable and writable for `count` elements of `datatype`,
+    /// both as addresses that a program would pass as buffers; they are the same address or do not
+    /// overlap. A user's function must be sound to call with them.
+    pub unsafe fn apply(
+        &self,
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+        datatype: &Datatype,
+    ) {
+        match &*self.0 {
+            Inner::Predefined { kernels, .. } => {
+                let kernel = datatype
+                    .as_predefined()
+                    .and_then(|predefined| kernels[predefined as usize])
+                    .expect("the operation was checked against the datatype");
+                // SAFETY: the buffers are the caller's promise, for the datatype that the kernel
+                // is for; the kernel's level is one that this processor has.
+                unsafe { kernel(input, inout, inout, count) }
+            }
+            Inner::User { function, .. } => function(input, inout, count, datatype),
+        }
+    }
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Inner::Predefined { op, .. } => f.write_str(op.name()),
+            Inner::User { commute, .. } => f
+                .debug_struct("Op")
+                .field("commute", commute)
+                .finish_non_exhaustive(),
+        }
+    }
+}

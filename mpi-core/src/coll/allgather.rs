@@ -1,0 +1,241 @@
+//! Allgather and allgatherv (MPI-3.1 section 5.7).
+
+use super::schedule::{Block, Buf, Schedule, Staged};
+use super::team::{Blocks, Layout, Part, Team};
+
+/// How an allgather is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allgather {
+    /// Everything known goes to partners 1, 2, 4, … apart. Numbers of ranks that are powers of
+    /// two and blocks alike; otherwise Bruck's algorithm is taken.
+    RecursiveDoubling,
+    /// Everything known goes 1, 2, 4, … ranks back: ⌈log2 N⌉ rounds for any number of ranks, at
+    /// the price of copying all once more.
+    Bruck,
+    /// Block after block round the ring: N - 1 rounds, no copies.
+    Ring,
+    /// Two blocks at a time between alternating neighbours: N / 2 rounds. Even numbers of ranks
+    /// only, otherwise the ring is taken.
+    NeighborExchange,
+}
+
+/// Builds an allgather to the receive buffer; `send` is none in place.
+pub fn allgather(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    send: Option<Part<'_>>,
+    recv: Layout<'_>,
+    algorithm: Allgather,
+) {
+    let size = team.size();
+    let blocks = recv.of(Buf::Recv, schedule);
+    let own = blocks.get(team.rank, schedule);
+    let uniform = match recv {
+        Layout::Uniform(part) => Some(part),
+        _ => None,
+    };
+    if size == 1 || uniform.is_some_and(|part| part.bytes() == 0) {
+        if let Some(send) = send {
+            let send = send.block(Buf::Send, schedule);
+            schedule.copy(send, own);
+        }
+        return;
+    }
+    let source = match send {
+        Some(send) => send.block(Buf::Send, schedule),
+        None => own,
+    };
+    match (algorithm, uniform) {
+        (Allgather::RecursiveDoubling, Some(part)) if size.is_power_of_two() => {
+            let dense = Dense::new(schedule, blocks, part, size, team.rank, source);
+            doubling(schedule, team, |from, len| dense.run(from, len));
+            dense.staged.unpack(schedule);
+        }
+        (Allgather::RecursiveDoubling | Allgather::Bruck, _) => {
+            bruck(schedule, team, source, blocks);
+        }
+        (Allgather::NeighborExchange, Some(part)) if size % 2 == 0 => {
+            let dense = Dense::new(schedule, blocks, part, size, team.rank, source);
+            pairs(schedule, team, |pair| dense.run(2 * pair, 2));
+            dense.staged.unpack(schedule);
+        }
+        (_, Some(part)) => {
+            let dense = Dense::new(schedule, blocks, part, size, team.rank, source);
+            let peer = |i| team.peer(i);
+            let piece = |i| dense.run(i, 1);
+            ring_bytes(schedule, size, team.rank, peer, piece, |member, piece| {
+                member == piece
+            });
+            dense.staged.unpack(schedule);
+        }
+        _ => {
+            schedule.copy(source, own);
+            ring(schedule, team, blocks);
+        }
+    }
+}
+
+/// The blocks of all ranks, alike, as one run of bytes in the order of ranks.
+struct Dense {
+    staged: Staged,
+    each: usize,
+}
+
+impl Dense {
+    /// With the rank's own block, which lies at `source`, in its place.
+    fn new(
+        schedule: &mut Schedule,
+        blocks: Blocks<'_>,
+        part: Part<'_>,
+        size: usize,
+        rank: usize,
+        source: Block,
+    ) -> Dense {
+        let first = blocks.get(0, schedule);
+        let whole = Block {
+            count: size * part.count,
+            ..first
+        };
+        let staged = schedule.stage(whole, part.datatype);
+        let dense = Dense {
+            staged,
+            each: part.bytes(),
+        };
+        let own = blocks.get(rank, schedule);
+        if staged.apart || source != own {
+            schedule.copy(source, dense.run(rank, 1));
+        }
+        dense
+    }
+
+    fn run(&self, from: usize, len: usize) -> Block {
+        self.staged
+            .bytes
+            .cut(from * self.each..(from + len) * self.each)
+    }
+}
+
+fn doubling(schedule: &mut Schedule, team: Team<'_>, run: impl Fn(usize, usize) -> Block) {
+    let mut distance = 1;
+    while distance < team.size() {
+        let partner = team.rank ^ distance;
+        let mine = team.rank & !(distance - 1);
+        let theirs = partner & !(distance - 1);
+        let peer = team.peer(partner);
+        schedule.exchange(peer, run(theirs, distance), peer, run(mine, distance));
+        distance *= 2;
+    }
+}
+
+/// Blocks in scratch memory in the order of ranks from this one on, so that what is known is
+/// always the first of them.
+fn bruck(schedule: &mut Schedule, team: Team<'_>, source: Block, blocks: Blocks<'_>) {
+    let size = team.size();
+    let bytes_of = |i: usize| blocks.layout().bytes((team.rank + i) % size);
+    let total = (0..size).map(bytes_of).sum();
+    let room = schedule.scratch_bytes(total);
+    let mut known = 1;
+    let mut have = bytes_of(0);
+    schedule.copy(source, room.cut(0..have));
+    while known < size {
+        let more = known.min(size - known);
+        let given: usize = (0..more).map(bytes_of).sum();
+        let taken: usize = (known..known + more).map(bytes_of).sum();
+        let first = schedule.here();
+        if taken > 0 {
+            let from = team.peer(team.after(known));
+            schedule.recv(from, room.cut(have..have + taken));
+        }
+        if given > 0 {
+            schedule.send(team.peer(team.before(known)), room.cut(0..given));
+        }
+        schedule.wait(first..schedule.here());
+        have += taken;
+        known += more;
+    }
+    let mut at = 0;
+    for i in 0..size {
+        let len = bytes_of(i);
+        let block = blocks.get((team.rank + i) % size, schedule);
+        if len > 0 && block != source {
+            schedule.copy(room.cut(at..at + len), block);
+        }
+        at += len;
+    }
+}
+
+/// Ranks in pairs. In each round a pair's blocks come from the pair before, through its even
+/// rank, and from the pair after, through its odd one; in between the two tell each other.
+fn pairs(schedule: &mut Schedule, team: Team<'_>, pair: impl Fn(usize) -> Block) {
+    let pairs = team.size() / 2;
+    let own = team.rank / 2;
+    let even = team.rank % 2 == 0;
+    let mate = team.peer(team.rank ^ 1);
+    let other = team.peer(if even { team.before(1) } else { team.after(1) });
+    let both = pair(own);
+    let each = both.count / 2;
+    let (low, high) = (both.cut(0..each), both.cut(each..2 * each));
+    match even {
+        true => schedule.exchange(mate, high, mate, low),
+        false => schedule.exchange(mate, low, mate, high),
+    }
+    let mut latest = own;
+    for round in 1..pairs {
+        let distance = round.div_ceil(2);
+        let outside = round % 2 == 1;
+        let back = outside == even;
+        let coming = match back {
+            true => (own + pairs - distance) % pairs,
+            false => (own + distance) % pairs,
+        };
+        let peer = if outside { other } else { mate };
+        schedule.exchange(peer, pair(coming), peer, pair(latest));
+        latest = coming;
+    }
+}
+
+fn ring(schedule: &mut Schedule, team: Team<'_>, blocks: Blocks<'_>) {
+    let size = team.size();
+    let (from, to) = (team.peer(team.before(1)), team.peer(team.after(1)));
+    for round in 0..size - 1 {
+        let (coming, going) = (team.before(round + 1), team.before(round));
+        let first = schedule.here();
+        if blocks.layout().bytes(coming) > 0 {
+            let block = blocks.get(coming, schedule);
+            schedule.recv(from, block);
+        }
+        if blocks.layout().bytes(going) > 0 {
+            let block = blocks.get(going, schedule);
+            schedule.send(to, block);
+        }
+        schedule.wait(first..schedule.here());
+    }
+}
+
+/// Every member of a ring has its own piece and gets all others from the member before it.
+///
+/// Members are numbered along the ring; this one is `own`. `holds(member, piece)` says which pieces
+/// a member has from the start, its own at least; they aren't sent to it.
+pub(super) fn ring_bytes(
+    schedule: &mut Schedule,
+    size: usize,
+    own: usize,
+    member: impl Fn(usize) -> u32,
+    piece: impl Fn(usize) -> Block,
+    holds: impl Fn(usize, usize) -> bool,
+) {
+    let next = (own + 1) % size;
+    let (from, to) = (member((own + size - 1) % size), member(next));
+    for round in 0..size - 1 {
+        let coming = (own + size - 1 - round) % size;
+        let going = (own + size - round) % size;
+        let first = schedule.here();
+        if !holds(own, coming) && piece(coming).count > 0 {
+            schedule.recv(from, piece(coming));
+        }
+        if !holds(next, going) && piece(going).count > 0 {
+            schedule.send(to, piece(going));
+        }
+        schedule.wait(first..schedule.here());
+    }
+}

@@ -1,0 +1,195 @@
+//! Alltoall, alltoallv and alltoallw (MPI-3.1 section 5.8).
+
+use super::schedule::{Block, Buf, Schedule};
+use super::team::{Blocks, Layout, Part, Team};
+
+/// How an alltoall is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alltoall {
+    /// Blocks travel distances 1, 2, 4, … as needed, many in one message: ⌈log2 N⌉ rounds, every
+    /// block sent about log2 N / 2 times. Blocks alike only, otherwise pairwise is taken.
+    Bruck,
+    /// Every block directly, to rank + k and from rank - k in round k.
+    Pairwise {
+        /// How many rounds may be under way at once; `usize::MAX` starts all together.
+        window: usize,
+    },
+}
+
+/// Rounds in flight where a window is needed but the algorithm has none.
+const WINDOW: usize = 8;
+
+/// Builds an alltoall; `send` is none in place.
+pub fn alltoall(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    send: Option<Layout<'_>>,
+    recv: Layout<'_>,
+    algorithm: Alltoall,
+) {
+    let blocks = recv.of(Buf::Recv, schedule);
+    let window = match algorithm {
+        Alltoall::Pairwise { window } => window.max(1),
+        Alltoall::Bruck => WINDOW,
+    };
+    match (algorithm, send, recv) {
+        (Alltoall::Bruck, None, Layout::Uniform(part)) => {
+            bruck(schedule, team, blocks, part, blocks);
+        }
+        (Alltoall::Bruck, Some(Layout::Uniform(part)), Layout::Uniform(_)) => {
+            let source = Layout::Uniform(part).of(Buf::Send, schedule);
+            bruck(schedule, team, source, part, blocks);
+        }
+        (_, Some(send), _) => {
+            let source = send.of(Buf::Send, schedule);
+            pairwise(schedule, team, source, blocks, window);
+        }
+        (_, None, _) => swap(schedule, team, blocks, window.min(WINDOW)),
+    }
+}
+
+/// Holds back a round until the one `rounds` before it is over.
+pub(super) struct Window {
+    rounds: usize,
+    /// First step of each of the last rounds.
+    starts: [u32; Window::LIMIT],
+    round: usize,
+}
+
+impl Window {
+    const LIMIT: usize = 64;
+
+    /// For `all` rounds, of which `rounds` may be under way at once.
+    pub(super) fn new(rounds: usize, all: usize) -> Window {
+        Window {
+            rounds: if rounds >= all {
+                usize::MAX
+            } else {
+                rounds.min(Window::LIMIT - 1)
+            },
+            starts: [0; Window::LIMIT],
+            round: 0,
+        }
+    }
+
+    /// Begins a round.
+    pub(super) fn begin(&mut self, schedule: &mut Schedule) {
+        self.starts[self.round % Window::LIMIT] = schedule.here();
+        if let Some(old) = self.round.checked_sub(self.rounds) {
+            let start = self.starts[old % Window::LIMIT];
+            let end = self.starts[(old + 1) % Window::LIMIT];
+            schedule.wait(start..end);
+        }
+        self.round += 1;
+    }
+}
+
+fn pairwise(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    source: Blocks<'_>,
+    target: Blocks<'_>,
+    window: usize,
+) {
+    let size = team.size();
+    let mut window = Window::new(window, size);
+    for round in 1..size {
+        window.begin(schedule);
+        let (from, to) = (team.before(round), team.after(round));
+        if target.layout().bytes(from) > 0 {
+            let block = target.get(from, schedule);
+            schedule.recv(team.peer(from), block);
+        }
+        if source.layout().bytes(to) > 0 {
+            let block = source.get(to, schedule);
+            schedule.send(team.peer(to), block);
+        }
+    }
+    let (from, to) = (
+        source.get(team.rank, schedule),
+        target.get(team.rank, schedule),
+    );
+    schedule.copy(from, to);
+}
+
+/// In place: in round k, rank i swaps with rank k - i, so that pairs meet. What goes is copied
+/// away first, since what comes takes its place.
+fn swap(schedule: &mut Schedule, team: Team<'_>, blocks: Blocks<'_>, window: usize) {
+    let size = team.size();
+    let largest = (0..size).map(|i| blocks.layout().bytes(i)).max();
+    let mut slots = [Block::empty(); WINDOW];
+    for slot in slots.iter_mut().take(window.min(size)) {
+        *slot = schedule.scratch_bytes(largest.unwrap_or(0));
+    }
+    // Not `Window::new(window, size)`: slots are used again even where all rounds fit.
+    let mut rounds = Window::new(window, usize::MAX);
+    for round in 0..size {
+        rounds.begin(schedule);
+        let partner = (round + size - team.rank) % size;
+        let len = blocks.layout().bytes(partner);
+        if partner == team.rank || len == 0 {
+            continue;
+        }
+        let block = blocks.get(partner, schedule);
+        let slot = slots[round % window].cut(0..len);
+        schedule.copy(block, slot);
+        schedule.recv(team.peer(partner), block);
+        schedule.send(team.peer(partner), slot);
+    }
+}
+
+/// Slot i is what has i more ranks to travel on; slots whose number has a bit set travel that
+/// far in that bit's round.
+fn bruck(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    source: Blocks<'_>,
+    part: Part<'_>,
+    target: Blocks<'_>,
+) {
+    let (size, each) = (team.size(), part.bytes());
+    if each == 0 {
+        return;
+    }
+    let slots = schedule.scratch_bytes(size * each);
+    let cut = |from: usize, to: usize| slots.cut(from * each..to * each);
+    let until_end = size - team.rank;
+    for (at, member, len) in [(0, team.rank, until_end), (until_end, 0, team.rank)] {
+        let run = source.get(member, schedule);
+        let run = Block {
+            count: run.count * len,
+            ..run
+        };
+        schedule.copy(run, cut(at, at + len));
+    }
+    let most = size.div_ceil(2) * each;
+    let (going, coming) = (schedule.scratch_bytes(most), schedule.scratch_bytes(most));
+    let mut distance = 1;
+    while distance < size {
+        let runs = || {
+            let starts = (distance..size).step_by(2 * distance);
+            starts.scan(0, |at, start| {
+                let end = (start + distance).min(size);
+                let packed = *at * each..(*at + end - start) * each;
+                *at += end - start;
+                Some((packed, start, end))
+            })
+        };
+        let mut len = 0;
+        for (packed, start, end) in runs() {
+            len = packed.end;
+            schedule.copy(cut(start, end), going.cut(packed));
+        }
+        let from = team.peer(team.before(distance));
+        let to = team.peer(team.after(distance));
+        schedule.exchange(from, coming.cut(0..len), to, going.cut(0..len));
+        for (packed, start, end) in runs() {
+            schedule.copy(coming.cut(packed), cut(start, end));
+        }
+        distance *= 2;
+    }
+    for i in 0..size {
+        let block = target.get(team.before(i), schedule);
+        schedule.copy(cut(i, i + 1), block);
+    }
+}

@@ -1,0 +1,48 @@
+//! Barrier (MPI-3.1 section 5.3).
+
+use super::schedule::{Block, Schedule};
+use super::team::{Binomial, Team};
+
+/// How a barrier is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Barrier {
+    /// Every rank signals ranks 1, 2, 4, … further on: ⌈log2 N⌉ rounds.
+    Dissemination,
+    /// Up and down a binomial tree: 2 ⌈log2 N⌉ rounds but only 2 (N - 1) messages.
+    Tree,
+}
+
+/// Builds a barrier.
+pub fn barrier(schedule: &mut Schedule, team: Team<'_>, algorithm: Barrier) {
+    match algorithm {
+        Barrier::Dissemination => dissemination(schedule, team),
+        Barrier::Tree => {
+            let tree = Binomial::of(team, 0);
+            let up = schedule.here();
+            for child in tree.children() {
+                schedule.recv(team.peer(child.start), Block::empty());
+            }
+            schedule.wait(up..schedule.here());
+            if let Some(parent) = tree.parent() {
+                schedule.send(team.peer(parent), Block::empty());
+                let down = schedule.recv(team.peer(parent), Block::empty());
+                schedule.wait_for(down);
+            }
+            for child in tree.children() {
+                schedule.send(team.peer(child.start), Block::empty());
+            }
+        }
+    }
+}
+
+fn dissemination(schedule: &mut Schedule, team: Team<'_>) {
+    let mut distance = 1;
+    while distance < team.size() {
+        let from = team.peer(team.before(distance));
+        let to = team.peer(team.after(distance));
+        let arrival = schedule.recv(from, Block::empty());
+        schedule.send(to, Block::empty());
+        schedule.wait_for(arrival);
+        distance *= 2;
+    }
+}

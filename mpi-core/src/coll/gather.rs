@@ -1,0 +1,260 @@
+//! Gather and scatter, with and without `v` (MPI-3.1 sections 5.5 and 5.6).
+
+use super::schedule::{Block, Buf, Schedule};
+use super::team::{Binomial, Blocks, Layout, Part, Team};
+
+/// How a gather or scatter is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rooted {
+    /// Every rank with the root directly.
+    Linear,
+    /// Along a binomial tree; blocks must be alike (not `v`), otherwise linear is taken.
+    Binomial,
+}
+
+/// Builds a gather to member `root`'s receive buffer.
+///
+/// `send` is none in place (at the root); `recv` is needed at the root only.
+pub fn gather(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    send: Option<Part<'_>>,
+    recv: Option<Layout<'_>>,
+    algorithm: Rooted,
+) {
+    if team.rank == root {
+        let Some(layout) = recv else { return };
+        let blocks = layout.of(Buf::Recv, schedule);
+        match (algorithm, layout) {
+            (Rooted::Binomial, Layout::Uniform(part)) => {
+                binomial_gather_root(schedule, team, send, blocks, part);
+            }
+            _ => {
+                for i in 1..team.size() {
+                    let from = team.after(i);
+                    let block = blocks.get(from, schedule);
+                    if layout.bytes(from) > 0 {
+                        schedule.recv(team.peer(from), block);
+                    }
+                }
+                let block = blocks.get(root, schedule);
+                own(schedule, send, Buf::Send, block, true);
+            }
+        }
+        return;
+    }
+    let Some(send) = send.filter(|send| send.bytes() > 0) else {
+        return;
+    };
+    let block = send.block(Buf::Send, schedule);
+    match algorithm {
+        Rooted::Linear => {
+            schedule.send(team.peer(root), block);
+        }
+        Rooted::Binomial => binomial_gather(schedule, team, root, block, send.bytes()),
+    }
+}
+
+/// Copies the root's own block, unless it is in place.
+fn own(schedule: &mut Schedule, part: Option<Part<'_>>, buf: Buf, block: Block, to_block: bool) {
+    let Some(part) = part else { return };
+    let whole = part.block(buf, schedule);
+    if to_block {
+        schedule.copy(whole, block);
+    } else {
+        schedule.copy(block, whole);
+    }
+}
+
+/// The blocks of `len` members from `first` on as one.
+fn joined(schedule: &mut Schedule, blocks: &Blocks<'_>, first: usize, len: usize) -> Block {
+    let block = blocks.get(first, schedule);
+    Block {
+        count: block.count * len,
+        ..block
+    }
+}
+
+/// The runs of team members, without going past the last, that `range` of the members numbered
+/// from the root are; with the place of each in the range.
+fn runs(
+    team: Team<'_>,
+    root: usize,
+    range: std::ops::Range<usize>,
+) -> impl Iterator<Item = (usize, usize, usize)> {
+    let size = team.size();
+    let first = (range.start + root) % size;
+    let until_end = range.len().min(size - first);
+    let rest = range.len() - until_end;
+    [(0, first, until_end), (until_end, 0, rest)]
+        .into_iter()
+        .filter(|run| run.2 > 0)
+}
+
+fn binomial_gather_root(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    send: Option<Part<'_>>,
+    blocks: Blocks<'_>,
+    part: Part<'_>,
+) {
+    let (root, size) = (team.rank, team.size());
+    let tree = Binomial::new(0, size);
+    let first = schedule.here();
+    let mut split = None;
+    if part.bytes() > 0 {
+        for child in tree.children() {
+            let peer = team.peer((child.start + root) % size);
+            let mut parts = runs(team, root, child.clone());
+            match (parts.next(), parts.next()) {
+                (Some((_, member, len)), None) => {
+                    let block = joined(schedule, &blocks, member, len);
+                    schedule.recv(peer, block);
+                }
+                // Members from the last on to the first: at most one child has such.
+                _ => {
+                    let bytes = schedule.scratch_bytes(child.len() * part.bytes());
+                    schedule.recv(peer, bytes);
+                    split = Some((child, bytes));
+                }
+            }
+        }
+    }
+    let block = blocks.get(root, schedule);
+    own(schedule, send, Buf::Send, block, true);
+    if let Some((child, bytes)) = split {
+        schedule.wait(first..schedule.here());
+        for (at, member, len) in runs(team, root, child) {
+            let block = joined(schedule, &blocks, member, len);
+            let at = at * part.bytes();
+            schedule.copy(bytes.cut(at..at + len * part.bytes()), block);
+        }
+    }
+}
+
+fn binomial_gather(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    block: Block,
+    each: usize,
+) {
+    let size = team.size();
+    let tree = Binomial::of(team, root);
+    let Some(parent) = tree.parent() else { return };
+    let member = |relative: usize| team.peer((relative + root) % size);
+    let span = tree.span();
+    if span.len() == 1 {
+        schedule.send(member(parent), block);
+        return;
+    }
+    let bytes = schedule.scratch_bytes(span.len() * each);
+    let first = schedule.here();
+    for child in tree.children() {
+        let at = (child.start - span.start) * each;
+        schedule.recv(member(child.start), bytes.cut(at..at + child.len() * each));
+    }
+    let until = schedule.here();
+    schedule.copy(block, bytes.cut(0..each));
+    schedule.wait(first..until);
+    schedule.send(member(parent), bytes);
+}
+
+/// Builds a scatter from member `root`'s send buffer.
+///
+/// `send` is needed at the root only; `recv` is none in place (at the root).
+pub fn scatter(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    send: Option<Layout<'_>>,
+    recv: Option<Part<'_>>,
+    algorithm: Rooted,
+) {
+    if team.rank == root {
+        let Some(layout) = send else { return };
+        let blocks = layout.of(Buf::Send, schedule);
+        match (algorithm, layout) {
+            (Rooted::Binomial, Layout::Uniform(part)) => {
+                binomial_scatter_root(schedule, team, blocks, part);
+            }
+            _ => {
+                for i in 1..team.size() {
+                    let to = team.after(i);
+                    let block = blocks.get(to, schedule);
+                    if layout.bytes(to) > 0 {
+                        schedule.send(team.peer(to), block);
+                    }
+                }
+            }
+        }
+        let block = blocks.get(root, schedule);
+        own(schedule, recv, Buf::Recv, block, false);
+        return;
+    }
+    let Some(recv) = recv.filter(|recv| recv.bytes() > 0) else {
+        return;
+    };
+    let block = recv.block(Buf::Recv, schedule);
+    match algorithm {
+        Rooted::Linear => {
+            schedule.recv(team.peer(root), block);
+        }
+        Rooted::Binomial => binomial_scatter(schedule, team, root, block, recv.bytes()),
+    }
+}
+
+fn binomial_scatter_root(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    blocks: Blocks<'_>,
+    part: Part<'_>,
+) {
+    if part.bytes() == 0 {
+        return;
+    }
+    let (root, size) = (team.rank, team.size());
+    for child in Binomial::new(0, size).children() {
+        let peer = team.peer((child.start + root) % size);
+        let mut parts = runs(team, root, child.clone());
+        if let (Some((_, member, len)), None) = (parts.next(), parts.next()) {
+            let block = joined(schedule, &blocks, member, len);
+            schedule.send(peer, block);
+            continue;
+        }
+        let bytes = schedule.scratch_bytes(child.len() * part.bytes());
+        for (at, member, len) in runs(team, root, child) {
+            let block = joined(schedule, &blocks, member, len);
+            let at = at * part.bytes();
+            schedule.copy(block, bytes.cut(at..at + len * part.bytes()));
+        }
+        schedule.send(peer, bytes);
+    }
+}
+
+fn binomial_scatter(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    block: Block,
+    each: usize,
+) {
+    let size = team.size();
+    let tree = Binomial::of(team, root);
+    let Some(parent) = tree.parent() else { return };
+    let member = |relative: usize| team.peer((relative + root) % size);
+    let span = tree.span();
+    if span.len() == 1 {
+        schedule.recv(member(parent), block);
+        return;
+    }
+    let bytes = schedule.scratch_bytes(span.len() * each);
+    let arrival = schedule.recv(member(parent), bytes);
+    schedule.wait_for(arrival);
+    for child in tree.children() {
+        let at = (child.start - span.start) * each;
+        schedule.send(member(child.start), bytes.cut(at..at + child.len() * each));
+    }
+    schedule.copy(bytes.cut(0..each), block);
+}

@@ -1,0 +1,367 @@
+//! Running a schedule over point-to-point messages.
+
+use std::fmt;
+
+use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step};
+use crate::datatype::Datatype;
+use crate::error::{Class, Error, Result};
+
+/// What the engine needs from point-to-point: messages within one communicator's collective
+/// context, matched per (source, tag) in the order sent.
+pub trait Port {
+    /// A message under way.
+    type Req: Copy;
+
+    /// Starts sending `count` elements of `datatype` at `buf`.
+    ///
+    /// # Safety
+    /// The elements are readable, and stay so and unchanged until the request is complete.
+    unsafe fn isend(
+        &mut self,
+        buf: *const u8,
+        count: usize,
+        datatype: &Datatype,
+        to: u32,
+        tag: u32,
+    ) -> Result<Self::Req>;
+
+    /// Starts receiving at most `count` elements of `datatype` to `buf`.
+    ///
+    /// # Safety
+    /// The elements are writable, and nobody else touches them until the request is complete.
+    unsafe fn irecv(
+        &mut self,
+        buf: *mut u8,
+        count: usize,
+        datatype: &Datatype,
+        from: u32,
+        tag: u32,
+    ) -> Result<Self::Req>;
+
+    /// Whether a message is complete. After `Ok(true)` and after an error (a truncated message,
+    /// say) the request is gone and its buffer free.
+    fn test(&mut self, req: Self::Req) -> Result<bool>;
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Everything is done; the buffers are the caller's again.
+    Done,
+    /// It waits for messages.
+    Pending,
+}
+
+/// A schedule with what it takes to execute it.
+///
+/// Built once, it can be started again and again; built again, it uses the memory it has. The
+/// caller makes the messages move between calls of [`Run::advance`]; blocking is a loop of both.
+pub struct Run<R> {
+    schedule: Schedule,
+    /// Per step the message that it started and that isn't known to be complete.
+    requests: Vec<Option<R>>,
+    scratch: Vec<Line>,
+    send: *const u8,
+    recv: *mut u8,
+    /// Start of `scratch`.
+    base: *mut u8,
+    tag: u32,
+    /// The step to be issued next.
+    next: usize,
+    /// How far the wait that is being issued got.
+    waited: usize,
+    running: bool,
+    error: Option<Error>,
+}
+
+/// Scratch memory is made of these, for their alignment.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line {
+    _bytes: [u8; SCRATCH_ALIGN],
+}
+
+const LINE: Line = Line {
+    _bytes: [0; SCRATCH_ALIGN],
+};
+
+// SAFETY: the pointers are to the caller's buffers, which `start` demands to stay usable until the
+// run is done, by whichever thread advances it; nothing else in a run is tied to a thread.
+unsafe impl<R: Send> Send for Run<R> {}
+
+impl<R: Copy> Default for Run<R> {
+    fn default() -> Self {
+        Run::new()
+    }
+}
+
+impl<R: Copy> Run<R> {
+    /// A run of an empty schedule.
+    pub fn new() -> Run<R> {
+        Run {
+            schedule: Schedule::new(),
+            requests: Vec::new(),
+            scratch: Vec::new(),
+            send: std::ptr::null(),
+            recv: std::ptr::null_mut(),
+            base: std::ptr::null_mut(),
+            tag: 0,
+            next: 0,
+            waited: 0,
+            running: false,
+            error: None,
+        }
+    }
+
+    /// The schedule, cleared, to build another collective.
+    ///
+    /// # Panics
+    /// If the run was started and isn't done: its messages still use the schedule.
+    pub fn rebuild(&mut self) -> &mut Schedule {
+        assert!(!self.running, "a collective under way can't be built anew");
+        self.schedule.clear();
+        &mut self.schedule
+    }
+
+    /// The schedule.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Whether it was started and isn't done.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Starts the schedule on these buffers; nothing moves before [`Run::advance`]. Of `tag`,
+    /// every collective call on the communicator takes another one, the same on all ranks.
+    ///
+    /// # Safety
+    /// The buffers are as the schedule's builder was told (or not used by it), and nobody else
+    /// touches them before the run is done; `send` is only read.
+    ///
+    /// # Panics
+    /// If the run was started and isn't done.
+    pub unsafe fn start(&mut self, send: *const u8, recv: *mut u8, tag: u32) {
+        assert!(!self.running, "a collective under way can't be started");
+        (self.send, self.recv, self.tag) = (send, recv, tag);
+        (self.next, self.waited, self.error) = (0, 0, None);
+        self.requests.clear();
+        self.requests.resize(self.schedule.steps().len(), None);
+        // Never uninitialised: a peer that sends too little must not make us read such memory.
+        let lines = self.schedule.scratch_len().div_ceil(SCRATCH_ALIGN);
+        if self.scratch.len() < lines {
+            self.scratch.resize(lines, LINE);
+        }
+        self.base = self.scratch.as_mut_ptr().cast();
+        self.running = true;
+    }
+
+    /// Goes as far as possible without waiting.
+    ///
+    /// # Errors
+    /// The first error of a message, once all is over: after an error the schedule goes on with
+    /// what there is, so that no other rank is left waiting and no message points to memory that
+    /// the caller takes back. `Err` means done.
+    pub fn advance<P: Port<Req = R>>(&mut self, port: &mut P) -> Result<Progress> {
+        if !self.running {
+            return Ok(Progress::Done);
+        }
+        while let Some(&step) = self.schedule.steps().get(self.next) {
+            match step {
+                Step::Wait { from, to } => {
+                    self.waited = self.waited.max(from as usize);
+                    if !self.settle(port, to as usize) {
+                        return Ok(Progress::Pending);
+                    }
+                    self.waited = 0;
+                }
+                Step::Send { to, block } => {
+                    let datatype = self.schedule.type_of(block.datatype);
+                    let address = self.address(block);
+                    // SAFETY: the block is within a buffer that `start` was promised, or within
+                    // scratch memory; the run keeps both until the request is complete.
+                    let sent = unsafe { port.isend(address, block.count, datatype, to, self.tag) };
+                    self.issued(sent);
+                }
+                Step::Recv { from, block } => {
+                    let datatype = self.schedule.type_of(block.datatype);
+                    let address = self.address(block);
+                    // SAFETY: as for sends; builders receive only into what is writable.
+                    let posted =
+                        unsafe { port.irecv(address, block.count, datatype, from, self.tag) };
+                    self.issued(posted);
+                }
+                Step::Copy { from, to } => {
+                    let (source, target) = (self.address(from), self.address(to));
+                    let source_type = self.schedule.type_of(from.datatype);
+                    let target_type = self.schedule.type_of(to.datatype);
+                    // SAFETY: both blocks lie in the caller's buffers or in scratch memory, apart
+                    // from each other, and builders put waits where a message still uses them.
+                    let copied = unsafe {
+                        copy(
+                            source,
+                            from.count,
+                            source_type,
+                            target,
+                            to.count,
+                            target_type,
+                        )
+                    };
+                    if let Err(error) = copied {
+                        self.error.get_or_insert(error);
+                    }
+                }
+                Step::Reduce { input, inout } => {
+                    let (left, right) = (self.address(input), self.address(inout));
+                    let datatype = self.schedule.type_of(inout.datatype);
+                    if let Some(op) = self.schedule.op() {
+                        // SAFETY: both blocks hold `count` elements of this type.
+                        unsafe { op.apply(left, right, inout.count, datatype) };
+                    } else {
+                        debug_assert!(false, "reduce step in a schedule without operation");
+                    }
+                }
+            }
+            self.next += 1;
+        }
+        if !self.settle(port, self.requests.len()) {
+            return Ok(Progress::Pending);
+        }
+        self.running = false;
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => Ok(Progress::Done),
+        }
+    }
+
+    /// Tests the messages of the steps from `waited` to `to`; true when all are complete.
+    fn settle<P: Port<Req = R>>(&mut self, port: &mut P, to: usize) -> bool {
+        while self.waited < to {
+            if let Some(request) = self.requests[self.waited] {
+                match port.test(request) {
+                    Ok(false) => return false,
+                    Ok(true) => {}
+                    Err(error) => {
+                        self.error.get_or_insert(error);
+                    }
+                }
+                self.requests[self.waited] = None;
+            }
+            self.waited += 1;
+        }
+        true
+    }
+
+    fn issued(&mut self, request: Result<R>) {
+        match request {
+            Ok(request) => self.requests[self.next] = Some(request),
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// The address of a block. Wrapping, since MPI_BOTTOM and negative lower bounds lead out of
+    /// what the base points to; the data itself is where the block's elements are.
+    fn address(&self, block: Block) -> *mut u8 {
+        let base = match block.buf {
+            Buf::Send => self.send.cast_mut(),
+            Buf::Recv => self.recv,
+            Buf::Scratch => self.base,
+        };
+        base.wrapping_offset(block.offset)
+    }
+}
+
+impl<R> Drop for Run<R> {
+    fn drop(&mut self) {
+        if self.requests.iter().any(Option::is_some) {
+            // A message may still write there; lost memory is the lesser evil.
+            std::mem::forget(std::mem::take(&mut self.scratch));
+            std::mem::forget(std::mem::take(&mut self.schedule));
+        }
+    }
+}
+
+/// For people who ask where a program hangs: the messages that the run waits for.
+impl<R> fmt::Debug for Run<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (next, steps) = (self.next, self.schedule.steps());
+        write!(f, "step {next} of {}, tag {}", steps.len(), self.tag)?;
+        for (request, step) in self.requests.iter().zip(steps) {
+            match (request, step) {
+                (Some(_), Step::Send { to, block }) => {
+                    write!(f, "; sending {} to {to}", self.amount(block))?;
+                }
+                (Some(_), Step::Recv { from, block }) => {
+                    write!(f, "; receiving {} from {from}", self.amount(block))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R> Run<R> {
+    fn amount(&self, block: &Block) -> String {
+        let bytes = block.count * self.schedule.type_of(block.datatype).size();
+        format!("{bytes} bytes")
+    }
+}
+
+/// Copies elements of one type to elements of another with the same signature.
+///
+/// # Safety
+/// Source readable, target writable, no overlap.
+unsafe fn copy(
+    source: *const u8,
+    count: usize,
+    source_type: &Datatype,
+    target: *mut u8,
+    room: usize,
+    target_type: &Datatype,
+) -> Result<()> {
+    let have = count * source_type.size();
+    let fits = room * target_type.size();
+    let len = have.min(fits);
+    let flat_source = source_type.is_contiguous();
+    let flat_target = target_type.is_contiguous();
+    let first = source.wrapping_offset(source_type.true_lb());
+    let into = target.wrapping_offset(target_type.true_lb());
+    if len == 0 {
+    } else if flat_source && flat_target {
+        // SAFETY: `len` bytes in one run on both sides, apart by contract.
+        unsafe { std::ptr::copy_nonoverlapping(first, into, len) };
+    } else if flat_source {
+        // SAFETY: as above; the bytes are initialised as the caller's buffers and scratch are.
+        let data = unsafe { std::slice::from_raw_parts(first, len) };
+        // SAFETY: the target has `room` elements.
+        unsafe { target_type.unpack(target, room, 0, data) };
+    } else if flat_target {
+        // SAFETY: `len` writable bytes in one run.
+        let out = unsafe { std::slice::from_raw_parts_mut(into, len) };
+        // SAFETY: the source has `count` elements.
+        unsafe { source_type.pack(source, count, 0, out) };
+    } else {
+        let mut piece = [0u8; 4096];
+        for skip in (0..len).step_by(piece.len()) {
+            let now = piece.len().min(len - skip);
+            // SAFETY: the source has `count` elements.
+            unsafe { source_type.pack(source, count, skip, &mut piece[..now]) };
+            // SAFETY: the target has `room` elements.
+            unsafe { target_type.unpack(target, room, skip, &piece[..now]) };
+        }
+    }
+    if have > fits {
+        return Err(Error::new(
+            Class::Truncate,
+            format!(
+                "a rank's own contribution is {have} bytes but its receive arguments take {fits}; \
+                 counts and datatypes of both sides must describe the same data"
+            ),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Collectives of small messages must not allocate once a run has grown to its size.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use mpi_core::Result;
+use mpi_core::coll::{
+    Allreduce, Barrier, Bcast, Part, Port, Progress, Run, Team, allreduce, barrier, bcast,
+};
+use mpi_core::datatype::{Datatype, Predefined};
+use mpi_core::op::{Op, PredefinedOp};
+
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: all is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Plays all peers: what is sent is dropped, what is to be received is there.
+struct Obliging;
+
+impl Port for Obliging {
+    type Req = ();
+    unsafe fn isend(&mut self, _: *const u8, _: usize, _: &Datatype, _: u32, _: u32) -> Result<()> {
+        Ok(())
+    }
+    unsafe fn irecv(&mut self, _: *mut u8, _: usize, _: &Datatype, _: u32, _: u32) -> Result<()> {
+        Ok(())
+    }
+    fn test(&mut self, (): ()) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+#[test]
+fn small_collectives_do_not_allocate() {
+    let int = Datatype::predefined(Predefined::Int);
+    let part = Part {
+        count: 2,
+        datatype: &int,
+    };
+    let op = Op::predefined(PredefinedOp::Sum);
+    let mut run = Run::new();
+    let mut seen = VecDeque::new();
+    for _ in 0..3 {
+        let before = COUNT.get();
+        for rank in 0..13 {
+            let team = Team::all(rank, 13);
+            let (send, mut recv) = ([1i32; 2], [0i32; 2]);
+            for kind in 0..3 {
+                let schedule = run.rebuild();
+                match kind {
+                    0 => barrier(schedule, team, Barrier::Dissemination),
+                    1 => bcast(schedule, team, 3, part, Bcast::Binomial),
+                    _ => {
+                        let algorithm = Allreduce::RecursiveDoubling;
+                        allreduce(schedule, team, false, part, &op, algorithm);
+                    }
+                }
+                // SAFETY: two integers on both sides, alive until the run is done.
+                unsafe { run.start(send.as_ptr().cast(), recv.as_mut_ptr().cast(), 0) };
+                assert_eq!(run.advance(&mut Obliging), Ok(Progress::Done));
+            }
+        }
+        seen.push_back(COUNT.get() - before);
+    }
+    assert!(seen[0] > 0, "the counter counts nothing");
+    assert_eq!((seen[1], seen[2]), (0, 0));
+}
