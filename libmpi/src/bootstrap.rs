@@ -178,6 +178,8 @@ fn cores_here() -> usize {
 pub struct Started {
     /// The process.
     pub process: Process,
+    /// Tells nodes apart.
+    pub node: u64,
     /// What was opened and what was refused, for people.
     pub notes: Vec<String>,
 }
@@ -253,7 +255,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         pmi.put(&key(me), &pmi::text::encode(&card.to_bytes())).map_err(failed)?;
         pmi.fence().map_err(failed)?;
     }
-    Ok(Started { process, notes })
+    Ok(Started { process, node, notes })
 }
 
 fn open_ofi(

@@ -8,12 +8,14 @@
 pub mod abi;
 pub mod api;
 pub mod bootstrap;
+pub mod bsend;
 pub mod comms;
 pub mod data;
 pub mod errhandler;
 pub mod fatal;
 pub mod handles;
 pub mod identity;
+pub mod messages;
 pub mod raise;
 pub mod report;
 pub mod requests;

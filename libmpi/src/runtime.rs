@@ -28,6 +28,8 @@ pub struct Runtime {
     pub self_comm: Arc<CommObject>,
     /// Communicators made at run time.
     pub comms: HandleTable<CommObject>,
+    /// Tells nodes apart: processes with the same number can share memory.
+    pub node: u64,
     /// The thread level that was provided.
     pub thread_level: c_int,
     /// The thread that called `MPI_Init`.
@@ -110,6 +112,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         world: Arc::new(CommObject::new(world, MPI_COMM_WORLD)),
         self_comm: Arc::new(CommObject::new(self_comm, MPI_COMM_SELF)),
         comms: HandleTable::new(Type::Comm),
+        node: started.node,
         thread_level,
         main_thread: std::thread::current().id(),
         next_context: AtomicU32::new(2),

@@ -359,6 +359,17 @@ impl Process {
         Ok(any | self.advance_collectives()?)
     }
 
+    /// One round of progress over all open VCIs but one.
+    pub fn poll_others(&self, but: VciId) -> Result<bool> {
+        let mut any = false;
+        for vci in 0..self.open.load(Ordering::Acquire) as VciId {
+            if vci != but && self.vcis[usize::from(vci)].get().is_some() {
+                any |= self.poll(vci)?;
+            }
+        }
+        Ok(any)
+    }
+
     /// One round of progress over all open VCIs.
     pub fn poll_all(&self) -> Result<bool> {
         let mut any = false;

@@ -137,16 +137,22 @@ impl Request {
         self.owner.load(Ordering::Relaxed)
     }
 
-    /// The result of a completed request; the error is handed out once.
+    /// The status of a completed request.
     #[inline]
-    pub fn result(&self) -> (Status, Option<Error>) {
+    pub fn status(&self) -> Status {
         debug_assert!(self.is_done());
-        let status = Status {
+        Status {
             source: self.source.load(Ordering::Relaxed),
             tag: self.tag.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             cancelled: self.cancelled.load(Ordering::Relaxed),
-        };
+        }
+    }
+
+    /// The result of a completed request; the error is handed out once.
+    #[inline]
+    pub fn result(&self) -> (Status, Option<Error>) {
+        let status = self.status();
         let error = if self.failed.load(Ordering::Relaxed) {
             self.error.lock().take()
         } else {
