@@ -39,7 +39,14 @@ impl Port for CommPort<'_> {
     ) -> Result<Message> {
         // SAFETY: as the engine promises.
         let buffer = unsafe { Buffer::typed(buf.cast_mut(), count, datatype) };
-        self.process.send_on(self.comm, self.purpose, buffer, to, tag as i32, Mode::Standard)
+        self.process.send_on(
+            self.comm,
+            self.purpose,
+            buffer,
+            to,
+            tag as i32,
+            Mode::Standard,
+        )
     }
 
     unsafe fn irecv(
@@ -52,7 +59,9 @@ impl Port for CommPort<'_> {
     ) -> Result<Message> {
         // SAFETY: as the engine promises.
         let buffer = unsafe { Buffer::typed(buf, count, datatype) };
-        self.process.receive_on(self.comm, self.purpose, buffer, from as i32, tag as i32).map(Some)
+        self.process
+            .receive_on(self.comm, self.purpose, buffer, from as i32, tag as i32)
+            .map(Some)
     }
 
     #[inline]
@@ -79,7 +88,10 @@ pub struct Buffers {
 
 impl Buffers {
     /// For schedules without data.
-    pub const NONE: Buffers = Buffers { send: std::ptr::null(), recv: std::ptr::null_mut() };
+    pub const NONE: Buffers = Buffers {
+        send: std::ptr::null(),
+        recv: std::ptr::null_mut(),
+    };
 }
 
 /// A nonblocking collective under way.
@@ -110,7 +122,15 @@ impl Process {
         build: impl FnOnce(&mut Schedule),
     ) -> Result<()> {
         // SAFETY: as for this function.
-        unsafe { self.collective_for(comm, Purpose::Collective, comm.next_collective(), buffers, build) }
+        unsafe {
+            self.collective_for(
+                comm,
+                Purpose::Collective,
+                comm.next_collective(),
+                buffers,
+                build,
+            )
+        }
     }
 
     /// As [`Process::collective`], with messages of another purpose and a tag of the caller's.
@@ -129,7 +149,11 @@ impl Process {
         build(run.rebuild());
         // SAFETY: as for this function; the buffers outlive the run, which ends below.
         unsafe { run.start(buffers.send, buffers.recv, tag) };
-        let mut port = CommPort { process: self, comm, purpose };
+        let mut port = CommPort {
+            process: self,
+            comm,
+            purpose,
+        };
         let result = self.wait_until(comm.vci(), || match run.advance(&mut port)? {
             Progress::Done => Ok(Some(())),
             Progress::Pending => Ok(None),
@@ -155,7 +179,11 @@ impl Process {
         build(run.rebuild());
         // SAFETY: as for this function.
         unsafe { run.start(buffers.send, buffers.recv, comm.next_collective()) };
-        let mut active = Active { run, comm: comm.clone(), request };
+        let mut active = Active {
+            run,
+            comm: comm.clone(),
+            request,
+        };
         if !self.advance(&mut active)? {
             let mut runs = self.active.runs.lock();
             runs.push(active);
@@ -166,8 +194,11 @@ impl Process {
 
     /// Takes a collective as far as it goes. Returns whether it is done.
     fn advance(&self, active: &mut Active) -> Result<bool> {
-        let mut port =
-            CommPort { process: self, comm: &active.comm, purpose: Purpose::Collective };
+        let mut port = CommPort {
+            process: self,
+            comm: &active.comm,
+            purpose: Purpose::Collective,
+        };
         match active.run.advance(&mut port) {
             Ok(Progress::Pending) => return Ok(false),
             Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
@@ -191,7 +222,9 @@ impl Process {
     #[cold]
     fn advance_all(&self) -> Result<bool> {
         // Whoever holds the lock is at it; user functions that call MPI come here again.
-        let Some(mut guard) = self.active.runs.try_lock() else { return Ok(false) };
+        let Some(mut guard) = self.active.runs.try_lock() else {
+            return Ok(false);
+        };
         let mut runs = std::mem::take(&mut *guard);
         let mut result = Ok(false);
         runs.retain_mut(|active| match self.advance(active) {
@@ -225,8 +258,14 @@ impl Process {
     /// Sends `data` of member 0 of an intracommunicator to all.
     pub fn broadcast_u64(&self, comm: &Comm, data: &mut [u64]) -> Result<()> {
         let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = coll::Part { count: size_of_val(data), datatype: &bytes };
-        let buffers = Buffers { send: std::ptr::null(), recv: data.as_mut_ptr().cast() };
+        let part = coll::Part {
+            count: size_of_val(data),
+            datatype: &bytes,
+        };
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: data.as_mut_ptr().cast(),
+        };
         let team = Team::all(comm.rank(), comm.size());
         // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
         unsafe {
@@ -248,8 +287,14 @@ impl Process {
             .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
         *slot = own;
         let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = coll::Part { count: size_of::<[u64; N]>(), datatype: &bytes };
-        let buffers = Buffers { send: std::ptr::null(), recv: all.as_mut_ptr().cast() };
+        let part = coll::Part {
+            count: size_of::<[u64; N]>(),
+            datatype: &bytes,
+        };
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: all.as_mut_ptr().cast(),
+        };
         let team = Team::all(comm.rank(), comm.size());
         // SAFETY: the schedule reads and writes `size` blocks of `all`, which lives until the end.
         unsafe {

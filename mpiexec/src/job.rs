@@ -1,21 +1,25 @@
-//! The life of a job: start, the loop that serves the ranks, the end.
+//! The life of a job: its start and the loop that serves the ranks. How it ends is in [`ending`].
+
+mod ending;
 
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use pmi::server::{Action, Server, Stage};
+use pmi::server::{Action, Server};
+
+use ending::{Cause, Ended, Phase, abort_code};
 
 use crate::affinity;
 use crate::guardian::Guardian;
 use crate::options::Options;
-use crate::output::{Sink, message};
-use crate::program::{NOT_RUNNABLE, Program, Unfit};
+use crate::output::Sink;
+use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::rank::{Place, Rank};
-use crate::report::{host, signal_hint, signal_name};
 use crate::stdin::{Typing, for_rank_0};
-use crate::system::{self, Ending, Pid, Signals};
+use crate::strays;
+use crate::system::{self, Pid, Signals};
 
 /// Signals that this program handles itself.
 const HANDLED: &[i32] = &[
@@ -29,19 +33,8 @@ const HANDLED: &[i32] = &[
     libc::SIGTSTP,
 ];
 
-/// Between asking a rank to end and making it.
-const GRACE: Duration = Duration::from_millis(300);
-/// The same after a signal from outside, whose sender may want a program to save its work.
-const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
-/// Time for the ranks to say where they are, after a time-out.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Time for processes that outlived their rank.
-const GRACE_FOR_STRAYS: Duration = Duration::from_millis(100);
 /// How often to look whether the terminal has become ours.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-
-/// The exit code after a time-out, as timeout(1) has it.
-const TIMED_OUT: u8 = 124;
 
 /// Runs a job; the result is our exit code.
 pub fn run(options: &Options) -> ExitCode {
@@ -79,35 +72,6 @@ struct Job {
     not_ours: Vec<Pid>,
 }
 
-/// How far the end has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Not begun.
-    Running,
-    /// Ranks were asked to say where they are.
-    LastWords(Instant),
-    /// Ranks were asked to end, and will be made to at this time.
-    Asked(Instant),
-    /// Ranks were killed.
-    Killed,
-}
-
-struct Cause {
-    code: u8,
-    text: String,
-    /// The rank that is to blame, if one is.
-    culprit: Option<usize>,
-    /// Other ranks that still ran when it came.
-    others: usize,
-}
-
-#[derive(Default)]
-struct Ended {
-    asked: usize,
-    killed: usize,
-    themselves: usize,
-}
-
 /// Whose descriptor an entry of the poll list is.
 #[derive(Clone, Copy)]
 enum Who {
@@ -138,7 +102,7 @@ impl Job {
         let files = system::allow_files(size as u64 * 3 + 64)
             .map_err(|e| unfit("can't raise the limit of open files", e))?;
         let masks = affinity::masks(options.bind, size);
-        let not_ours = children();
+        let not_ours = strays::children();
         system::become_subreaper();
         let guardian =
             Guardian::start().map_err(|e| unfit("can't start a process to watch over", e))?;
@@ -196,7 +160,11 @@ impl Job {
                 Err(e) => {
                     let name = section.command[0].to_string_lossy();
                     let text = format!("can't start rank {rank}, '{name}': {e}");
-                    job.fail(None, NOT_RUNNABLE, text);
+                    let code = match e.kind() {
+                        ErrorKind::NotFound => NOT_FOUND,
+                        _ => NOT_RUNNABLE,
+                    };
+                    job.fail(None, code, text);
                     break;
                 }
             }
@@ -211,24 +179,24 @@ impl Job {
         while self.running > 0 {
             self.list(&mut entries, &mut owners);
             system::poll(&mut entries, self.wait_time());
-            let mut signalled = false;
             for (entry, &who) in entries.iter().zip(&owners) {
                 if entry.revents == 0 {
                     continue;
                 }
                 match who {
-                    Who::Signals => signalled = true,
+                    // First in the list, so that the death of a rank is known before what others
+                    // say about it.
+                    Who::Signals => self.handle_signals(),
                     Who::Typing => self.carry_typing(),
                     Who::Sink(sink) => self.sinks[sink].write_ready(),
                     Who::Pmi(rank) => self.hear(rank),
                     Who::Source(rank, stream) => self.read_output(rank, stream),
                 }
             }
+            let now = Instant::now();
             for sink in &mut self.sinks {
                 sink.write_ready();
-            }
-            if signalled {
-                self.handle_signals();
+                sink.release(now);
             }
             self.look_for_deadlock();
             self.look_at_clock();
@@ -266,8 +234,9 @@ impl Job {
                 add(pmi.as_raw_fd(), libc::POLLIN | out, Who::Pmi(index));
             }
             for (stream, source) in rank.sources.iter().enumerate() {
+                let sink = &self.sinks[stream];
                 match source {
-                    Some(source) if !self.sinks[stream].is_full() => {
+                    Some(source) if !sink.is_full() && !sink.is_held_from(index) => {
                         let who = Who::Source(index, stream);
                         add(source.descriptor(), libc::POLLIN, who);
                     }
@@ -285,6 +254,8 @@ impl Job {
             Phase::LastWords(at) | Phase::Asked(at) => Some(at),
             Phase::Killed => None,
         };
+        let held = self.sinks.iter().filter_map(|sink| Some(sink.held()?.1));
+        let due = held.chain(due).min();
         let mut wait = due.map(|at| at.saturating_duration_since(now));
         if self.typing.as_ref().is_some_and(|t| t.wanted().is_none()) {
             wait = Some(wait.map_or(LOOK_AGAIN, |wait| wait.min(LOOK_AGAIN)));
@@ -303,14 +274,20 @@ impl Job {
     }
 
     fn read_output(&mut self, rank: usize, stream: usize) {
-        let rank = &mut self.ranks[rank];
+        let state = &mut self.ranks[rank];
         let sink = &mut self.sinks[stream];
-        let Some(source) = &mut rank.sources[stream] else {
+        let Some(source) = &mut state.sources[stream] else {
             return;
         };
+        // Another rank may have begun a line in this very round.
+        if sink.is_held_from(rank) {
+            return;
+        }
         // Once our own reader has left, the ranks' reader leaves, too, and they learn of it.
-        if !source.read(sink, rank.label.as_deref()) || sink.is_broken() {
-            rank.sources[stream] = None;
+        let open = source.read(sink, state.label.as_deref()) && !sink.is_broken();
+        sink.hold(rank, open);
+        if !open {
+            state.sources[stream] = None;
         }
     }
 
@@ -373,296 +350,6 @@ impl Job {
             }
         }
     }
-
-    fn handle_signals(&mut self) {
-        while let Some(signal) = self.signals.next() {
-            match signal {
-                // One may stand for several; those that have ended are looked for below.
-                libc::SIGCHLD => {}
-                libc::SIGINT | libc::SIGTERM | libc::SIGHUP => self.end_by_signal(signal),
-                libc::SIGTSTP => {
-                    self.guardian.signal(libc::SIGTSTP);
-                    system::stop_self();
-                    // Here we have been continued.
-                    self.guardian.signal(libc::SIGCONT);
-                }
-                // Like the terminal's key, which reaches a program behind a shell script as well.
-                libc::SIGQUIT => self.guardian.signal(signal),
-                // These kill whoever doesn't expect them: for the ranks only.
-                _ => self
-                    .running()
-                    .for_each(|rank| system::kill(rank.pid, signal)),
-            }
-        }
-        self.reap();
-    }
-
-    fn running(&self) -> impl Iterator<Item = &Rank> {
-        self.ranks.iter().filter(|rank| rank.ending.is_none())
-    }
-
-    fn end_by_signal(&mut self, signal: i32) {
-        if self.phase != Phase::Running {
-            self.kill();
-            return;
-        }
-        let text = format!("received {}", signal_name(signal));
-        self.blame(None, 128 + signal as u8, text);
-        self.guardian.signal(signal);
-        self.guardian.signal(libc::SIGCONT);
-        self.phase = Phase::Asked(Instant::now() + GRACE_FOR_SIGNALS);
-    }
-
-    /// Takes note of the ranks that have ended.
-    fn reap(&mut self) {
-        let mut gone: Vec<(usize, Ending)> = Vec::new();
-        while let Some((pid, ending)) = system::reap() {
-            let rank = self.ranks.iter().position(|rank| rank.pid == pid);
-            if let Some(rank) = rank.filter(|&rank| self.ranks[rank].ending.is_none()) {
-                gone.push((rank, ending));
-            }
-        }
-        // Of several that ended at once, a signal is likelier to be the cause than a code is.
-        gone.sort_by_key(|(_, ending)| matches!(ending, Ending::Code(_)));
-        for &(rank, ending) in &gone {
-            // Its last words may say that it finalized or aborted.
-            self.hear(rank);
-            self.ranks[rank].ending = Some(ending);
-            self.running -= 1;
-        }
-        for (rank, ending) in gone {
-            self.judge(rank, ending);
-        }
-    }
-
-    /// Decides what the end of a rank means for the job.
-    fn judge(&mut self, rank: usize, ending: Ending) {
-        if let Some(cause) = &self.cause {
-            match ending {
-                _ if cause.culprit == Some(rank) => {}
-                Ending::Signal {
-                    number: libc::SIGKILL,
-                    ..
-                } => self.ended.killed += 1,
-                Ending::Signal { .. } => self.ended.asked += 1,
-                Ending::Code(_) => self.ended.themselves += 1,
-            }
-            return;
-        }
-        let who = self.name(rank);
-        let stage = self.server.stage(rank);
-        match ending {
-            Ending::Signal { number, core } => {
-                let core = if core { ", core dumped" } else { "" };
-                let text = format!(
-                    "{who} was killed by signal {number}, {}{core}{}",
-                    signal_name(number),
-                    signal_hint(number)
-                );
-                self.fail(Some(rank), 128u8.saturating_add(number as u8), text);
-            }
-            // Having finalized, it owes nothing to the others; its code is the program's result.
-            Ending::Code(code) if stage == Stage::Finalized => self.keep(code),
-            Ending::Code(0) if stage == Stage::Silent => {}
-            Ending::Code(code) if stage == Stage::Silent => {
-                let text = format!("{who} exited with code {code}");
-                self.fail(Some(rank), exit_code(code), text);
-            }
-            Ending::Code(code) if self.running == 0 => self.keep(code),
-            Ending::Code(code) => {
-                let text = format!("{who} exited with code {code} without calling MPI_Finalize");
-                self.fail(Some(rank), exit_code(code).max(1), text);
-            }
-        }
-    }
-
-    /// Keeps the exit code of a rank that ended in order; the first that is not 0 counts.
-    fn keep(&mut self, code: i32) {
-        if self.code == 0 {
-            self.code = exit_code(code);
-        }
-    }
-
-    /// Ranks that wait for one that is gone wait for ever.
-    fn look_for_deadlock(&mut self) {
-        if self.cause.is_some() || self.server.waiting() == 0 || self.running == self.ranks.len() {
-            return;
-        }
-        let gone = self.ranks.iter().position(|rank| rank.ending.is_some());
-        let Some(gone) = gone else {
-            return;
-        };
-        let how = match self.server.stage(gone) {
-            Stage::Silent => "ended without calling MPI_Init",
-            _ => "has ended",
-        };
-        let text = format!(
-            "{} {how}, but others wait for it (in MPI_Init, most likely): {} of {} ranks",
-            self.name(gone),
-            self.server.waiting(),
-            self.ranks.len()
-        );
-        self.fail(Some(gone), self.code.max(1), text);
-    }
-
-    fn look_at_clock(&mut self) {
-        let now = Instant::now();
-        match (self.phase, self.limit) {
-            (Phase::Running, Some((at, limit))) if now >= at => {
-                let seconds = limit.as_secs_f64();
-                let text = format!("the job ran into its time limit of {seconds} seconds");
-                self.blame(None, TIMED_OUT, text);
-                self.guardian.signal(libc::SIGQUIT);
-                self.guardian.signal(libc::SIGCONT);
-                self.phase = Phase::LastWords(now + LAST_WORDS);
-            }
-            (Phase::LastWords(at), _) if now >= at => self.ask(),
-            (Phase::Asked(at), _) if now >= at => self.kill(),
-            _ => {}
-        }
-    }
-
-    /// Ends the job because of what `text` says, unless it ends already.
-    fn fail(&mut self, culprit: Option<usize>, code: u8, text: String) {
-        if self.cause.is_none() {
-            self.blame(culprit, code, text);
-            self.ask();
-        }
-    }
-
-    fn blame(&mut self, culprit: Option<usize>, code: u8, text: String) {
-        let others = self
-            .ranks
-            .iter()
-            .enumerate()
-            .filter(|(rank, state)| state.ending.is_none() && culprit != Some(*rank));
-        let others = others.count();
-        self.cause = Some(Cause {
-            code,
-            text,
-            culprit,
-            others,
-        });
-    }
-
-    fn ask(&mut self) {
-        self.guardian.signal(libc::SIGTERM);
-        // A process that is stopped gets to see the above when it goes on.
-        self.guardian.signal(libc::SIGCONT);
-        self.phase = Phase::Asked(Instant::now() + GRACE);
-    }
-
-    fn kill(&mut self) {
-        self.guardian.signal(libc::SIGKILL);
-        // A rank may have left the group.
-        self.running()
-            .for_each(|rank| system::kill(rank.pid, libc::SIGKILL));
-        self.phase = Phase::Killed;
-    }
-
-    /// After the last rank: ends what they left running, passes on the rest of their output, and
-    /// says what happened.
-    fn finish(&mut self) -> u8 {
-        self.end_strays();
-        // From here on the usual keys end us, should the reader of our output be stuck.
-        self.signals.give_back();
-        for rank in &mut self.ranks {
-            for (source, sink) in rank.sources.iter_mut().zip(&mut self.sinks) {
-                if let Some(source) = source {
-                    source.drain(sink, rank.label.as_deref());
-                }
-            }
-        }
-        self.sinks[0].write_all();
-        let code = match &self.cause {
-            Some(cause) => {
-                let text = format!("{}\n{}", cause.text, self.ended.tell(cause.others));
-                message(&mut self.sinks[1], &text);
-                cause.code
-            }
-            None => self.code,
-        };
-        self.sinks[1].write_all();
-        code
-    }
-
-    /// Ends processes that ranks started and left behind, and last the guardian.
-    fn end_strays(&mut self) {
-        let strays = || {
-            let mut strays = children();
-            strays.retain(|pid| *pid != self.guardian.group() && !self.not_ours.contains(pid));
-            strays
-        };
-        let until = Instant::now() + GRACE_FOR_STRAYS;
-        let mut asked = Vec::new();
-        loop {
-            while system::reap().is_some() {}
-            let left = strays();
-            if left.is_empty() || self.phase == Phase::Killed || Instant::now() >= until {
-                break;
-            }
-            // Children of those that have ended become ours, so new ones may turn up.
-            for pid in left {
-                if !asked.contains(&pid) {
-                    system::kill(pid, libc::SIGTERM);
-                    system::kill(pid, libc::SIGCONT);
-                    asked.push(pid);
-                }
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        self.guardian.end();
-        let until = Instant::now() + GRACE_FOR_STRAYS;
-        loop {
-            while system::reap().is_some() {}
-            let left = strays();
-            if left.is_empty() || Instant::now() >= until {
-                break;
-            }
-            left.iter()
-                .for_each(|&pid| system::kill(pid, libc::SIGKILL));
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn name(&self, rank: usize) -> String {
-        let pid = self.ranks[rank].pid;
-        format!("rank {rank} on {} (pid {pid})", host())
-    }
-}
-
-impl Ended {
-    /// What became of the `others`.
-    fn tell(&self, others: usize) -> String {
-        let head = match others {
-            0 => return "no other rank was running".to_owned(),
-            1 => "the other rank was ended".to_owned(),
-            n => format!("the {n} other ranks were ended"),
-        };
-        let mut parts = Vec::new();
-        let mut add = |count: usize, how: &str| {
-            if count > 0 {
-                parts.push(format!("{count} {how}"));
-            }
-        };
-        add(self.asked, "by SIGTERM or the like");
-        add(self.killed, "by SIGKILL");
-        add(self.themselves, "by exiting");
-        format!("{head}: {}", parts.join(", "))
-    }
-}
-
-/// The exit code for a rank's, which the kernel has cut to 8 bits already.
-fn exit_code(code: i32) -> u8 {
-    (code & 0xff) as u8
-}
-
-/// The exit code for one given to MPI_Abort: failure must not become 0 by being cut to 8 bits.
-fn abort_code(code: i32) -> u8 {
-    match exit_code(code) {
-        0 if code != 0 => 1,
-        code => code,
-    }
 }
 
 /// A name that no other job has at the same time, nor soon after.
@@ -671,11 +358,4 @@ fn kvs_name() -> String {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
     format!("kvs_{}_{:x}", std::process::id(), now.as_nanos())
-}
-
-/// The children of this process; empty if the kernel doesn't tell.
-fn children() -> Vec<Pid> {
-    let list = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    let numbers = list.split_whitespace();
-    numbers.filter_map(|number| number.parse().ok()).collect()
 }

@@ -14,6 +14,7 @@ mod program;
 mod rank;
 mod report;
 mod stdin;
+mod strays;
 mod system;
 
 use std::process::ExitCode;

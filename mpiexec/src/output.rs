@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 use crate::system;
 
@@ -19,7 +20,13 @@ pub struct Sink {
     broken: bool,
     /// The last byte that came was not the end of a line.
     within_line: bool,
+    /// The rank that began that line, and how long the others wait for its end.
+    held: Option<(usize, Instant)>,
 }
+
+/// How long a rank that has begun a line keeps others from writing into it: long enough for the
+/// rest of a line that is on its way, too short to be noticed behind a prompt.
+const HOLD: Duration = Duration::from_millis(20);
 
 /// A pipe that poll calls writable takes this much (POSIX's PIPE_BUF on Linux) without waiting.
 const ROOM: usize = 4096;
@@ -36,6 +43,7 @@ impl Sink {
             written: 0,
             broken: false,
             within_line: false,
+            held: None,
         }
     }
 
@@ -57,6 +65,27 @@ impl Sink {
     /// Whether the reader has left.
     pub fn is_broken(&self) -> bool {
         self.broken
+    }
+
+    /// The rank that is in the middle of a line, and until when others should wait.
+    pub fn held(&self) -> Option<(usize, Instant)> {
+        self.held
+    }
+
+    /// Whether `rank` should wait for the end of another's line.
+    pub fn is_held_from(&self, rank: usize) -> bool {
+        self.held.is_some_and(|(holder, _)| holder != rank)
+    }
+
+    /// Notes that `rank` was the last to add something, and whether it will go on.
+    pub fn hold(&mut self, rank: usize, goes_on: bool) {
+        let held = goes_on && self.within_line;
+        self.held = held.then(|| (rank, Instant::now() + HOLD));
+    }
+
+    /// Lets the others write after all, once the time for that has come.
+    pub fn release(&mut self, now: Instant) {
+        self.held = self.held.filter(|&(_, until)| now < until);
     }
 
     /// Adds bytes to what waits.

@@ -7,17 +7,21 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::mpi::LIBRARY_NAMES;
 use crate::process;
 
 /// The limit for asking a library or a launcher for its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
 
+/// What `osu-bench library` writes before the path of the file that was opened.
+pub const FILE_LINE: &str = "file: ";
+
 /// Whose library it is, as far as the environment variables differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// MPICH over libfabric, or an unknown relative of it.
+    /// MPICH that can use libfabric, or an unknown relative of it.
     MpichOfi,
-    /// MPICH over UCX.
+    /// MPICH over UCX alone.
     MpichUcx,
     /// Intel MPI.
     Intel,
@@ -83,7 +87,7 @@ impl Library {
 
     /// The start of a launch: `chrt` if wanted, the launcher, and binding if `ranks` have a core
     /// each. What follows is `-n`, the program and its arguments.
-    pub fn launch(&self, ranks: usize, chrt: bool) -> Command {
+    pub fn launch(&self, ranks: usize, threads: usize, chrt: bool) -> Command {
         let mut command = if chrt {
             let mut command = Command::new("chrt");
             command.args(["-r", "5"]).arg(&self.launcher);
@@ -92,7 +96,18 @@ impl Library {
             Command::new(&self.launcher)
         };
         if ranks <= cores() && !self.launcher_binds {
-            command.args(["-bind-to", "core"]);
+            // Threads get a core each if there are enough.
+            let width = if ranks * threads <= cores() {
+                threads
+            } else {
+                1
+            };
+            let target = if width > 1 {
+                format!("core:{width}")
+            } else {
+                "core".to_owned()
+            };
+            command.arg("-bind-to").arg(target);
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
@@ -163,7 +178,12 @@ fn base_env(dir: &Path) -> Vec<(String, OsString)> {
 fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
     let pairs: &[(&str, &str)] = match (family, tcp) {
         (Family::Intel, false) => &[("I_MPI_FABRICS", "shm")],
-        (Family::Intel, true) => &[("I_MPI_FABRICS", "ofi"), ("FI_PROVIDER", "tcp")],
+        (Family::Intel, true) => &[
+            ("I_MPI_FABRICS", "ofi"),
+            ("FI_PROVIDER", "tcp"),
+            // Collectives would use shared memory all the same.
+            ("I_MPI_COLL_INTRANODE", "pt2pt"),
+        ],
         (_, false) => &[],
         (Family::MpichUcx, true) => &[("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp,self")],
         (Family::MpichOfi, true) => &[
@@ -197,7 +217,7 @@ fn family(version: &str) -> Family {
         Family::Weft
     } else if version.contains("Intel(R) MPI") {
         Family::Intel
-    } else if version.contains("ch4:ucx") {
+    } else if version.contains("ch4:ucx") && !version.contains("ofi") {
         Family::MpichUcx
     } else {
         Family::MpichOfi
@@ -222,20 +242,41 @@ fn one_line(version: &str) -> String {
     }
 }
 
-/// Asks the library for its version in a process of its own.
+/// Asks the library for its version in a process of its own, and makes sure that the loader
+/// takes the file in `dir`: a comparison with another library than the one named is worthless.
 fn ask_library(dir: &Path, env: &[(String, OsString)]) -> Result<String> {
     let mut command = Command::new(this_program()?);
     command
         .arg("library")
         .envs(env.iter().map(|(name, value)| (name, value)));
     let answer = process::run(&mut command, VERSION_LIMIT)?;
-    match answer.failure {
-        None => Ok(answer.stdout),
-        Some(failure) => Err(Error::new(format!(
+    if let Some(failure) = answer.failure {
+        return Err(Error::new(format!(
             "the library in {}: {failure}",
             dir.display()
-        ))),
+        )));
     }
+    let (file, version) = answer
+        .stdout
+        .strip_prefix(FILE_LINE)
+        .and_then(|rest| rest.split_once('\n'))
+        .ok_or_else(|| Error::new("osu-bench library did not name the file it opened"))?;
+    let same = |name: &&str| {
+        let ours = dir.join(name).canonicalize();
+        ours.is_ok_and(|ours| {
+            Path::new(file)
+                .canonicalize()
+                .is_ok_and(|theirs| ours == theirs)
+        })
+    };
+    if !LIBRARY_NAMES.iter().any(same) {
+        return Err(Error::new(format!(
+            "the loader takes {file} instead of the library in {}; look at LD_LIBRARY_PATH in \
+             --env and at LD_PRELOAD",
+            dir.display()
+        )));
+    }
+    Ok(version.to_owned())
 }
 
 fn launcher_is_intels(launcher: &Path, env: &[(String, OsString)]) -> bool {
@@ -257,6 +298,8 @@ mod tests {
         let mpich = "MPICH Version:\t4.0.2\nMPICH Release date:\tx\nMPICH Device:\tch4:ucx\n";
         assert_eq!(family(mpich), Family::MpichUcx);
         assert_eq!(one_line(mpich), "MPICH 4.0.2 (ch4:ucx)");
+        let both = mpich.replace("ch4:ucx", "ch4:ucx ofi");
+        assert_eq!(family(&both), Family::MpichOfi);
         let intel = "Intel(R) MPI Library 2021.18 for Linux* OS\n";
         assert_eq!(family(intel), Family::Intel);
         assert_eq!(

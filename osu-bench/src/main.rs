@@ -7,6 +7,7 @@
 mod bench;
 mod compare;
 mod error;
+mod isend_count;
 mod library;
 mod mpi;
 mod options;
@@ -40,6 +41,9 @@ enum Command {
     /// Bandwidth and message rate of several pairs of ranks.
     #[command(name = "mbw_mr")]
     MbwMr(Options),
+    /// mbw_mr with several threads per rank, each with a communicator of its own.
+    #[command(name = "mbw_mr_mt")]
+    MbwMrMt(Options),
     /// Ping-pongs of several pairs of ranks at once.
     #[command(name = "multi_lat")]
     MultiLat(Options),
@@ -62,6 +66,27 @@ enum Command {
     /// MPI_Reduce_scatter of floats, sum; the size is the whole vector.
     #[command(name = "reduce_scatter")]
     ReduceScatter(Options),
+    /// MPI_Put and flush, from rank 0 to rank 1's memory.
+    #[command(name = "put_latency")]
+    PutLatency(Options),
+    /// MPI_Get and flush.
+    #[command(name = "get_latency")]
+    GetLatency(Options),
+    /// Windows of MPI_Put, then a flush.
+    #[command(name = "put_bw")]
+    PutBw(Options),
+    /// Windows of MPI_Get, then a flush.
+    #[command(name = "get_bw")]
+    GetBw(Options),
+    /// MPI_Accumulate of 64-bit integers, sum, and flush.
+    #[command(name = "acc_latency")]
+    AccLatency(Options),
+    /// MPI_Fetch_and_op of a 64-bit integer, sum, and flush.
+    #[command(name = "fop_latency")]
+    FopLatency(Options),
+    /// MPI_Compare_and_swap of a 64-bit integer, and flush.
+    #[command(name = "cas_latency")]
+    CasLatency(Options),
     /// The time of MPI_Init.
     Init(Options),
     /// Starts and ends.
@@ -70,6 +95,10 @@ enum Command {
     Library,
     /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
     Compare(compare::CompareOptions),
+    /// Count the instructions of an 8-byte MPI_Isend with its MPI_Wait, under callgrind.
+    IsendCount(isend_count::CountOptions),
+    #[command(hide = true)]
+    IsendCountRank(isend_count::RankOptions),
 }
 
 fn run(command: &Command) -> Result<()> {
@@ -78,6 +107,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Bw(options) => (Name::Bw, options),
         Command::Bibw(options) => (Name::Bibw, options),
         Command::MbwMr(options) => (Name::MbwMr, options),
+        Command::MbwMrMt(options) => (Name::MbwMrMt, options),
         Command::MultiLat(options) => (Name::MultiLat, options),
         Command::Barrier(options) => (Name::Barrier, options),
         Command::Bcast(options) => (Name::Bcast, options),
@@ -88,13 +118,28 @@ fn run(command: &Command) -> Result<()> {
         Command::Gather(options) => (Name::Gather, options),
         Command::Scatter(options) => (Name::Scatter, options),
         Command::ReduceScatter(options) => (Name::ReduceScatter, options),
+        Command::PutLatency(options) => (Name::PutLatency, options),
+        Command::GetLatency(options) => (Name::GetLatency, options),
+        Command::PutBw(options) => (Name::PutBw, options),
+        Command::GetBw(options) => (Name::GetBw, options),
+        Command::AccLatency(options) => (Name::AccLatency, options),
+        Command::FopLatency(options) => (Name::FopLatency, options),
+        Command::CasLatency(options) => (Name::CasLatency, options),
         Command::Init(options) => (Name::Init, options),
         Command::Hello(options) => (Name::Hello, options),
         Command::Library => {
-            output::say(mpi::library_version(&mpi::Table::open()?)?.trim_end());
+            let table = mpi::Table::open()?;
+            output::say(&format!(
+                "{}{}",
+                library::FILE_LINE,
+                table.file()?.display()
+            ));
+            output::say(mpi::library_version(table)?.trim_end());
             return Ok(());
         }
         Command::Compare(options) => return compare::run(options),
+        Command::IsendCount(options) => return isend_count::run(options),
+        Command::IsendCountRank(options) => return isend_count::run_rank(options),
     };
     bench::run(name, options)
 }

@@ -359,3 +359,32 @@ fn the_server_answers_what_it_cannot_do() {
     assert!(line.starts_with(b"cmd=response_to_init rc=-1"));
     assert_eq!(server.stage(1), Stage::Silent);
 }
+
+#[test]
+fn a_launcher_that_is_not_there_is_an_error_that_helps() {
+    for (variables, part) in [
+        (
+            &[("PMI_FD", "987"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")][..],
+            "PMI_FD is 987, but that descriptor is not open",
+        ),
+        // Port 1 of this machine is nobody's.
+        (
+            &[("PMI_PORT", "127.0.0.1:1"), ("PMI_ID", "0")],
+            "nobody answers there",
+        ),
+        (&[("PMIX_RANK", "1")], "PMIX_RANK=1"),
+    ] {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "as_the_environment_says", "--nocapture"])
+            .envs(variables.iter().copied())
+            .env("WEFT_TEST_EXPECT", "0/1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(part), "{text}");
+        assert!(
+            text.contains("WEFT_SINGLETON") || text.contains("reachable"),
+            "{text}"
+        );
+    }
+}

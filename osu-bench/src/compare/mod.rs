@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::library::{Library, cores, this_program};
 use crate::{output, process};
 use machine::Moment;
-use report::{Cell, Conditions, Report};
+use report::{Cell, Conditions, Priority, Report};
 
 /// Options of `compare`.
 #[derive(Args, Debug)]
@@ -48,6 +48,10 @@ pub struct CompareOptions {
         default_value = "8,1024,65536"
     )]
     sizes: Vec<usize>,
+    /// Threads per rank of mbw_mr_mt.
+    #[arg(short = 't', long, value_name = "THREADS", default_value_t = 2,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
     /// Benchmarks to run.
     #[arg(
         long = "bench",
@@ -77,6 +81,9 @@ pub struct CompareOptions {
     /// Write all measurements to this file too, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Further options for every benchmark.
+    #[arg(last = true, value_name = "OPTION")]
+    extra: Vec<String>,
 }
 
 /// `NAME=VALUE`.
@@ -144,7 +151,12 @@ pub fn run(options: &CompareOptions) -> Result<()> {
     process::prepare()?;
     let sides = sides(options)?;
     let benches = cells(options)?;
-    let chrt = options.chrt && chrt_serves(options)?;
+    let priority = if options.chrt {
+        priority(options)
+    } else {
+        Priority::NotAsked
+    };
+    let chrt = priority == Priority::RealTime;
     let before = Moment::now();
     let mut cells: Vec<Cell> = benches
         .iter()
@@ -193,7 +205,7 @@ pub fn run(options: &CompareOptions) -> Result<()> {
             rounds: options.rounds,
             budget: options.budget,
             tcp: options.tcp,
-            chrt,
+            priority,
             bound: options.ranks as usize <= cores(),
             load: (before.load, after.load),
             stolen: after.stolen_since(&before),
@@ -280,14 +292,18 @@ fn cells(options: &CompareOptions) -> Result<Vec<(Name, Vec<usize>)>> {
     Ok(cells)
 }
 
-/// Whether real-time priority can be had and helps.
-fn chrt_serves(options: &CompareOptions) -> Result<bool> {
+/// Which priority jobs get if real time is asked for: on shared cores, real-time ranks that spin
+/// would keep each other from running.
+fn priority(options: &CompareOptions) -> Priority {
     if options.ranks as usize > cores() {
-        return Ok(false);
+        return Priority::TooManyRanks;
     }
     let mut probe = Command::new("chrt");
     probe.args(["-r", "5", "true"]);
-    Ok(process::run(&mut probe, Duration::from_secs(5)).is_ok_and(|run| run.failure.is_none()))
+    match process::run(&mut probe, Duration::from_secs(5)) {
+        Ok(run) if run.failure.is_none() => Priority::RealTime,
+        _ => Priority::NotPermitted,
+    }
 }
 
 /// One run of one benchmark: a value per size, or what went wrong.
@@ -298,7 +314,12 @@ fn measure(
     sizes: &[usize],
     chrt: bool,
 ) -> Result<std::result::Result<Vec<f64>, String>> {
-    let mut command = side.library.launch(options.ranks as usize, chrt);
+    let threads = if bench == Name::MbwMrMt {
+        usize::from(options.threads)
+    } else {
+        1
+    };
+    let mut command = side.library.launch(options.ranks as usize, threads, chrt);
     command.arg("-n").arg(options.ranks.to_string());
     command.arg(this_program()?).arg(bench.text());
     command
@@ -309,6 +330,10 @@ fn measure(
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
         command.arg("--sizes").arg(sizes.join(","));
     }
+    if bench == Name::MbwMrMt {
+        command.arg("--threads").arg(options.threads.to_string());
+    }
+    command.args(&options.extra);
     let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
     if let Some(failure) = finished.failure {
         return Ok(Err(failure));
@@ -320,6 +345,10 @@ fn measure(
             .collect(),
         _ => output::parse(&finished.stdout),
     };
+    if !bench.has_sizes() {
+        let value = found.first().map(|(_, value)| vec![*value]);
+        return Ok(value.ok_or_else(|| no_values(&finished.stdout)));
+    }
     let value = |size: &usize| {
         found
             .iter()
@@ -327,12 +356,14 @@ fn measure(
             .map(|(_, v)| *v)
     };
     let values: Option<Vec<f64>> = sizes.iter().map(value).collect();
-    Ok(values.ok_or_else(|| {
-        format!(
-            "the output lacks some sizes: {}",
-            finished.stdout.trim().replace('\n', " / ")
-        )
-    }))
+    Ok(values.ok_or_else(|| no_values(&finished.stdout)))
+}
+
+fn no_values(stdout: &str) -> String {
+    format!(
+        "the output lacks some values: {}",
+        stdout.trim().replace('\n', " / ")
+    )
 }
 
 #[cfg(test)]

@@ -18,6 +18,30 @@ pub struct Cell {
     pub values: Vec<Vec<f64>>,
 }
 
+/// Whether jobs ran with real-time priority, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Not asked for.
+    NotAsked,
+    /// `chrt` works.
+    RealTime,
+    /// `chrt` is missing or not permitted.
+    NotPermitted,
+    /// Ranks would have to share cores.
+    TooManyRanks,
+}
+
+impl Priority {
+    fn text(self) -> &'static str {
+        match self {
+            Self::NotAsked => "normal priority",
+            Self::RealTime => "real-time priority",
+            Self::NotPermitted => "normal priority (chrt is not permitted)",
+            Self::TooManyRanks => "normal priority (more ranks than cores)",
+        }
+    }
+}
+
 /// Under which conditions the values came about.
 pub struct Conditions {
     /// Processor and cores.
@@ -30,8 +54,8 @@ pub struct Conditions {
     pub budget: u64,
     /// Whether shared memory was off.
     pub tcp: bool,
-    /// Whether jobs had real-time priority.
-    pub chrt: bool,
+    /// The jobs' priority.
+    pub priority: Priority,
     /// Whether ranks were bound to cores.
     pub bound: bool,
     /// Load average before and after.
@@ -73,6 +97,15 @@ fn number(value: f64) -> String {
         v if v >= 10.0 => format!("{value:.1}"),
         v if v >= 1.0 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
+    }
+}
+
+/// A ratio: two decimals, more digits for small ones, fewer for large ones.
+fn ratio(value: f64) -> String {
+    match value.abs() {
+        v if v >= 10.0 => number(value),
+        v if v >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
     }
 }
 
@@ -152,7 +185,7 @@ impl Report {
         for other in others {
             let (ratio, verdict) = match (base, other) {
                 (Some(base), Some(other)) => (
-                    format!("{:.2}", other.median / base.median),
+                    ratio(other.median / base.median),
                     verdict(unit, base, other),
                 ),
                 _ => ("–".to_owned(), "–"),
@@ -175,7 +208,7 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "- {} ranks{}, {}{}; medians of {} alternating runs of {} ms per size, ± half the \
+            "- {} ranks{}, {}, {}; medians of {} alternating runs of {} ms per size, ± half the \
              distance of the quartiles; \"within noise\" when the quartile ranges overlap",
             with.ranks,
             if with.bound {
@@ -188,11 +221,7 @@ impl Report {
             } else {
                 "shared memory"
             },
-            if with.chrt {
-                ", real-time priority"
-            } else {
-                ""
-            },
+            with.priority.text(),
             with.rounds,
             with.budget
         );
@@ -241,7 +270,7 @@ impl Report {
             "rounds": with.rounds,
             "budget_ms": with.budget,
             "tcp": with.tcp,
-            "chrt": with.chrt,
+            "priority": with.priority.text(),
             "bound": with.bound,
             "load": [with.load.0, with.load.1],
             "stolen": with.stolen,
@@ -311,7 +340,7 @@ mod tests {
                 rounds: 3,
                 budget: 50,
                 tcp: false,
-                chrt: true,
+                priority: Priority::RealTime,
                 bound: true,
                 load: (0.5, 1.5),
                 stolen: Some(0.01),

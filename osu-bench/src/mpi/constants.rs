@@ -12,6 +12,14 @@ pub const BYTE: c_int = 0x4c00_010d;
 pub const FLOAT: c_int = 0x4c00_040a;
 /// `MPI_DOUBLE`.
 pub const DOUBLE: c_int = 0x4c00_080b;
+/// `MPI_INT64_T`.
+pub const INT64: c_int = 0x4c00_083a;
+/// `MPI_INFO_NULL`.
+pub const INFO_NULL: c_int = 0x1c00_0000;
+/// `MPI_MODE_NOCHECK`.
+pub const MODE_NOCHECK: c_int = 1024;
+/// `MPI_THREAD_MULTIPLE`.
+pub const THREAD_MULTIPLE: c_int = 3;
 /// `MPI_MAX`.
 pub const MAX: c_int = 0x5800_0001;
 /// `MPI_MIN`.

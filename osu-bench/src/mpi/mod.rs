@@ -3,7 +3,9 @@
 
 pub mod constants;
 mod table;
+mod window;
 mod world;
 
-pub use table::{Request, Table};
+pub use table::{Irecv, Isend, LIBRARY_NAMES, Request, Table, Wait};
+pub use window::Window;
 pub use world::{Combine, World, library_version};
