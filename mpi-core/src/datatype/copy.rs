@@ -96,12 +96,15 @@ impl Sink for Unpack {
         // SAFETY: as for `run`.
         unsafe {
             let to = self.buffer.wrapping_offset(at as isize);
-            strided(
-                (to, stride as isize),
-                (self.packed, block as isize),
-                block,
-                count,
-            );
+            match block {
+                8 => scatter8(to, self.packed, stride as isize, count),
+                _ => strided(
+                    (to, stride as isize),
+                    (self.packed, block as isize),
+                    block,
+                    count,
+                ),
+            }
             self.packed = self.packed.add(block * count);
         }
         true
@@ -312,6 +315,48 @@ unsafe fn gather8_near(mut to: *mut u8, mut from: *const u8, stride: isize, coun
             word::<u64>(to, from);
             to = to.add(8);
             from = from.wrapping_offset(stride);
+        }
+    }
+}
+
+/// Unpacks `count` words of 8 bytes.
+///
+/// # Safety
+/// As for [`one`], for each word.
+unsafe fn scatter8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
+    // Strides that are known allow for shorter instructions.
+    // SAFETY: the caller's promise.
+    unsafe {
+        match stride {
+            16 => scatter8_by(to, from, 16, count),
+            24 => scatter8_by(to, from, 24, count),
+            32 => scatter8_by(to, from, 32, count),
+            _ => scatter8_by(to, from, stride, count),
+        }
+    }
+}
+
+/// Unpacks `count` words of 8 bytes.
+///
+/// # Safety
+/// As for [`one`], for each word.
+#[inline(always)]
+unsafe fn scatter8_by(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
+    // SAFETY: the caller vouches for `count` words on both sides.
+    unsafe {
+        for _ in 0..count / 4 {
+            let half = to.wrapping_offset(2 * stride);
+            word::<u64>(to, from);
+            word::<u64>(to.wrapping_offset(stride), from.add(8));
+            word::<u64>(half, from.add(16));
+            word::<u64>(half.wrapping_offset(stride), from.add(24));
+            from = from.add(32);
+            to = half.wrapping_offset(2 * stride);
+        }
+        for _ in 0..count % 4 {
+            word::<u64>(to, from);
+            from = from.add(8);
+            to = to.wrapping_offset(stride);
         }
     }
 }
