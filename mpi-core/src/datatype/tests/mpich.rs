@@ -223,11 +223,13 @@ fn agrees_with_mpich() {
     while trees.len() < TYPES {
         let tree = strategy.new_tree(&mut runner).unwrap().current();
         let small = tree.build().is_ok_and(|t| t.size() < 100_000);
-        if small && !matches!(tree, Tree::Named(_)) && comparable(&tree) {
-            if let Some(line) = line(&tree, &data) {
-                expected.push(line);
-                trees.push(tree);
-            }
+        if small
+            && !matches!(tree, Tree::Named(_))
+            && comparable(&tree)
+            && let Some(line) = line(&tree, &data)
+        {
+            expected.push(line);
+            trees.push(tree);
         }
     }
     let mut text = format!("#define BUFFER {BUFFER}\n{HEAD}");
