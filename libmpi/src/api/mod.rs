@@ -6,10 +6,13 @@
 
 pub mod comm;
 pub mod convert;
+pub mod datatype;
+pub mod datatype_info;
 pub mod env;
 pub mod errhandler;
 pub mod error;
 pub mod p2p;
+pub mod pack;
 pub mod request;
 pub mod world;
 
