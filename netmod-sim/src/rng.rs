@@ -11,14 +11,14 @@ impl Rng {
     }
 
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+        ((u128::from(self.number()) * u128::from(end)) >> 64) as u64
     }
 
     /// An index below `end`, which is not 0.
@@ -62,11 +62,11 @@ mod tests {
         for _ in 0..1000 {
             let value = a.below(10);
             assert_eq!(value, b.below(10));
-            c.next();
+            c.number();
             hits[value as usize] += 1;
         }
         assert!(hits.iter().all(|&hits| hits > 50), "{hits:?}");
-        assert_ne!(a.next(), c.next());
+        assert_ne!(a.number(), c.number());
         let mut order: Vec<_> = (0..20).collect();
         a.shuffle(&mut order);
         order.sort();
