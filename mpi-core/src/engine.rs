@@ -20,7 +20,7 @@ use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
 
 /// One VCI of one process.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Address {
     pub peer: Peer,
     pub vci: VciId,

@@ -4,7 +4,7 @@
 //! lines; nothing of it is shared with another VCI.
 
 use std::cell::UnsafeCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,8 +53,9 @@ pub(crate) struct VciState {
     pub engine: Engine,
     ways: Vec<Way>,
     router: Arc<dyn Router>,
-    /// Actions that found no room, in order per address.
-    waiting: HashMap<Address, VecDeque<Action>>,
+    /// Actions that found no room, in order per address. Addresses take turns in an order that
+    /// depends on nothing but them, so that runs over the simulated transport can be repeated.
+    waiting: BTreeMap<Address, VecDeque<Action>>,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
 }
@@ -87,7 +88,7 @@ impl VciState {
             engine,
             ways,
             router,
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             scratch: Vec::new(),
         })
     }
