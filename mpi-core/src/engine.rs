@@ -42,8 +42,9 @@ pub(crate) enum Action {
         remote: RemoteAddr,
         len: usize,
     },
-    /// Take back a sender's exposure.
-    Withdraw(Address, RemoteKey),
+    /// Take back the exposure of a send that has ended, and then complete it: the program may free
+    /// the memory as soon as its request is complete.
+    Withdraw(Address, RequestId, Status),
 }
 
 impl Action {
@@ -51,7 +52,7 @@ impl Action {
         match *self {
             Action::Control(to, ..) | Action::Launch(to, _) | Action::Stream(to, _) => to,
             Action::Fetch { from, .. } => from,
-            Action::Withdraw(peer, _) => peer,
+            Action::Withdraw(to, ..) => to,
         }
     }
 }
@@ -324,17 +325,31 @@ impl Engine {
 
     /// Completes a send: its data has left, or has been read.
     pub fn finish_send(&mut self, id: RequestId) {
+        self.end_send(id, Status::EMPTY);
+    }
+
+    /// Completes a send that was given back.
+    pub fn finish_cancelled(&mut self, id: RequestId) {
+        let status = Status {
+            cancelled: true,
+            ..Status::EMPTY
+        };
+        self.end_send(id, status);
+    }
+
+    fn end_send(&mut self, id: RequestId, status: Status) {
         let Some(record) = self.records.get(id) else {
             return;
         };
+        if record.exposed.is_none() {
+            return self.records.complete(id, status, None);
+        }
         let to = Address {
             peer: record.peer,
             vci: record.peer_vci,
         };
-        if let Some(key) = record.exposed.take() {
-            self.outbox.push(Action::Withdraw(to, key));
-        }
-        self.records.complete(id, Status::EMPTY, None);
+        record.role = Role::Ending;
+        self.outbox.push(Action::Withdraw(to, id, status));
     }
 
     /// Cancels a receive if it has not matched, asks the receiver to give a send back if it has not
@@ -510,17 +525,7 @@ impl Engine {
             }
             Kind::CancelReply => {
                 if body.value == 1 {
-                    let Some(record) = self.records.get(id) else {
-                        return;
-                    };
-                    if let Some(key) = record.exposed.take() {
-                        self.outbox.push(Action::Withdraw(from, key));
-                    }
-                    let status = Status {
-                        cancelled: true,
-                        ..Status::EMPTY
-                    };
-                    self.records.complete(id, status, None);
+                    self.finish_cancelled(id);
                 }
             }
             Kind::Credit | Kind::Eager | Kind::EagerSync | Kind::Rts => {}

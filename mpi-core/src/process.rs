@@ -498,7 +498,7 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
             Role::Receiving => "receive, data on its way",
             Role::Queued => "send, waiting for room in the transport",
             Role::AwaitingAck | Role::AwaitingReceiver => "send, waiting for its receive",
-            Role::Streaming => "send, data on its way",
+            Role::Streaming | Role::Ending => "send, data on its way",
             Role::Outside => "collective or generalized request",
             Role::Idle => continue,
         };

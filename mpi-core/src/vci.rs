@@ -203,7 +203,9 @@ impl VciState {
             std::mem::swap(&mut actions, &mut self.engine.outbox);
             for action in actions.drain(..) {
                 let to = action.address();
-                if let Some(queue) = self.waiting.get_mut(&to) {
+                // A withdrawal needs no room and must not wait behind what does.
+                let waits = !matches!(action, Action::Withdraw(..));
+                if let (true, Some(queue)) = (waits, self.waiting.get_mut(&to)) {
                     queue.push_back(action);
                 } else if let Some(rest) = self.perform(action, &mut any) {
                     self.waiting.insert(to, VecDeque::from([rest]));
@@ -254,10 +256,9 @@ impl VciState {
                 len,
                 ..
             } => self.fetch(to, request, remote, len),
-            Action::Withdraw(_, key) => {
-                if let Ok(way) = self.way(to) {
-                    way.transport.withdraw(&key);
-                }
+            Action::Withdraw(_, id, status) => {
+                self.withdraw(to, id);
+                self.engine.records.complete(id, status, None);
                 Ok(())
             }
         };
@@ -272,12 +273,25 @@ impl VciState {
                 | Action::Stream(_, id)
                 | Action::Fetch { request: id, .. } = action
                 {
+                    self.withdraw(to, id);
                     self.engine
                         .fail(id, Error::new(Class::ProcFailed, why.clone()));
                 }
                 netmod::Sink::peer_lost(&mut self.engine, peer, why);
                 None
             }
+        }
+    }
+
+    /// Ends the exposure of a send's memory, if there is one.
+    fn withdraw(&mut self, to: Address, id: RequestId) {
+        let exposed = self
+            .engine
+            .records
+            .get(id)
+            .and_then(|record| record.exposed.take());
+        if let (Some(key), Ok(way)) = (exposed, self.way(to)) {
+            way.transport.withdraw(&key);
         }
     }
 
@@ -372,7 +386,8 @@ impl VciState {
             self.engine.counters.eager_sent += 1;
             match self.engine.records.get(id) {
                 Some(record) if sync => record.role = Role::AwaitingAck,
-                _ => self.engine.records.complete(id, Status::EMPTY, None),
+                // It may have been exposed, for a rendezvous that found no room.
+                _ => self.engine.finish_send(id),
             }
         }
         self.restore_credit(to, trailer, &result);

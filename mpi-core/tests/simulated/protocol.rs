@@ -54,6 +54,71 @@ impl Job {
     }
 }
 
+/// Credit that comes back while a rendezvous waits for room may turn it into an eager message; what
+/// had been exposed for it must be withdrawn all the same.
+#[test]
+fn a_rendezvous_that_becomes_eager_withdraws_its_memory() {
+    let setup = Setup { window: 1000, ..Setup::new(2) };
+    let job = Job::new(1, SimConfig { depth: 1, ..SimConfig::default() }, setup);
+    let (mut one, mut two) = ([1; 500], [2; 500]);
+    let mut rooms = [[0; 500]; 2];
+    let first = job.send(0, 1, 0, &mut one);
+    let second = job.send(0, 1, 0, &mut two);
+    assert_eq!(job.sim.exposed(), 1, "the test wants a rendezvous that found no room");
+    let receives = [0, 1].map(|i| job.receive(1, 0, 0, &mut rooms[i]));
+    job.settle();
+    assert_eq!(job.ranks[0].counters(0).unwrap().eager_sent, 2);
+    job.finish(0, first);
+    job.finish(0, second);
+    receives.into_iter().for_each(|id| job.finish(1, Some(id)));
+    assert_eq!(rooms, [[1; 500], [2; 500]]);
+    job.check_ended();
+}
+
+/// Exposed memory must stay valid until it is withdrawn, and is the program's own again when its
+/// send is complete: so it is withdrawn before, even if messages to the same peer wait for room.
+#[test]
+fn memory_is_withdrawn_before_its_send_is_complete() {
+    let job = Job::new(1, SimConfig { depth: 1, ..SimConfig::default() }, Setup::new(2));
+    let (mut big, mut room, mut small) = (vec![7; 2000], vec![0; 2000], [1; 10]);
+    let send = job.send(0, 1, 0, &mut big).unwrap();
+    let receive = job.receive(1, 0, 0, &mut room);
+    job.sim.step();
+    job.ranks[1].poll(0).unwrap();
+    job.finish(1, Some(receive));
+    let others = [0, 1, 2].map(|_| job.send(0, 1, 1, &mut small));
+    job.sim.step();
+    job.ranks[0].poll(0).unwrap();
+    job.finish(0, Some(send));
+    assert_eq!(job.sim.exposed(), 0);
+    let mut rooms = [[0; 10]; 3];
+    let receives = rooms.each_mut().map(|room| job.receive(1, 0, 1, room));
+    job.settle();
+    others.into_iter().for_each(|id| job.finish(0, id));
+    receives.into_iter().for_each(|id| job.finish(1, Some(id)));
+    job.check_ended();
+}
+
+/// A send that fails because its peer is lost takes its memory back.
+#[test]
+fn a_failed_send_withdraws_its_memory() {
+    let job = Job::new(1, SimConfig { depth: 1, ..SimConfig::default() }, Setup::new(2));
+    let (mut one, mut two) = ([1; 10], [2; 2000]);
+    let first = job.send(0, 1, 0, &mut one);
+    let second = job.send(0, 1, 0, &mut two).unwrap();
+    assert_eq!(job.sim.exposed(), 1);
+    job.finish(0, first);
+    job.sim.lose(1, 0);
+    job.sim.run_until(100);
+    let error = job.ranks[0].poll(0).unwrap_err();
+    assert_eq!(error.class(), Class::ProcFailed);
+    assert!(job.done(0, second));
+    let error = job.ranks[0].finish(second).unwrap().1.unwrap();
+    assert_eq!(error.class(), Class::ProcFailed);
+    let _ = job.ranks[0].poll(0);
+    assert_eq!(job.sim.exposed(), 0);
+}
+
 /// Invariant: a receiver holds at most the window of a stream, and a sender that goes on sending
 /// falls back on rendezvous. Once received, everything flows again.
 #[test]
@@ -117,6 +182,35 @@ fn a_cancelled_send_is_given_back_or_received() {
             assert_eq!(room, vec![if cancel_first { 0 } else { 7 }; len]);
             job.check_ended();
         }
+    }
+}
+
+/// Invariant: non-overtaking, also when some messages find room and some do not, and when eager and
+/// rendezvous messages follow each other.
+#[test]
+fn messages_do_not_overtake_each_other_for_want_of_room() {
+    for seed in 0..50 {
+        let config = SimConfig { depth: 2, again: 40, ..SimConfig::default() };
+        let job = Job::new(seed, config, Setup { window: 1500, ..Setup::new(2) });
+        let mut data: Vec<Vec<u8>> =
+            (0..40).map(|i| vec![i as u8; if i % 3 == 0 { 3000 } else { 40 * (i % 11) }]).collect();
+        let sends: Vec<_> = data.iter_mut().map(|data| job.send(0, 1, 5, data)).collect();
+        let mut rooms = vec![vec![255; 3000]; 40];
+        let half = |job: &Job, rooms: &mut [Vec<u8>], wild| -> Vec<RequestId> {
+            let tag = if wild { ANY_TAG } else { 5 };
+            rooms.iter_mut().map(|room| job.receive(1, 0, tag, room)).collect()
+        };
+        let mut receives = half(&job, &mut rooms[..20], seed % 2 == 0);
+        job.settle();
+        receives.extend(half(&job, &mut rooms[20..], seed % 2 == 1));
+        job.settle();
+        sends.into_iter().for_each(|id| job.finish(0, id));
+        for ((id, room), data) in receives.into_iter().zip(&rooms).zip(&data) {
+            assert_eq!(job.ranks[1].request(id).unwrap().status().bytes as usize, data.len());
+            job.finish(1, Some(id));
+            assert!(room.starts_with(data));
+        }
+        job.check_ended();
     }
 }
 
