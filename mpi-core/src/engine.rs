@@ -353,8 +353,11 @@ impl Engine {
     }
 
     /// Cancels a receive if it has not matched, asks the receiver to give a send back if it has not
-    /// been completed (section 3.8.4). Either the request completes as cancelled, or as if nothing
-    /// had been asked, never both.
+    /// been completed (section 3.8.4).
+    ///
+    /// Invariant: either the request completes as cancelled, or as if nothing had been asked, never
+    /// both. For a send the receiver decides: a message that it finds unexpected is taken out of
+    /// matching and given back, any other has been matched and is answered for as usual.
     pub fn cancel(&mut self, id: RequestId) {
         let Some(record) = self.records.get(id) else {
             return;
@@ -379,7 +382,7 @@ impl Engine {
                 };
                 self.outbox.push(Action::Control(to, Kind::Cancel, body));
             }
-            // Queued sends leave at the next chance, as if they had been sent at once.
+            // Complete or about to be. (Queued sends are taken back by the VCI, which has them.)
             _ => {}
         }
     }

@@ -306,9 +306,7 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Ok(());
         };
-        let mut state = self.lock(request.vci())?;
-        state.engine.cancel(id);
-        state.dispatch();
+        self.lock(request.vci())?.cancel(id);
         Ok(())
     }
 

@@ -163,6 +163,45 @@ impl VciState {
         Ok(id)
     }
 
+    /// Asks for an operation to be cancelled (section 3.8.4).
+    pub fn cancel(&mut self, id: RequestId) {
+        if self.unqueue(id) {
+            self.engine.finish_cancelled(id);
+        } else {
+            self.engine.cancel(id);
+        }
+        self.dispatch();
+    }
+
+    /// Takes back a send of which nothing has left. Nobody else need be asked, so that the wait for
+    /// a cancelled send stays local even if its peer takes nothing in.
+    fn unqueue(&mut self, id: RequestId) -> bool {
+        let Some(record) = self.engine.records.get(id) else {
+            return false;
+        };
+        if record.role != Role::Queued {
+            return false;
+        }
+        let to = Address {
+            peer: record.peer,
+            vci: record.peer_vci,
+        };
+        let Some(queue) = self.waiting.get_mut(&to) else {
+            return false;
+        };
+        let place = queue
+            .iter()
+            .position(|action| matches!(action, Action::Launch(_, queued) if *queued == id));
+        if let Some(place) = place {
+            queue.remove(place);
+        }
+        if queue.is_empty() {
+            self.waiting.remove(&to);
+            self.engine.streams.get(to.peer, to.vci).pending = false;
+        }
+        place.is_some()
+    }
+
     /// Which of the ways leads to a peer; found on first contact.
     fn route(&mut self, to: Address) -> Result<usize, LaneError> {
         let stream = self.engine.streams.get(to.peer, to.vci);

@@ -75,6 +75,31 @@ fn a_rendezvous_that_becomes_eager_withdraws_its_memory() {
     job.check_ended();
 }
 
+/// MPI-3.1 section 3.8.4: the wait for an operation marked for cancellation is local. A send that
+/// has not left yet can be cancelled without asking anybody.
+#[test]
+fn a_send_that_has_not_left_is_cancelled_at_once() {
+    for len in [100, 2000] {
+        let job = Job::new(1, SimConfig { depth: 1, ..SimConfig::default() }, Setup::new(2));
+        let (mut one, mut two, mut three) = ([1; 10], vec![2; len], [3; 10]);
+        let first = job.send(0, 1, 0, &mut one);
+        let second = job.send_mode(0, 1, 0, &mut two, Mode::Synchronous).unwrap();
+        let third = job.send(0, 1, 0, &mut three);
+        job.ranks[0].cancel(second).unwrap();
+        assert!(job.done(0, second), "nobody else is needed for this");
+        let (status, error) = job.ranks[0].finish(second).unwrap();
+        assert!(status.cancelled && error.is_none());
+        let mut rooms = [[0; 10]; 2];
+        let receives = [0, 1].map(|i| job.receive(1, ANY_SOURCE, ANY_TAG, &mut rooms[i]));
+        job.settle();
+        job.finish(0, first);
+        job.finish(0, third);
+        receives.into_iter().for_each(|id| job.finish(1, Some(id)));
+        assert_eq!(rooms, [[1; 10], [3; 10]]);
+        job.check_ended();
+    }
+}
+
 /// Exposed memory must stay valid until it is withdrawn, and is the program's own again when its
 /// send is complete: so it is withdrawn before, even if messages to the same peer wait for room.
 #[test]
