@@ -235,7 +235,25 @@ impl VciState {
     }
 
     /// Carries out the outbox, and what waits for room. Returns whether anything left.
+    ///
+    /// Invariant: the outbox is empty when this returns. Answers to what was retried leave at once
+    /// too, since the program may not call again for a long time once its receive is complete.
     pub fn dispatch(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            any |= self.carry_out();
+            if self.waiting.is_empty() {
+                return any;
+            }
+            any |= self.retry();
+            if self.engine.outbox.is_empty() {
+                return any;
+            }
+        }
+    }
+
+    /// Carries out the outbox; what finds no room joins what waits for it.
+    fn carry_out(&mut self) -> bool {
         let mut any = false;
         while !self.engine.outbox.is_empty() {
             let mut actions = std::mem::take(&mut self.scratch);
@@ -252,9 +270,6 @@ impl VciState {
                 }
             }
             self.scratch = actions;
-        }
-        if !self.waiting.is_empty() {
-            any |= self.retry();
         }
         any
     }

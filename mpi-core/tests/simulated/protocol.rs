@@ -100,6 +100,30 @@ fn a_send_that_has_not_left_is_cancelled_at_once() {
     }
 }
 
+/// A receive may be the last call that its process makes for a long time: when it is complete, the
+/// sender must have been told already.
+#[test]
+fn a_receive_is_complete_only_when_its_sender_has_been_told() {
+    let job = Job::new(1, SimConfig::default(), Setup::new(2));
+    let (mut data, mut room) = (vec![7; 5000], vec![0; 5000]);
+    let send = job.send(0, 1, 0, &mut data).unwrap();
+    let receive = job.receive(1, 0, 0, &mut room);
+    job.sim.change(|config| config.again = 100);
+    while job.sim.step().is_some() {}
+    job.ranks[1].poll(0).unwrap();
+    assert!(!job.done(1, receive), "there is no room for the read");
+    job.sim.change(|config| config.again = 0);
+    while !job.done(1, receive) {
+        job.ranks[1].poll(0).unwrap();
+    }
+    while job.sim.step().is_some() {}
+    job.ranks[0].poll(0).unwrap();
+    job.finish(0, Some(send));
+    job.finish(1, Some(receive));
+    assert_eq!(room, data);
+    job.check_ended();
+}
+
 /// Exposed memory must stay valid until it is withdrawn, and is the program's own again when its
 /// send is complete: so it is withdrawn before, even if messages to the same peer wait for room.
 #[test]
