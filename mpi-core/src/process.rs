@@ -341,9 +341,7 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Ok(());
         };
-        let mut state = self.lock(request.vci())?;
-        state.engine.cancel(id);
-        state.dispatch();
+        self.lock(request.vci())?.cancel(id);
         Ok(())
     }
 
@@ -533,7 +531,7 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
             Role::Receiving => "receive, data on its way",
             Role::Queued => "send, waiting for room in the transport",
             Role::AwaitingAck | Role::AwaitingReceiver => "send, waiting for its receive",
-            Role::Streaming => "send, data on its way",
+            Role::Streaming | Role::Ending => "send, data on its way",
             Role::Outside => "collective or generalized request",
             Role::Idle => continue,
         };
