@@ -1,12 +1,12 @@
 //! A lane: endpoint, completion queue and address vector of one VCI; sending.
 
 use crate::buffers::{Buffers, Role};
+use crate::connect::tagged_address;
 use crate::emulation::Reply;
 use crate::ffi::*;
 use crate::ops::Ops;
 use crate::peers::Peers;
-use crate::select::{self, ip_address};
-use crate::transport::{Shared, tagged_address, untagged_address};
+use crate::transport::Shared;
 use crate::wire::{self, Kind, Prefix};
 use netmod::{
     AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
@@ -235,81 +235,6 @@ impl OfiLane {
             code,
         }
         .to_bytes()
-    }
-
-    /// The index of a peer's VCI, whose address is looked up at first contact.
-    #[inline]
-    pub(crate) fn endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let endpoint = match self.peers.find(peer, vci) {
-            Some(endpoint) => endpoint,
-            None => self.connect(peer, vci)?,
-        };
-        if self.peers.endpoint(endpoint).lost {
-            Err(self.lost(endpoint))
-        } else {
-            Ok(endpoint)
-        }
-    }
-
-    #[cold]
-    fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let fail = |why: String| LaneError::PeerLost(peer, why);
-        let address = self
-            .shared
-            .resolver
-            .resolve(peer, vci)
-            .map_err(|error| fail(error.to_string()))?;
-        let Some((provider, name)) = untagged_address(&address) else {
-            return Err(fail(format!(
-                "the address of its VCI {vci} ({} bytes) is not one of libfabric; do all processes \
-                 use the same build and the same transport?",
-                address.len()
-            )));
-        };
-        if provider != self.shared.provider {
-            return Err(fail(format!(
-                "it uses libfabric's provider {provider:?}, this process {:?}; set \
-                 WEFT_OFI_PROVIDER to one that all hosts have",
-                self.shared.provider
-            )));
-        }
-        let format = self.shared.info.addr_format();
-        let theirs = ip_address(format, name).map(|ip| ip.is_loopback());
-        let ours = self.shared.info.ip().map(|ip| ip.is_loopback());
-        if theirs.is_some() && ours.is_some() && theirs != ours {
-            let [inside, outside] = match theirs {
-                Some(true) => ["it", "this process"],
-                _ => ["this process", "it"],
-            };
-            return Err(fail(format!(
-                "{inside} listens on its host's loopback interface, {outside} on a real one (this \
-                 process uses {}); set WEFT_OFI_INTERFACE to an interface that connects all hosts",
-                select::place(&self.shared.info)
-            )));
-        }
-        let mut addr = FI_ADDR_UNSPEC;
-        // A copy with room behind it: providers read a whole address of their format.
-        let mut padded = [0_u64; 40];
-        if name.len() > size_of_val(&padded) {
-            return Err(fail(format!("the address of its VCI {vci} is too long")));
-        }
-        // SAFETY: `padded` has room for `name`; the address vector is open, `addr` is written.
-        let rc = unsafe {
-            std::ptr::copy_nonoverlapping(name.as_ptr(), padded.as_mut_ptr().cast(), name.len());
-            fi_av_insert(self.objects.av, padded.as_ptr().cast(), &mut addr)
-        };
-        if rc != 1 {
-            let why = if rc < 0 {
-                self.shared.lib.error_text(-rc)
-            } else {
-                "refused".to_string()
-            };
-            return Err(fail(format!(
-                "{}: its address: {why}",
-                self.shared.provider
-            )));
-        }
-        Ok(self.peers.add(peer, vci, addr, name))
     }
 
     #[cold]

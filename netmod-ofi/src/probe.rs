@@ -43,6 +43,10 @@ impl OfiLane {
     /// Returns the reason if its process is gone.
     #[cold]
     pub(crate) fn no_room(&mut self, endpoint: u32, now: bool) -> Option<String> {
+        let number = self.peers.peer_of(endpoint).number;
+        if let Some(why) = self.shared.lost(number) {
+            return Some(why);
+        }
         if !self.probes {
             return None;
         }

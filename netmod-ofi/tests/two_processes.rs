@@ -113,9 +113,11 @@ fn run(prefix: [&[&str]; 2], scenario: &str, provider: &str) {
         "passed",
         "{scenario} with {provider}"
     );
-    assert!(driver.child.wait().unwrap().success());
+    let status = driver.child.wait().unwrap();
+    assert!(status.success(), "driver: {status}");
     if !is_death {
-        assert!(server.child.wait().unwrap().success());
+        let status = server.child.wait().unwrap();
+        assert!(status.success(), "server: {status}");
     }
 }
 
