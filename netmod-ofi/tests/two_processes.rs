@@ -145,7 +145,10 @@ fn a_killed_peer_is_noticed() {
             continue;
         }
         run([&[], &[]], "death", &provider);
-        run([&[], &[]], "death of a sleeper", &provider);
+        // Needs a TCP socket to ask.
+        if !provider.starts_with("verbs") {
+            run([&[], &[]], "death of a sleeper", &provider);
+        }
         run([&[], &[]], "death during access", &provider);
         run([&[], &[]], "death during access emulated", &provider);
     }
