@@ -64,7 +64,7 @@ pub fn reduce_scatter(
 }
 
 /// The elements of a rank's block.
-fn elements(blocks: &Layout<'_>, rank: usize) -> Range<usize> {
+pub(super) fn elements(blocks: &Layout<'_>, rank: usize) -> Range<usize> {
     let start = match blocks {
         Layout::Uniform(part) => rank * part.count,
         _ => (0..rank).map(|i| blocks.count(i)).sum(),

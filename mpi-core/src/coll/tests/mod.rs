@@ -4,7 +4,10 @@
 //! written where none belongs is found. Reductions work on the packed bytes of whatever type.
 
 mod barrier_bcast;
+mod engine;
+mod inter;
 mod movement;
+mod neighbor;
 mod reductions;
 
 use super::run::Run;
