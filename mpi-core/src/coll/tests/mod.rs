@@ -8,6 +8,7 @@ mod engine;
 mod inter;
 mod movement;
 mod neighbor;
+mod nodes;
 mod reductions;
 
 use super::run::Run;
