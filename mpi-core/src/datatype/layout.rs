@@ -1,77 +1,374 @@
-//! Which bytes an element consists of, in order.
+//! A datatype compiled: which bytes one element consists of, in order, in the fewest terms.
+//!
+//! Compiling merges adjacent runs and recognises equal blocks at constant distance, whichever
+//! constructors they come from. Every node knows its size, so a position in the packed data is
+//! found by one division or one binary search per level.
 
-/// The bytes of one element.
-#[derive(Clone)]
+use std::sync::Arc;
+
+/// Bytes of a buffer in the order in which they are packed; offsets are in bytes.
+///
+/// Offsets wrap: an intermediate one may lie outside of the address space where the data itself
+/// does not.
 pub(super) enum Node {
-    /// One run: offset and length.
-    Run(i64, usize),
-    /// Several runs.
-    Blocks(Box<[(i64, usize)]>),
-    /// Something repeated: how often, the distance in bytes, and what.
-    Loop(usize, i64, Box<Node>),
+    /// Nothing.
+    Empty,
+    /// One run.
+    Run { at: i64, len: usize },
+    /// `count` runs of `block` bytes, `stride` apart.
+    Vector {
+        at: i64,
+        block: usize,
+        stride: i64,
+        count: usize,
+    },
+    /// Runs of `block` bytes at any places.
+    Same { block: usize, at: Box<[i64]> },
+    /// Runs of any lengths at any places, with a last mark that gives the size.
+    Blocks(Box<[Mark<()>]>),
+    /// `count` times `body`, `stride` apart.
+    Loop {
+        at: i64,
+        stride: i64,
+        count: usize,
+        body: Arc<Node>,
+    },
+    /// Groups of `body` at any places, `stride` apart in each group; with a last mark.
+    Groups {
+        stride: i64,
+        body: Arc<Node>,
+        marks: Box<[Mark<()>]>,
+    },
+    /// Different things one after the other; with a last mark, which has no node.
+    Parts(Box<[Mark<Option<Arc<Node>>>]>),
 }
+
+/// Where a part lies in the buffer and in the packed data.
+pub(super) struct Mark<T> {
+    pub at: i64,
+    pub start: usize,
+    pub node: T,
+}
+
+/// Small parts are taken apart into at most so many runs.
+const INLINE: usize = 16;
 
 impl Node {
-    pub(super) fn size(&self) -> usize {
+    /// Bytes of data.
+    pub fn size(&self) -> usize {
         match self {
-            Node::Run(_, len) => *len,
-            Node::Blocks(blocks) => blocks.iter().map(|b| b.1).sum(),
-            Node::Loop(count, _, body) => count * body.size(),
+            Node::Empty => 0,
+            Node::Run { len, .. } => *len,
+            Node::Vector { block, count, .. } => block * count,
+            Node::Same { block, at } => block * at.len(),
+            Node::Blocks(marks) => last(marks),
+            Node::Loop { count, body, .. } => count * body.size(),
+            Node::Groups { marks, .. } => last(marks),
+            Node::Parts(marks) => last(marks),
         }
     }
 
-    pub(super) fn repeat(body: &Node, count: usize, stride: i64) -> Node {
-        match body {
-            Node::Run(offset, len) if *len as i64 == stride => Node::Run(*offset, len * count),
-            _ => Node::Loop(count, stride, Box::new(body.clone())),
-        }
+    /// How many runs, if few.
+    fn few(&self) -> Option<usize> {
+        let runs = match self {
+            Node::Empty => 0,
+            Node::Run { .. } => 1,
+            Node::Vector { count, .. } => *count,
+            Node::Same { at, .. } => at.len(),
+            Node::Blocks(marks) => marks.len() - 1,
+            Node::Loop { .. } | Node::Groups { .. } | Node::Parts(_) => return None,
+        };
+        (runs <= INLINE).then_some(runs)
     }
 
-    fn walk(&self, at: i64, mut skip: usize, mut len: usize, visit: &mut impl FnMut(i64, usize)) {
-        match self {
-            Node::Run(offset, _) => visit(at + offset + skip as i64, len),
-            Node::Blocks(blocks) => {
-                for &(offset, block) in blocks.iter() {
-                    if skip >= block {
-                        skip -= block;
-                        continue;
-                    }
-                    let part = len.min(block - skip);
-                    if part == 0 {
-                        return;
-                    }
-                    visit(at + offset + skip as i64, part);
-                    (skip, len) = (0, len - part);
+    /// `self`, `by` bytes further on.
+    fn shifted(self: &Arc<Node>, by: i64) -> Arc<Node> {
+        if by == 0 {
+            return self.clone();
+        }
+        Arc::new(match &**self {
+            Node::Empty => Node::Empty,
+            &Node::Run { at, len } => Node::Run {
+                at: at.wrapping_add(by),
+                len,
+            },
+            &Node::Vector {
+                at,
+                block,
+                stride,
+                count,
+            } => Node::Vector {
+                at: at.wrapping_add(by),
+                block,
+                stride,
+                count,
+            },
+            Node::Loop {
+                at,
+                stride,
+                count,
+                body,
+            } => Node::Loop {
+                at: at.wrapping_add(by),
+                stride: *stride,
+                count: *count,
+                body: body.clone(),
+            },
+            _ => Node::Loop {
+                at: by,
+                stride: 0,
+                count: 1,
+                body: self.clone(),
+            },
+        })
+    }
+
+    /// `count` times `body`, `stride` bytes apart.
+    pub fn repeat(body: &Arc<Node>, count: usize, stride: i64) -> Arc<Node> {
+        if count == 0 || body.size() == 0 {
+            return Arc::new(Node::Empty);
+        }
+        if count == 1 {
+            return body.clone();
+        }
+        let joins = |inner: i64, n: usize| inner.wrapping_mul(n as i64) == stride;
+        Arc::new(match &**body {
+            &Node::Run { at, len } if len as i64 == stride => Node::Run {
+                at,
+                len: len * count,
+            },
+            &Node::Run { at, len } => Node::Vector {
+                at,
+                block: len,
+                stride,
+                count,
+            },
+            &Node::Vector {
+                at,
+                block,
+                stride: inner,
+                count: n,
+            } if joins(inner, n) => Node::Vector {
+                at,
+                block,
+                stride: inner,
+                count: n * count,
+            },
+            Node::Loop {
+                at,
+                stride: inner,
+                count: n,
+                body,
+            } if joins(*inner, *n) => Node::Loop {
+                at: *at,
+                stride: *inner,
+                count: n * count,
+                body: body.clone(),
+            },
+            small if (small.few()).is_some_and(|runs| runs.saturating_mul(count) <= INLINE) => {
+                let mut builder = Builder::default();
+                for index in 0..count {
+                    builder.runs_of(body, stride.wrapping_mul(index as i64));
                 }
+                return builder.finish();
             }
-            Node::Loop(count, stride, body) => {
-                walk_loop(body, *count, *stride, at, skip, len, visit);
+            _ => Node::Loop {
+                at: 0,
+                stride,
+                count,
+                body: body.clone(),
+            },
+        })
+    }
+
+    /// Groups of `body`: (offset, how many), in each group `stride` bytes apart.
+    pub fn groups(
+        body: &Arc<Node>,
+        stride: i64,
+        groups: impl Iterator<Item = (i64, usize)> + Clone,
+    ) -> Arc<Node> {
+        if body.size() == 0 {
+            return Arc::new(Node::Empty);
+        }
+        let dense = matches!(**body, Node::Run { len, .. } if len as i64 == stride);
+        let total = || {
+            let counts = groups.clone().map(|g| g.1);
+            counts.fold(0usize, usize::saturating_add)
+        };
+        if dense || (body.few()).is_some_and(|n| n.saturating_mul(total()) <= INLINE) {
+            let mut builder = Builder::default();
+            for (at, count) in groups {
+                builder.push(at, body, count, stride);
+            }
+            return builder.finish();
+        }
+        let mut merged: Vec<(i64, usize)> = Vec::new();
+        for (at, count) in groups.filter(|g| g.1 > 0) {
+            match merged.last_mut() {
+                Some(last) if last.0.wrapping_add(stride.wrapping_mul(last.1 as i64)) == at => {
+                    last.1 += count;
+                }
+                _ => merged.push((at, count)),
+            }
+        }
+        match merged[..] {
+            [] => Arc::new(Node::Empty),
+            [(at, count)] => Node::repeat(body, count, stride).shifted(at),
+            [(first, count), (second, _), ..] => {
+                let step = second.wrapping_sub(first);
+                let regular = merged.iter().all(|g| g.1 == count)
+                    && (merged.windows(2)).all(|pair| pair[1].0.wrapping_sub(pair[0].0) == step);
+                if regular {
+                    let row = Node::repeat(body, count, stride);
+                    return Node::repeat(&row, merged.len(), step).shifted(first);
+                }
+                let size = body.size();
+                let marks = marks(merged.into_iter().map(|(at, n)| (at, n * size, ())), ());
+                Arc::new(Node::Groups {
+                    stride,
+                    body: body.clone(),
+                    marks,
+                })
             }
         }
     }
 }
 
-/// Visits bytes `skip` to `skip + len` of `count` repetitions of `body`.
-pub(super) fn walk_loop(
-    body: &Node,
-    count: usize,
-    stride: i64,
-    at: i64,
-    skip: usize,
-    mut len: usize,
-    visit: &mut impl FnMut(i64, usize),
-) {
-    let size = body.size();
-    if size == 0 {
-        return;
-    }
-    let (first, mut skip) = (skip / size, skip % size);
-    for index in first..count {
-        let part = len.min(size - skip);
-        if part == 0 {
+fn last<T>(marks: &[Mark<T>]) -> usize {
+    marks.last().map_or(0, |m| m.start)
+}
+
+/// Marks for parts of (offset, size, node), with the last one that gives the size of all.
+fn marks<T>(parts: impl Iterator<Item = (i64, usize, T)>, end: T) -> Box<[Mark<T>]> {
+    let mut start = 0;
+    let mut list: Vec<Mark<T>> = parts
+        .map(|(at, size, node)| {
+            let mark = Mark { at, start, node };
+            start += size;
+            mark
+        })
+        .collect();
+    list.push(Mark {
+        at: 0,
+        start,
+        node: end,
+    });
+    list.into()
+}
+
+/// Collects parts in order.
+#[derive(Default)]
+pub(super) struct Builder {
+    /// Finished parts, with their offsets in them.
+    parts: Vec<Arc<Node>>,
+    /// Runs after the last of `parts`.
+    runs: Vec<(i64, usize)>,
+}
+
+impl Builder {
+    /// Adds `count` times `node`, `stride` bytes apart, the first at `at`.
+    pub fn push(&mut self, at: i64, node: &Arc<Node>, count: usize, stride: i64) {
+        if count == 0 || node.size() == 0 {
             return;
         }
-        body.walk(at + stride * index as i64, skip, part, &mut *visit);
-        (skip, len) = (0, len - part);
+        match **node {
+            Node::Run { at: offset, len } if count == 1 || len as i64 == stride => {
+                self.run(at.wrapping_add(offset), len * count);
+            }
+            _ if (node.few()).is_some_and(|runs| runs.saturating_mul(count) <= INLINE) => {
+                for index in 0..count {
+                    self.runs_of(node, at.wrapping_add(stride.wrapping_mul(index as i64)));
+                }
+            }
+            _ => {
+                self.close_runs();
+                self.parts
+                    .push(Node::repeat(node, count, stride).shifted(at));
+            }
+        }
+    }
+
+    fn run(&mut self, at: i64, len: usize) {
+        match self.runs.last_mut() {
+            Some(last) if last.0.wrapping_add(last.1 as i64) == at => last.1 += len,
+            _ => self.runs.push((at, len)),
+        }
+    }
+
+    /// Adds the runs of a node that has few.
+    fn runs_of(&mut self, node: &Node, at: i64) {
+        match node {
+            &Node::Run { at: offset, len } => self.run(at.wrapping_add(offset), len),
+            &Node::Vector {
+                at: offset,
+                block,
+                stride,
+                count,
+            } => {
+                for index in 0..count as i64 {
+                    let here = offset.wrapping_add(stride.wrapping_mul(index));
+                    self.run(at.wrapping_add(here), block);
+                }
+            }
+            Node::Same { block, at: list } => {
+                for offset in list.iter() {
+                    self.run(at.wrapping_add(*offset), *block);
+                }
+            }
+            Node::Blocks(marks) => {
+                for pair in marks.windows(2) {
+                    self.run(at.wrapping_add(pair[0].at), pair[1].start - pair[0].start);
+                }
+            }
+            Node::Empty | Node::Loop { .. } | Node::Groups { .. } | Node::Parts(_) => {
+                debug_assert!(
+                    matches!(node, Node::Empty),
+                    "few() said that it has few runs"
+                );
+            }
+        }
+    }
+
+    fn close_runs(&mut self) {
+        if !self.runs.is_empty() {
+            let node = of_runs(&std::mem::take(&mut self.runs));
+            self.parts.push(Arc::new(node));
+        }
+    }
+
+    pub fn finish(mut self) -> Arc<Node> {
+        self.close_runs();
+        match self.parts.len() {
+            0 => Arc::new(Node::Empty),
+            1 => self.parts.remove(0),
+            _ => {
+                let parts = self.parts.into_iter().map(|n| (0, n.size(), Some(n)));
+                Arc::new(Node::Parts(marks(parts, None)))
+            }
+        }
+    }
+}
+
+/// The shortest node for a list of runs, which is not empty.
+fn of_runs(runs: &[(i64, usize)]) -> Node {
+    let (at, len) = runs[0];
+    if runs.len() == 1 {
+        return Node::Run { at, len };
+    }
+    if runs.iter().any(|r| r.1 != len) {
+        return Node::Blocks(marks(runs.iter().map(|&(at, len)| (at, len, ())), ()));
+    }
+    let stride = runs[1].0.wrapping_sub(at);
+    if (runs.windows(2)).all(|pair| pair[1].0.wrapping_sub(pair[0].0) == stride) {
+        return Node::Vector {
+            at,
+            block: len,
+            stride,
+            count: runs.len(),
+        };
+    }
+    Node::Same {
+        block: len,
+        at: runs.iter().map(|r| r.0).collect(),
     }
 }

@@ -2,16 +2,49 @@
 //!
 //! A [`Datatype`] says which bytes of a buffer belong to a message and in which order. It never
 //! changes once made, is cheap to clone and may be shared between threads.
+//!
+//! What a type is for its users (size, bounds, signature) is worked out when it is made. How its
+//! bytes are walked over is compiled once, at [`Datatype::commit`] or first use, to a short
+//! program of runs, vectors, lists and loops in which adjacent blocks are merged.
+//!
+//! Buffers are the only unsafe part: a caller of [`Datatype::pack`] or [`Datatype::unpack`]
+//! promises that the bytes which the type describes are there.
 
+mod array;
+mod construct;
+mod contents;
+mod copy;
+mod external32;
+mod fortran;
 mod layout;
+mod packing;
+mod pieces;
 pub mod predefined;
+mod quad;
+mod shape;
+mod signature;
+mod walk;
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::{Class, Error, Result};
-use layout::Node;
+pub use contents::{
+    Combiner, Constructor, Contents, Distribution, Envelope, Marker, Numbers, Order,
+};
+pub use fortran::TypeClass;
+use layout::{Builder, Node};
+pub use pieces::{Cursor, Pieces};
 pub use predefined::{Group, Kind, Predefined};
+use shape::Shape;
+use signature::Signature;
+pub use signature::SignatureDigest;
+
+/// How many constructors may be applied on top of each other.
+///
+/// Walks, drops and descriptions descend level by level on the stack, which this bounds.
+pub const MAX_DEPTH: u32 = 512;
 
 /// A datatype, predefined or derived.
 ///
@@ -27,53 +60,249 @@ enum Repr {
 }
 
 struct Inner {
-    name: Option<Predefined>,
-    element: Option<Predefined>,
     size: usize,
-    lb: i64,
-    ub: i64,
-    true_lb: i64,
-    true_ub: i64,
+    shape: Shape,
+    alignment: usize,
+    element: Option<Predefined>,
+    signature: Arc<Signature>,
+    depth: u32,
+    constructor: Constructor,
+    committed: AtomicBool,
+    program: OnceLock<Program>,
+}
+
+/// What a type compiles to.
+struct Program {
+    node: Arc<Node>,
+    /// Where one element's data lies, if in one run.
+    run: Option<(i64, usize)>,
+    /// Whether any number of elements is one run.
     contiguous: bool,
-    layout: Node,
+}
+
+/// What is known of a type before it is made.
+struct Draft {
+    size: usize,
+    shape: Shape,
+    alignment: usize,
+    element: Option<Predefined>,
+    signature: Arc<Signature>,
+    depth: u32,
+    constructor: Constructor,
+    committed: bool,
 }
 
 static PREDEFINED: LazyLock<Box<[Inner]>> = LazyLock::new(|| {
     let table = Predefined::TABLE.iter();
-    table.map(|&(p, ..)| Inner::predefined(p)).collect()
+    table
+        .map(|&(p, ..)| Draft::alias(p, Constructor::Named(p)).finish())
+        .collect()
 });
 
-impl Inner {
-    fn predefined(p: Predefined) -> Inner {
-        let kind = p.kind();
-        let layout = match kind {
-            Kind::ShortInt => Node::Blocks([(0, 2), (4, 4)].into()),
-            _ => Node::Run(0, kind.size()),
+static MARKERS: LazyLock<[Inner; 2]> = LazyLock::new(|| {
+    [Marker::LowerBound, Marker::UpperBound].map(|marker| {
+        let draft = Draft {
+            size: 0,
+            shape: Shape::EMPTY,
+            alignment: 1,
+            element: None,
+            signature: Signature::empty(),
+            depth: 0,
+            constructor: Constructor::Marker(marker),
+            committed: true,
         };
-        let true_ub = match kind {
+        draft.finish()
+    })
+});
+
+impl Draft {
+    /// A type with everything of a predefined one but its name.
+    fn alias(p: Predefined, constructor: Constructor) -> Draft {
+        let kind = p.kind();
+        let data = match kind {
+            // The only one with a gap inside.
             Kind::ShortInt => 8,
             _ => kind.size() as i64,
         };
-        Inner {
-            name: Some(p),
-            element: Some(p),
+        let signature = match p {
+            Predefined::Long | Predefined::UnsignedLong => Signature::long(kind),
+            _ => Signature::of(kind),
+        };
+        Draft {
             size: kind.size(),
-            lb: 0,
-            ub: kind.extent() as i64,
-            true_lb: 0,
-            true_ub,
-            contiguous: kind.size() == kind.extent(),
-            layout,
+            shape: Shape {
+                bounds: Some((0, kind.extent() as i64)),
+                data: Some((0, data)),
+            },
+            alignment: construct::alignment(p),
+            element: Some(p),
+            signature,
+            depth: 0,
+            constructor,
+            committed: true,
+        }
+    }
+
+    fn finish(self) -> Inner {
+        Inner {
+            size: self.size,
+            shape: self.shape,
+            alignment: self.alignment,
+            element: self.element,
+            signature: self.signature,
+            depth: self.depth,
+            constructor: self.constructor,
+            committed: AtomicBool::new(self.committed),
+            program: OnceLock::new(),
+        }
+    }
+
+    fn build(self) -> Result<Datatype> {
+        if self.depth > MAX_DEPTH {
+            let detail = format!(
+                "the datatype is nested more than {MAX_DEPTH} levels deep; describe the layout \
+                 with fewer constructors"
+            );
+            return Err(Error::new(Class::Type, detail));
+        }
+        Ok(Datatype(Repr::Shared(Arc::new(self.finish()))))
+    }
+}
+
+impl Inner {
+    #[inline]
+    fn program(&self) -> &Program {
+        self.program.get_or_init(|| self.compile())
+    }
+
+    #[cold]
+    fn compile(&self) -> Program {
+        let node = self.layout();
+        let run = match *node {
+            Node::Empty => Some((0, 0)),
+            Node::Run { at, len } => Some((at, len)),
+            _ => None,
+        };
+        let contiguous = run.is_some_and(|run| run.1 == 0 || run.1 as i64 == self.shape.extent());
+        Program {
+            node,
+            run,
+            contiguous,
+        }
+    }
+
+    fn layout(&self) -> Arc<Node> {
+        fn part(old: &Datatype) -> (&Arc<Node>, i64) {
+            (&old.inner().program().node, old.inner().shape.extent())
+        }
+        let strided = |old, count: &i64, block: &i64, stride: i64| {
+            let (node, extent) = part(old);
+            let row = Node::repeat(node, *block as usize, extent);
+            Node::repeat(&row, *count as usize, stride)
+        };
+        match &self.constructor {
+            Constructor::Contiguous { count, old } => {
+                let (node, extent) = part(old);
+                Node::repeat(node, *count as usize, extent)
+            }
+            Constructor::Vector {
+                count,
+                block,
+                stride,
+                old,
+            } => strided(old, count, block, stride.wrapping_mul(part(old).1)),
+            Constructor::Hvector {
+                count,
+                block,
+                stride,
+                old,
+            } => strided(old, count, block, *stride),
+            Constructor::Indexed {
+                blocks,
+                displacements,
+                old,
+            } => {
+                let (node, extent) = part(old);
+                let groups = displacements.iter().map(|at| at.wrapping_mul(extent));
+                Node::groups(node, extent, groups.zip(blocks.iter().map(|&n| n as usize)))
+            }
+            Constructor::Hindexed {
+                blocks,
+                displacements,
+                old,
+            } => {
+                let (node, extent) = part(old);
+                let groups = displacements.iter().copied();
+                Node::groups(node, extent, groups.zip(blocks.iter().map(|&n| n as usize)))
+            }
+            Constructor::IndexedBlock {
+                block,
+                displacements,
+                old,
+            } => {
+                let (node, extent) = part(old);
+                let groups = displacements.iter().map(|at| at.wrapping_mul(extent));
+                Node::groups(node, extent, groups.map(|at| (at, *block as usize)))
+            }
+            Constructor::HindexedBlock {
+                block,
+                displacements,
+                old,
+            } => {
+                let (node, extent) = part(old);
+                let groups = displacements.iter().map(|&at| (at, *block as usize));
+                Node::groups(node, extent, groups)
+            }
+            Constructor::Struct {
+                blocks,
+                displacements,
+                types,
+            } => {
+                let mut builder = Builder::default();
+                for ((&block, &at), member) in blocks.iter().zip(displacements).zip(types) {
+                    let (node, extent) = part(member);
+                    builder.push(at, node, block as usize, extent);
+                }
+                builder.finish()
+            }
+            made @ (Constructor::Subarray { old, .. } | Constructor::Darray { old, .. }) => {
+                let node = old.array_layout(made);
+                debug_assert!(node.is_some(), "arguments were checked when it was made");
+                node.unwrap_or_else(|| Arc::new(Node::Empty))
+            }
+            Constructor::Dup { old } | Constructor::Resized { old, .. } => part(old).0.clone(),
+            Constructor::Named(_)
+            | Constructor::Marker(_)
+            | Constructor::F90Real { .. }
+            | Constructor::F90Complex { .. }
+            | Constructor::F90Integer { .. } => {
+                let mut builder = Builder::default();
+                let run = |at, len| Arc::new(Node::Run { at, len });
+                match self.element.map(Predefined::kind) {
+                    Some(Kind::ShortInt) => {
+                        builder.push(0, &run(0, 2), 1, 2);
+                        builder.push(0, &run(4, 4), 1, 4);
+                    }
+                    _ => builder.push(0, &run(0, self.size), 1, 0),
+                }
+                builder.finish()
+            }
         }
     }
 }
 
 impl Datatype {
     /// The datatype that MPI knows as `p`.
+    #[inline]
     pub fn predefined(p: Predefined) -> Datatype {
         Datatype(Repr::Static(&PREDEFINED[p as usize]))
     }
 
+    fn marker(marker: Marker) -> Datatype {
+        Datatype(Repr::Static(&MARKERS[marker as usize]))
+    }
+
+    #[inline]
     fn inner(&self) -> &Inner {
         match &self.0 {
             Repr::Static(inner) => inner,
@@ -81,79 +310,145 @@ impl Datatype {
         }
     }
 
-    /// `count` elements of `self`, one after the other (`MPI_Type_contiguous`).
-    pub fn contiguous(&self, count: i64) -> Result<Datatype> {
-        let old = self.inner();
-        let count = usize::try_from(count).map_err(|_| {
-            Error::new(
-                Class::Count,
-                format!("count is {count}; it must be 0 or more"),
-            )
-        })?;
-        let too_large = || {
-            Error::new(
-                Class::Arg,
-                format!("{count} elements of {self} are larger than the address space"),
-            )
-        };
-        let size = old.size.checked_mul(count).ok_or_else(too_large)?;
-        let last = i64::try_from(count.saturating_sub(1)).map_err(|_| too_large())?;
-        let shift = (old.ub - old.lb).checked_mul(last).ok_or_else(too_large)?;
-        let (low, high) = (shift.min(0), shift.max(0));
-        let add = |a: i64, b: i64| a.checked_add(b).ok_or_else(too_large);
-        let empty = count == 0;
-        Ok(Datatype(Repr::Shared(Arc::new(Inner {
-            name: None,
-            element: old.element,
-            size,
-            lb: if empty { 0 } else { add(old.lb, low)? },
-            ub: if empty { 0 } else { add(old.ub, high)? },
-            true_lb: if empty { 0 } else { add(old.true_lb, low)? },
-            true_ub: if empty { 0 } else { add(old.true_ub, high)? },
-            contiguous: old.contiguous || empty,
-            layout: Node::repeat(&old.layout, count, old.ub - old.lb),
-        }))))
+    /// Whether both are clones of the same datatype.
+    pub fn same(&self, other: &Datatype) -> bool {
+        std::ptr::eq(self.inner(), other.inner())
+    }
+
+    /// Makes the type ready for communication (`MPI_Type_commit`), for all its clones.
+    pub fn commit(&self) {
+        self.inner().program();
+        self.inner().committed.store(true, Ordering::Release);
+    }
+
+    /// Whether the type may be used in communication. Predefined types always may.
+    #[inline]
+    pub fn is_committed(&self) -> bool {
+        self.inner().committed.load(Ordering::Acquire)
+    }
+
+    /// Whether the type may not be freed: it has a name in MPI or is a parameterised Fortran
+    /// type.
+    pub fn is_builtin(&self) -> bool {
+        self.inner().depth == 0
     }
 
     /// Bytes of data in one element (`MPI_Type_size`): gaps do not count.
+    #[inline]
     pub fn size(&self) -> usize {
         self.inner().size
     }
 
     /// Bytes from one element to the next; may be negative (`MPI_Type_get_extent`).
+    #[inline]
     pub fn extent(&self) -> isize {
-        (self.inner().ub - self.inner().lb) as isize
+        self.inner().shape.extent() as isize
     }
 
     /// Lower bound, in bytes from an element's address (`MPI_Type_get_extent`).
+    #[inline]
     pub fn lb(&self) -> isize {
-        self.inner().lb as isize
+        self.inner().shape.lb() as isize
+    }
+
+    /// Upper bound, in bytes from an element's address: `lb() + extent()`.
+    #[inline]
+    pub fn ub(&self) -> isize {
+        self.inner().shape.ub() as isize
     }
 
     /// Where data begins, in bytes from an element's address (`MPI_Type_get_true_extent`).
+    #[inline]
     pub fn true_lb(&self) -> isize {
-        self.inner().true_lb as isize
+        self.inner().shape.data.map_or(0, |data| data.0) as isize
     }
 
     /// Bytes from the first to the last byte of data (`MPI_Type_get_true_extent`).
+    #[inline]
     pub fn true_extent(&self) -> isize {
-        (self.inner().true_ub - self.inner().true_lb) as isize
+        self.inner().shape.data.map_or(0, |data| data.1 - data.0) as isize
+    }
+
+    /// C's alignment of the strictest member, in bytes.
+    pub fn alignment(&self) -> usize {
+        self.inner().alignment
     }
 
     /// Whether `count` elements are one run of `count * size()` bytes without gaps, in order,
     /// that starts [`true_lb`](Self::true_lb) bytes from the buffer's address, for every `count`.
+    #[inline]
     pub fn is_contiguous(&self) -> bool {
-        self.inner().contiguous
+        self.inner().program().contiguous
+    }
+
+    /// Where the data of `count` elements lies, if in one run: offset from the buffer's address,
+    /// and bytes. Unlike [`is_contiguous`](Self::is_contiguous) also finds single elements with
+    /// gaps around them.
+    #[inline]
+    pub fn as_run(&self, count: usize) -> Option<(isize, usize)> {
+        let program = self.inner().program();
+        let (at, len) = program.run?;
+        (program.contiguous || count <= 1).then(|| (at as isize, len.wrapping_mul(count)))
     }
 
     /// Which predefined datatype this is, if it is one.
+    #[inline]
     pub fn as_predefined(&self) -> Option<Predefined> {
-        self.inner().name
+        match self.inner().constructor {
+            Constructor::Named(p) => Some(p),
+            _ => None,
+        }
     }
 
     /// The one predefined datatype that the whole type map consists of, if so.
+    #[inline]
     pub fn element(&self) -> Option<Predefined> {
         self.inner().element
+    }
+
+    /// How the type was made.
+    pub fn constructor(&self) -> &Constructor {
+        &self.inner().constructor
+    }
+
+    /// Sizes of the contents (`MPI_Type_get_envelope`).
+    pub fn envelope(&self) -> Envelope {
+        self.constructor().envelope()
+    }
+
+    /// The constructor's arguments (`MPI_Type_get_contents`). Predefined types have none:
+    /// `MPI_ERR_TYPE`.
+    pub fn contents(&self, numbers: &Numbers) -> Result<Contents> {
+        self.constructor().contents(numbers)
+    }
+
+    /// How many whole elements `bytes` bytes of data are, or `None` if they end within one
+    /// (`MPI_Get_count`, where that is `MPI_UNDEFINED`).
+    pub fn count_in(&self, bytes: usize) -> Option<usize> {
+        match (bytes, self.size()) {
+            (0, _) => Some(0),
+            (_, 0) => None,
+            (bytes, size) => (bytes % size == 0).then(|| bytes / size),
+        }
+    }
+
+    /// How many basic types `bytes` bytes of data are, or `None` if they end within one
+    /// (`MPI_Get_elements`). Pair types are made of two basic types.
+    pub fn elements_in(&self, bytes: usize) -> Option<u64> {
+        let signature = &self.inner().signature;
+        let full = match (bytes, signature.bytes) {
+            (0, _) => return Some(0),
+            (_, 0) => return None,
+            (bytes, size) => bytes / size,
+        };
+        let rest = signature.elements_in(bytes % signature.bytes)?;
+        Some(full as u64 * signature.elements + rest)
+    }
+
+    /// A summary of the type signature of the first `bytes` bytes of data; `None` if they end
+    /// within a basic type.
+    pub fn signature(&self, bytes: usize) -> Option<SignatureDigest> {
+        self.inner().signature.digest_of(bytes)
     }
 
     /// Copies bytes `skip` to `skip + out.len()` of the packed form of `count` elements at
@@ -162,18 +457,12 @@ impl Datatype {
     /// # Safety
     /// The data of `count` elements at `base` must be readable and not overlap `out`, and
     /// `skip + out.len()` must not exceed `count * size()`.
+    #[inline]
     pub unsafe fn pack(&self, base: *const u8, count: usize, skip: usize, out: &mut [u8]) {
-        let inner = self.inner();
-        debug_assert!(skip + out.len() <= inner.size * count);
-        let mut to = out.as_mut_ptr();
-        let mut copy = |offset: i64, len: usize| {
-            // SAFETY: the caller vouches for the user's buffer; the walk visits `out.len()` bytes.
-            unsafe {
-                std::ptr::copy_nonoverlapping(base.wrapping_offset(offset as isize), to, len);
-                to = to.add(len);
-            }
-        };
-        inner.walk(count, skip, out.len(), &mut copy);
+        debug_assert!(skip + out.len() <= self.size() * count);
+        // SAFETY: the caller vouches for the buffer; the walk shows `out.len()` bytes of it.
+        let mut sink = unsafe { copy::Pack::new(base, out.as_mut_ptr()) };
+        self.walk(skip, out.len(), &mut sink);
     }
 
     /// Copies `data` to bytes `skip` to `skip + data.len()` of the packed form of `count`
@@ -182,41 +471,18 @@ impl Datatype {
     /// # Safety
     /// The data of `count` elements at `base` must be writable and not overlap `data`, and
     /// `skip + data.len()` must not exceed `count * size()`.
+    #[inline]
     pub unsafe fn unpack(&self, base: *mut u8, count: usize, skip: usize, data: &[u8]) {
-        let inner = self.inner();
-        debug_assert!(skip + data.len() <= inner.size * count);
-        let mut from = data.as_ptr();
-        let mut copy = |offset: i64, len: usize| {
-            // SAFETY: the caller vouches for the user's buffer; the walk visits `data.len()` bytes.
-            unsafe {
-                std::ptr::copy_nonoverlapping(from, base.wrapping_offset(offset as isize), len);
-                from = from.add(len);
-            }
-        };
-        inner.walk(count, skip, data.len(), &mut copy);
-    }
-}
-
-impl Inner {
-    fn walk(&self, count: usize, skip: usize, len: usize, visit: &mut impl FnMut(i64, usize)) {
-        if len == 0 {
-            return;
-        }
-        if self.contiguous {
-            visit(self.true_lb + skip as i64, len);
-            return;
-        }
-        let extent = self.ub - self.lb;
-        layout::walk_loop(&self.layout, count, extent, 0, skip, len, visit);
+        debug_assert!(skip + data.len() <= self.size() * count);
+        // SAFETY: the caller vouches for the buffer; the walk shows `data.len()` bytes of it.
+        let mut sink = unsafe { copy::Unpack::new(base, data.as_ptr()) };
+        self.walk(skip, data.len(), &mut sink);
     }
 }
 
 impl fmt::Display for Datatype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.as_predefined() {
-            Some(p) => f.write_str(p.name()),
-            None => write!(f, "derived datatype of {} bytes", self.size()),
-        }
+        fmt::Display::fmt(self.constructor(), f)
     }
 }
 
@@ -227,35 +493,4 @@ impl fmt::Debug for Datatype {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn contiguous_of_ints_is_one_run() {
-        let t = Datatype::predefined(Predefined::Int).contiguous(5).unwrap();
-        assert_eq!((t.size(), t.extent(), t.lb()), (20, 20, 0));
-        assert!(t.is_contiguous());
-        let data: Vec<u8> = (0..40).collect();
-        let mut out = [0; 7];
-        // SAFETY: two elements of 20 bytes are there.
-        unsafe { t.pack(data.as_ptr(), 2, 17, &mut out) };
-        assert_eq!(out, [17, 18, 19, 20, 21, 22, 23]);
-    }
-
-    #[test]
-    fn short_int_skips_its_gap() {
-        let t = Datatype::predefined(Predefined::ShortInt)
-            .contiguous(2)
-            .unwrap();
-        assert_eq!((t.size(), t.extent()), (12, 16));
-        let data: Vec<u8> = (0..16).collect();
-        let mut out = [0; 9];
-        // SAFETY: one element of extent 16 is there.
-        unsafe { t.pack(data.as_ptr(), 1, 1, &mut out) };
-        assert_eq!(out, [1, 4, 5, 6, 7, 8, 9, 12, 13]);
-        let mut back = [0u8; 16];
-        // SAFETY: as above.
-        unsafe { t.unpack(back.as_mut_ptr(), 1, 1, &out) };
-        assert_eq!(back, [0, 1, 0, 0, 4, 5, 6, 7, 8, 9, 0, 0, 12, 13, 0, 0]);
-    }
-}
+mod tests;

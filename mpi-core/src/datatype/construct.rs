@@ -1,0 +1,364 @@
+//! The constructors (MPI-3.1 sections 4.1.2, 4.1.7 and 4.1.10), but for arrays.
+
+use super::contents::{Constructor, Marker};
+use super::shape::Shape;
+use super::signature::Signature;
+use super::{Datatype, Draft, Predefined};
+use crate::{Class, Error, Result};
+
+/// An error about a datatype that would not fit into the address space.
+#[cold]
+pub(super) fn too_large() -> Error {
+    Error::new(
+        Class::Arg,
+        "the datatype's size or bounds would exceed the address space (2^63 bytes); \
+         check counts, strides and displacements",
+    )
+}
+
+/// Checks a count or a block length; `name` is the argument's.
+pub(super) fn count(name: &str, value: i64) -> Result<i64> {
+    if value < 0 {
+        let detail = format!("{name} is {value}; it must be 0 or more");
+        return Err(Error::new(Class::Count, detail));
+    }
+    Ok(value)
+}
+
+/// Checks that two lists have the same length.
+pub(super) fn same_length(name: &str, length: usize, expected: usize) -> Result<()> {
+    if length != expected {
+        let detail = format!("{name} has {length} entries; it must have {expected}");
+        return Err(Error::new(Class::Arg, detail));
+    }
+    Ok(())
+}
+
+/// Checks block lengths and adds them up.
+fn total(blocks: &[i64]) -> Result<i64> {
+    let mut sum = 0i64;
+    for (index, &block) in blocks.iter().enumerate() {
+        if block < 0 {
+            let detail = format!("block length {index} is {block}; it must be 0 or more");
+            return Err(Error::new(Class::Arg, detail));
+        }
+        sum = sum.checked_add(block).ok_or_else(too_large)?;
+    }
+    Ok(sum)
+}
+
+impl Datatype {
+    /// The draft of a type whose map is `count` times that of `self`, at some places.
+    pub(super) fn draft(
+        &self,
+        count: i64,
+        shape: Option<Shape>,
+        made: Constructor,
+    ) -> Result<Draft> {
+        let inner = self.inner();
+        let size = (inner.size as i64)
+            .checked_mul(count)
+            .ok_or_else(too_large)?;
+        let shape = shape.and_then(Shape::checked).ok_or_else(too_large)?;
+        Ok(Draft {
+            size: size as usize,
+            shape,
+            alignment: inner.alignment,
+            element: inner.element,
+            signature: Signature::repeat(count as u64, &inner.signature),
+            depth: inner.depth + 1,
+            constructor: made,
+            committed: false,
+        })
+    }
+
+    /// `count` elements, one after the other (`MPI_Type_contiguous`).
+    pub fn contiguous(&self, count: i64) -> Result<Datatype> {
+        let count = self::count("count", count)?;
+        let shape = self.inner().shape;
+        let shape = shape.repeated(count, shape.extent());
+        let old = self.clone();
+        self.draft(count, shape, Constructor::Contiguous { count, old })?
+            .build()
+    }
+
+    /// `count` blocks of `block` elements, the blocks `stride` elements apart
+    /// (`MPI_Type_vector`).
+    pub fn vector(&self, count: i64, block: i64, stride: i64) -> Result<Datatype> {
+        let bytes = stride.checked_mul(self.inner().shape.extent());
+        let old = self.clone();
+        let made = Constructor::Vector {
+            count,
+            block,
+            stride,
+            old,
+        };
+        self.strided(count, block, bytes, made)
+    }
+
+    /// `count` blocks of `block` elements, the blocks `stride` bytes apart
+    /// (`MPI_Type_create_hvector`).
+    pub fn hvector(&self, count: i64, block: i64, stride: i64) -> Result<Datatype> {
+        let old = self.clone();
+        let made = Constructor::Hvector {
+            count,
+            block,
+            stride,
+            old,
+        };
+        self.strided(count, block, Some(stride), made)
+    }
+
+    fn strided(
+        &self,
+        count: i64,
+        block: i64,
+        stride: Option<i64>,
+        made: Constructor,
+    ) -> Result<Datatype> {
+        let count = self::count("count", count)?;
+        if self::count("blocklength", block).is_err() {
+            let detail = format!("blocklength is {block}; it must be 0 or more");
+            return Err(Error::new(Class::Arg, detail));
+        }
+        let shape = self.inner().shape;
+        let shape = match shape.repeated(block, shape.extent()) {
+            // A single block does not use the stride.
+            Some(row) if count <= 1 => row.repeated(count, 0),
+            Some(row) => stride.and_then(|stride| row.repeated(count, stride)),
+            None => None,
+        };
+        let elements = count.checked_mul(block).ok_or_else(too_large)?;
+        self.draft(elements, shape, made)?.build()
+    }
+
+    /// Blocks of given lengths at given places, in elements (`MPI_Type_indexed`).
+    pub fn indexed(&self, blocks: &[i64], displacements: &[i64]) -> Result<Datatype> {
+        let made = Constructor::Indexed {
+            blocks: blocks.into(),
+            displacements: displacements.into(),
+            old: self.clone(),
+        };
+        let unit = self.inner().shape.extent();
+        self.placed(blocks, displacements, unit, made)
+    }
+
+    /// Blocks of given lengths, in elements, at given places, in bytes
+    /// (`MPI_Type_create_hindexed`).
+    pub fn hindexed(&self, blocks: &[i64], displacements: &[i64]) -> Result<Datatype> {
+        let made = Constructor::Hindexed {
+            blocks: blocks.into(),
+            displacements: displacements.into(),
+            old: self.clone(),
+        };
+        self.placed(blocks, displacements, 1, made)
+    }
+
+    fn placed(
+        &self,
+        blocks: &[i64],
+        displacements: &[i64],
+        unit: i64,
+        made: Constructor,
+    ) -> Result<Datatype> {
+        same_length(
+            "the list of displacements",
+            displacements.len(),
+            blocks.len(),
+        )?;
+        let elements = total(blocks)?;
+        let shape = self.inner().shape;
+        let extent = shape.extent();
+        let union = (blocks.iter().zip(displacements)).try_fold(Shape::EMPTY, |all, (&n, &at)| {
+            if n == 0 {
+                return Some(all);
+            }
+            let block = shape.repeated(n, extent)?;
+            Some(all.union(block.shifted(at.checked_mul(unit)?)?))
+        });
+        self.draft(elements, union, made)?.build()
+    }
+
+    /// Blocks of `block` elements at given places, in elements (`MPI_Type_create_indexed_block`).
+    pub fn indexed_block(&self, block: i64, displacements: &[i64]) -> Result<Datatype> {
+        let made = Constructor::IndexedBlock {
+            block,
+            displacements: displacements.into(),
+            old: self.clone(),
+        };
+        let unit = self.inner().shape.extent();
+        self.placed_equal(block, displacements, unit, made)
+    }
+
+    /// Blocks of `block` elements at given places, in bytes (`MPI_Type_create_hindexed_block`).
+    pub fn hindexed_block(&self, block: i64, displacements: &[i64]) -> Result<Datatype> {
+        let made = Constructor::HindexedBlock {
+            block,
+            displacements: displacements.into(),
+            old: self.clone(),
+        };
+        self.placed_equal(block, displacements, 1, made)
+    }
+
+    fn placed_equal(
+        &self,
+        block: i64,
+        displacements: &[i64],
+        unit: i64,
+        made: Constructor,
+    ) -> Result<Datatype> {
+        total(&[block])?;
+        let shape = self.inner().shape;
+        let row = shape.repeated(block, shape.extent());
+        let (low, high) = (displacements.iter().min(), displacements.iter().max());
+        let union = row.and_then(|row| match (low, high) {
+            (Some(low), Some(high)) if row != Shape::EMPTY => {
+                let first = row.shifted(low.checked_mul(unit)?)?;
+                Some(first.union(row.shifted(high.checked_mul(unit)?)?))
+            }
+            _ => Some(Shape::EMPTY),
+        });
+        let elements = block.checked_mul(displacements.len() as i64);
+        self.draft(elements.ok_or_else(too_large)?, union, made)?
+            .build()
+    }
+
+    /// Blocks of different types at given places, in bytes (`MPI_Type_create_struct`).
+    ///
+    /// The extent is padded to the strictest alignment of the members, as C does, unless
+    /// [`upper_bound`](Self::upper_bound) is a member. [`lower_bound`](Self::lower_bound)
+    /// and `upper_bound` set bounds as in MPI-1.
+    pub fn structure(
+        blocks: &[i64],
+        displacements: &[i64],
+        types: &[Datatype],
+    ) -> Result<Datatype> {
+        same_length(
+            "the list of displacements",
+            displacements.len(),
+            blocks.len(),
+        )?;
+        same_length("the list of types", types.len(), blocks.len())?;
+        total(blocks)?;
+        let members = || {
+            let all = blocks.iter().zip(displacements).zip(types);
+            all.map(|((&n, &at), t)| (n, at, t)).filter(|m| m.0 > 0)
+        };
+        let (mut lower, mut upper): (Option<i64>, Option<i64>) = (None, None);
+        let (mut shape, mut size, mut alignment) = (Shape::EMPTY, 0i64, 1);
+        let (mut element, mut mixed, mut depth) = (None, false, 0);
+        for (n, at, member) in members() {
+            let inner = member.inner();
+            depth = depth.max(inner.depth);
+            match &inner.constructor {
+                Constructor::Marker(Marker::LowerBound) => {
+                    lower = Some(lower.map_or(at, |low| low.min(at)));
+                    continue;
+                }
+                Constructor::Marker(Marker::UpperBound) => {
+                    upper = Some(upper.map_or(at, |high| high.max(at)));
+                    continue;
+                }
+                _ => {}
+            }
+            let block = inner.shape.repeated(n, inner.shape.extent());
+            let placed = block.and_then(|block| block.shifted(at));
+            shape = shape.union(placed.ok_or_else(too_large)?);
+            let bytes = (inner.size as i64).checked_mul(n);
+            let bytes = bytes.and_then(|bytes| size.checked_add(bytes));
+            size = bytes.ok_or_else(too_large)?;
+            if inner.shape != Shape::EMPTY {
+                alignment = alignment.max(inner.alignment);
+            }
+            if inner.size > 0 {
+                mixed |= element.is_some_and(|e| e != inner.element);
+                element = Some(inner.element);
+            }
+        }
+        let shape = bounded(shape, lower, upper, alignment).ok_or_else(too_large)?;
+        let parts = members().map(|(n, _, t)| Signature::repeat(n as u64, &t.inner().signature));
+        Draft {
+            size: size as usize,
+            shape,
+            alignment,
+            element: element.flatten().filter(|_| !mixed),
+            signature: Signature::sequence(parts),
+            depth: depth + 1,
+            constructor: Constructor::Struct {
+                blocks: blocks.into(),
+                displacements: displacements.into(),
+                types: types.into(),
+            },
+            committed: false,
+        }
+        .build()
+    }
+
+    /// The same data with other bounds (`MPI_Type_create_resized`).
+    pub fn resized(&self, lb: i64, extent: i64) -> Result<Datatype> {
+        let shape = lb.checked_add(extent).map(|ub| Shape {
+            bounds: Some((lb, ub)),
+            data: self.inner().shape.data,
+        });
+        let old = self.clone();
+        self.draft(1, shape, Constructor::Resized { lb, extent, old })?
+            .build()
+    }
+
+    /// A copy, committed if `self` is (`MPI_Type_dup`).
+    pub fn dup(&self) -> Result<Datatype> {
+        let old = self.clone();
+        let mut draft = self.draft(1, Some(self.inner().shape), Constructor::Dup { old })?;
+        draft.committed = self.is_committed();
+        draft.build()
+    }
+
+    /// `MPI_LB` of MPI-1: as a member of a struct it sets the lower bound.
+    pub fn lower_bound() -> Datatype {
+        Datatype::marker(Marker::LowerBound)
+    }
+
+    /// `MPI_UB` of MPI-1: as a member of a struct it sets the upper bound.
+    pub fn upper_bound() -> Datatype {
+        Datatype::marker(Marker::UpperBound)
+    }
+}
+
+/// A struct's shape with what markers and alignment add to it.
+fn bounded(
+    shape: Shape,
+    lower: Option<i64>,
+    upper: Option<i64>,
+    alignment: usize,
+) -> Option<Shape> {
+    let padded = match shape.bounds {
+        Some((low, high)) => {
+            let extent = high.checked_sub(low)?;
+            let gap = (-i128::from(extent)).rem_euclid(alignment as i128) as i64;
+            Some((low, high.checked_add(gap)?))
+        }
+        None => None,
+    };
+    let bounds = match (padded, lower, upper) {
+        (bounds, None, None) => bounds,
+        (Some((low, high)), lower, upper) => Some((lower.unwrap_or(low), upper.unwrap_or(high))),
+        // Without data, a single marker is both bounds.
+        (None, Some(one), None) | (None, None, Some(one)) => Some((one, one)),
+        (None, Some(low), Some(high)) => Some((low, high)),
+    };
+    Some(Shape { bounds, ..shape })
+}
+
+/// C's alignment of a predefined type, in bytes.
+pub(super) fn alignment(predefined: Predefined) -> usize {
+    use super::Kind;
+    match predefined.kind() {
+        Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => 1,
+        Kind::I16 | Kind::U16 => 2,
+        Kind::Wchar | Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 | Kind::C32 => 4,
+        Kind::FloatInt | Kind::IntInt | Kind::ShortInt | Kind::FloatFloat => 4,
+        Kind::I64 | Kind::U64 | Kind::F64 | Kind::C64 => 8,
+        Kind::DoubleInt | Kind::LongInt | Kind::DoubleDouble => 8,
+        Kind::F80 | Kind::F128 | Kind::C80 | Kind::C128 | Kind::LongDoubleInt => 16,
+    }
+}

@@ -1,0 +1,159 @@
+//! The external32 data representation (MPI-3.1 section 13.5.2): big-endian, with fixed sizes.
+
+use super::Kind;
+use super::quad;
+use crate::{Class, Error, Result};
+
+/// Bytes of a basic type in external32, but for C `long`, which takes 4.
+pub(super) fn size(kind: Kind) -> usize {
+    match kind {
+        Kind::Wchar => 2,
+        other => other.size(),
+    }
+}
+
+/// What one number of a basic type is: complex types are two.
+enum Number {
+    Bytes,
+    Swapped(usize),
+    Wide,
+    Extended,
+}
+
+fn number(kind: Kind) -> Number {
+    match kind {
+        Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => Number::Bytes,
+        Kind::Wchar => Number::Wide,
+        Kind::F80 | Kind::C80 | Kind::LongDoubleInt => Number::Extended,
+        Kind::I16 | Kind::U16 => Number::Swapped(2),
+        Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 | Kind::C32 => Number::Swapped(4),
+        Kind::FloatInt | Kind::IntInt | Kind::FloatFloat | Kind::ShortInt => Number::Swapped(4),
+        Kind::I64 | Kind::U64 | Kind::F64 | Kind::C64 => Number::Swapped(8),
+        Kind::DoubleInt | Kind::LongInt | Kind::DoubleDouble => Number::Swapped(8),
+        Kind::F128 | Kind::C128 => Number::Swapped(16),
+    }
+}
+
+#[cold]
+fn does_not_fit(value: impl std::fmt::Display, name: &str, bytes: usize) -> Error {
+    let detail = format!(
+        "{value} does not fit into the {bytes} bytes that external32 has for {name}; send smaller \
+         values or a type that is wider in external32 (MPI_INT64_T)"
+    );
+    Error::new(Class::Conversion, detail)
+}
+
+/// Both as numbers of fixed size, one by one.
+fn each<const A: usize, const B: usize>(
+    from: &[u8],
+    to: &mut [u8],
+    mut convert: impl FnMut([u8; A]) -> Result<[u8; B]>,
+) -> Result<()> {
+    for (from, to) in from.chunks_exact(A).zip(to.chunks_exact_mut(B)) {
+        let mut value = [0; A];
+        value.copy_from_slice(from);
+        to.copy_from_slice(&convert(value)?);
+    }
+    Ok(())
+}
+
+/// Between native and big-endian byte order.
+fn swap(width: usize, from: &[u8], to: &mut [u8]) {
+    to.copy_from_slice(from);
+    if cfg!(target_endian = "little") {
+        to.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+    }
+}
+
+/// Converts values of a basic type; `to` has room for as many as `from` has. The pair types are
+/// not basic and have been taken apart before.
+pub(super) fn encode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
+    match number(kind) {
+        Number::Bytes => to.copy_from_slice(from),
+        Number::Wide => each(from, to, |wide: [u8; 4]| {
+            let value = u32::from_ne_bytes(wide);
+            let short = u16::try_from(value);
+            let short = short.map_err(|_| does_not_fit(value, "MPI_WCHAR", 2))?;
+            Ok(short.to_be_bytes())
+        })?,
+        Number::Extended => each(from, to, |x87: [u8; 16]| Ok(quad::from_x87(x87)))?,
+        Number::Swapped(8) if to.len() < from.len() => match kind {
+            Kind::U64 => each(from, to, |long: [u8; 8]| {
+                let value = u64::from_ne_bytes(long);
+                let short = u32::try_from(value);
+                let short = short.map_err(|_| does_not_fit(value, "MPI_UNSIGNED_LONG", 4))?;
+                Ok(short.to_be_bytes())
+            })?,
+            _ => each(from, to, |long: [u8; 8]| {
+                let value = i64::from_ne_bytes(long);
+                let short = i32::try_from(value);
+                let short = short.map_err(|_| does_not_fit(value, "MPI_LONG", 4))?;
+                Ok(short.to_be_bytes())
+            })?,
+        },
+        Number::Swapped(width) => swap(width, from, to),
+    }
+    Ok(())
+}
+
+/// The reverse of [`encode`]; every value fits.
+pub(super) fn decode(kind: Kind, from: &[u8], to: &mut [u8]) {
+    let done = match number(kind) {
+        Number::Bytes => {
+            to.copy_from_slice(from);
+            Ok(())
+        }
+        Number::Wide => each(from, to, |short: [u8; 2]| {
+            Ok(u32::from(u16::from_be_bytes(short)).to_ne_bytes())
+        }),
+        Number::Extended => each(from, to, |quad: [u8; 16]| Ok(quad::to_x87(quad))),
+        Number::Swapped(8) if from.len() < to.len() => each(from, to, |short: [u8; 4]| {
+            Ok(match kind {
+                Kind::U64 => u64::from(u32::from_be_bytes(short)).to_ne_bytes(),
+                _ => i64::from(i32::from_be_bytes(short)).to_ne_bytes(),
+            })
+        }),
+        Number::Swapped(width) => {
+            swap(width, from, to);
+            Ok(())
+        }
+    };
+    debug_assert!(done.is_ok(), "widening cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_takes_four_bytes_and_must_fit() {
+        let mut out = [0; 4];
+        encode(Kind::I64, &(-2i64).to_ne_bytes(), &mut out).unwrap();
+        assert_eq!(out, [0xff, 0xff, 0xff, 0xfe]);
+        let mut back = [0; 8];
+        decode(Kind::I64, &out, &mut back);
+        assert_eq!(i64::from_ne_bytes(back), -2);
+        let error = encode(Kind::I64, &(1i64 << 40).to_ne_bytes(), &mut out).unwrap_err();
+        assert_eq!(error.class(), Class::Conversion);
+        let error = encode(Kind::U64, &(u64::MAX).to_ne_bytes(), &mut out).unwrap_err();
+        assert_eq!(error.class(), Class::Conversion);
+        decode(Kind::U64, &[0xff; 4], &mut back);
+        assert_eq!(u64::from_ne_bytes(back), 0xffff_ffff);
+    }
+
+    #[test]
+    fn wide_characters_take_two_bytes() {
+        let mut out = [0; 2];
+        encode(Kind::Wchar, &0x20acu32.to_ne_bytes(), &mut out).unwrap();
+        assert_eq!(out, [0x20, 0xac]);
+        let error = encode(Kind::Wchar, &0x1f600u32.to_ne_bytes(), &mut out).unwrap_err();
+        assert_eq!(error.class(), Class::Conversion);
+    }
+
+    #[test]
+    fn doubles_are_big_endian() {
+        let mut out = [0; 8];
+        encode(Kind::F64, &1.5f64.to_ne_bytes(), &mut out).unwrap();
+        assert_eq!(out, 1.5f64.to_be_bytes());
+    }
+}

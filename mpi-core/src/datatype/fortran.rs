@@ -1,0 +1,140 @@
+//! Datatypes for Fortran's parameterised intrinsic types, and by size (MPI-3.1 section 17.1.9).
+
+use super::contents::Constructor;
+use super::{Datatype, Draft, Predefined};
+use crate::{Class, Error, Result};
+
+/// What `MPI_Type_match_size` looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TypeClass {
+    /// `MPI_TYPECLASS_REAL`.
+    Real,
+    /// `MPI_TYPECLASS_INTEGER`.
+    Integer,
+    /// `MPI_TYPECLASS_COMPLEX`.
+    Complex,
+}
+
+/// A real type: decimal precision and exponent range, as Fortran's inquiry functions give
+/// them, the datatype and its complex twin.
+struct Real {
+    precision: i64,
+    range: i64,
+    real: Predefined,
+    complex: Predefined,
+}
+
+const REALS: [Real; 4] = [
+    Real {
+        precision: 6,
+        range: 37,
+        real: Predefined::Real4,
+        complex: Predefined::Complex8,
+    },
+    Real {
+        precision: 15,
+        range: 307,
+        real: Predefined::Real8,
+        complex: Predefined::Complex16,
+    },
+    // The x87 format has no name of its own in Fortran's list; C's long double is the same.
+    Real {
+        precision: 18,
+        range: 4931,
+        real: Predefined::LongDouble,
+        complex: Predefined::CLongDoubleComplex,
+    },
+    Real {
+        precision: 33,
+        range: 4931,
+        real: Predefined::Real16,
+        complex: Predefined::Complex32,
+    },
+];
+
+/// Integers by decimal range.
+const INTEGERS: [(i64, Predefined); 4] = [
+    (2, Predefined::Integer1),
+    (4, Predefined::Integer2),
+    (9, Predefined::Integer4),
+    (18, Predefined::Integer8),
+];
+
+/// The smallest real with at least this precision and range; `None` is `MPI_UNDEFINED`.
+fn select(precision: Option<i64>, range: Option<i64>) -> Result<&'static Real> {
+    if precision.is_none() && range.is_none() {
+        return Err(Error::new(
+            Class::Arg,
+            "precision and range are both MPI_UNDEFINED; give at least one",
+        ));
+    }
+    let (p, r) = (precision.unwrap_or(0), range.unwrap_or(0));
+    let found = REALS
+        .iter()
+        .find(|real| real.precision >= p && real.range >= r);
+    found.ok_or_else(|| {
+        Error::new(
+            Class::Arg,
+            format!(
+                "no real type has a precision of {p} digits and an exponent range of {r}; the \
+                 largest has 33 and 4931"
+            ),
+        )
+    })
+}
+
+impl Datatype {
+    /// The real type of Fortran's `selected_real_kind(precision, range)`
+    /// (`MPI_Type_create_f90_real`). `None` is `MPI_UNDEFINED`.
+    pub fn f90_real(precision: Option<i64>, range: Option<i64>) -> Result<Datatype> {
+        let stands_for = select(precision, range)?.real;
+        Draft::alias(stands_for, Constructor::F90Real { precision, range }).build()
+    }
+
+    /// The complex type of Fortran's `selected_real_kind(precision, range)`
+    /// (`MPI_Type_create_f90_complex`). `None` is `MPI_UNDEFINED`.
+    pub fn f90_complex(precision: Option<i64>, range: Option<i64>) -> Result<Datatype> {
+        let stands_for = select(precision, range)?.complex;
+        Draft::alias(stands_for, Constructor::F90Complex { precision, range }).build()
+    }
+
+    /// The integer type of Fortran's `selected_int_kind(range)`
+    /// (`MPI_Type_create_f90_integer`).
+    pub fn f90_integer(range: i64) -> Result<Datatype> {
+        let found = INTEGERS.iter().find(|integer| integer.0 >= range);
+        let (_, stands_for) = found.ok_or_else(|| {
+            let detail =
+                format!("no integer type has a range of {range} digits; the largest has 18");
+            Error::new(Class::Arg, detail)
+        })?;
+        Draft::alias(*stands_for, Constructor::F90Integer { range }).build()
+    }
+
+    /// The predefined datatype of a class with a size in bytes (`MPI_Type_match_size`).
+    pub fn match_size(class: TypeClass, size: i64) -> Result<Datatype> {
+        let found = match (class, size) {
+            (TypeClass::Real, 4) => Predefined::Real4,
+            (TypeClass::Real, 8) => Predefined::Real8,
+            (TypeClass::Real, 16) => Predefined::Real16,
+            (TypeClass::Integer, 1) => Predefined::Integer1,
+            (TypeClass::Integer, 2) => Predefined::Integer2,
+            (TypeClass::Integer, 4) => Predefined::Integer4,
+            (TypeClass::Integer, 8) => Predefined::Integer8,
+            (TypeClass::Complex, 8) => Predefined::Complex8,
+            (TypeClass::Complex, 16) => Predefined::Complex16,
+            (TypeClass::Complex, 32) => Predefined::Complex32,
+            _ => {
+                let (name, sizes) = match class {
+                    TypeClass::Real => ("real", "4, 8 and 16"),
+                    TypeClass::Integer => ("integer", "1, 2, 4 and 8"),
+                    TypeClass::Complex => ("complex", "8, 16 and 32"),
+                };
+                return Err(Error::new(
+                    Class::Arg,
+                    format!("there is no {name} datatype of {size} bytes; there are {sizes}"),
+                ));
+            }
+        };
+        Ok(Datatype::predefined(found))
+    }
+}

@@ -1,0 +1,158 @@
+//! `MPI_Pack` and `MPI_Unpack` (MPI-3.1 section 4.2), in native form and in external32.
+
+use super::Datatype;
+use super::external32;
+use super::signature::Signature;
+use crate::{Class, Error, Result};
+
+/// Bytes converted at a time.
+const CHUNK: usize = 4096;
+
+/// Checks that `bytes` fit into a pack buffer of `size` bytes from `position` on.
+fn room(size: usize, position: i64, bytes: Option<usize>) -> Result<std::ops::Range<usize>> {
+    let start = usize::try_from(position)
+        .ok()
+        .filter(|&start| start <= size);
+    let start = start.ok_or_else(|| {
+        let detail = format!("position is {position}; it must be 0 to {size}, the buffer's size");
+        Error::new(Class::Arg, detail)
+    })?;
+    match bytes.and_then(|bytes| start.checked_add(bytes)) {
+        Some(end) if end <= size => Ok(start..end),
+        _ => {
+            let needed = bytes.map_or("more than 2^64".into(), |bytes| bytes.to_string());
+            let detail = format!(
+                "{needed} bytes of packed data at position {start} do not fit into a buffer of \
+                 {size}; make it larger (MPI_Pack_size tells how large)"
+            );
+            Err(Error::new(Class::Truncate, detail))
+        }
+    }
+}
+
+impl Datatype {
+    /// Bytes that `count` elements take when packed (`MPI_Pack_size`).
+    pub fn pack_size(&self, count: usize) -> Result<usize> {
+        let bytes = self.size().checked_mul(count);
+        bytes.ok_or_else(super::construct::too_large)
+    }
+
+    /// Packs `count` elements at `base` into `out` from `position` on and returns the position
+    /// after them (`MPI_Pack`).
+    ///
+    /// Errors: `MPI_ERR_ARG` for a position outside of `out`, `MPI_ERR_TRUNCATE` if `out` is too
+    /// small.
+    ///
+    /// # Safety
+    /// As for [`pack`](Self::pack).
+    pub unsafe fn pack_at(
+        &self,
+        base: *const u8,
+        count: usize,
+        out: &mut [u8],
+        position: i64,
+    ) -> Result<i64> {
+        let range = room(out.len(), position, self.size().checked_mul(count))?;
+        let end = range.end as i64;
+        // SAFETY: the caller's promise; the range is as long as the packed data.
+        unsafe { self.pack(base, count, 0, &mut out[range]) };
+        Ok(end)
+    }
+
+    /// Unpacks `count` elements from `position` of `data` on to `base` and returns the position
+    /// after them (`MPI_Unpack`). Errors as for [`pack_at`](Self::pack_at).
+    ///
+    /// # Safety
+    /// As for [`unpack`](Self::unpack).
+    pub unsafe fn unpack_at(
+        &self,
+        base: *mut u8,
+        count: usize,
+        data: &[u8],
+        position: i64,
+    ) -> Result<i64> {
+        let range = room(data.len(), position, self.size().checked_mul(count))?;
+        let end = range.end as i64;
+        // SAFETY: the caller's promise; the range is as long as the packed data.
+        unsafe { self.unpack(base, count, 0, &data[range]) };
+        Ok(end)
+    }
+
+    /// Bytes that `count` elements take in external32 (`MPI_Pack_external_size`).
+    pub fn pack_external_size(&self, count: usize) -> Result<usize> {
+        let bytes = self.inner().signature.external.checked_mul(count);
+        bytes.ok_or_else(super::construct::too_large)
+    }
+
+    /// As [`pack_at`](Self::pack_at), in external32 (`MPI_Pack_external`).
+    ///
+    /// Also fails with `MPI_ERR_CONVERSION` if a value does not fit into external32's type.
+    ///
+    /// # Safety
+    /// As for [`pack`](Self::pack).
+    pub unsafe fn pack_external(
+        &self,
+        base: *const u8,
+        count: usize,
+        out: &mut [u8],
+        position: i64,
+    ) -> Result<i64> {
+        let signature = &self.inner().signature;
+        let range = room(out.len(), position, signature.external.checked_mul(count))?;
+        let end = range.end as i64;
+        let mut out = &mut out[range];
+        let mut skip = 0;
+        let mut native = [0; CHUNK];
+        Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
+            let (size, mut left) = (kind.size(), number);
+            while left > 0 {
+                let some = left.min(CHUNK / size);
+                let native = &mut native[..some * size];
+                // SAFETY: the caller's promise; the signature has as many bytes as the data.
+                unsafe { self.pack(base, count, skip, native) };
+                let (now, later) = std::mem::take(&mut out).split_at_mut(some * external);
+                external32::encode(kind, native, now)?;
+                out = later;
+                skip += some * size;
+                left -= some;
+            }
+            Ok(())
+        })?;
+        Ok(end)
+    }
+
+    /// As [`unpack_at`](Self::unpack_at), from external32 (`MPI_Unpack_external`).
+    ///
+    /// # Safety
+    /// As for [`unpack`](Self::unpack).
+    pub unsafe fn unpack_external(
+        &self,
+        base: *mut u8,
+        count: usize,
+        data: &[u8],
+        position: i64,
+    ) -> Result<i64> {
+        let signature = &self.inner().signature;
+        let range = room(data.len(), position, signature.external.checked_mul(count))?;
+        let end = range.end as i64;
+        let mut data = &data[range];
+        let mut skip = 0;
+        let mut native = [0; CHUNK];
+        Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
+            let (size, mut left) = (kind.size(), number);
+            while left > 0 {
+                let some = left.min(CHUNK / size);
+                let native = &mut native[..some * size];
+                let (now, later) = data.split_at(some * external);
+                external32::decode(kind, now, native);
+                // SAFETY: the caller's promise; the signature has as many bytes as the data.
+                unsafe { self.unpack(base, count, skip, native) };
+                data = later;
+                skip += some * size;
+                left -= some;
+            }
+            Ok(())
+        })?;
+        Ok(end)
+    }
+}

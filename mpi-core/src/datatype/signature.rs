@@ -1,0 +1,321 @@
+//! Type signatures (MPI-3.1 section 4.1): the basic types of a map in order, without
+//! displacements.
+//!
+//! A signature is kept as a tree of repetitions and sequences, so that it stays small and any
+//! question about its first n bytes is answered by descending once.
+
+use std::sync::Arc;
+
+use super::Kind;
+use crate::Result;
+
+/// A type signature with what is asked of it most.
+pub(super) struct Signature {
+    /// Bytes in native form.
+    pub bytes: usize,
+    /// Bytes in the external32 format.
+    pub external: usize,
+    /// Basic types.
+    pub elements: u64,
+    digest: Digest,
+    opaque: bool,
+    form: Form,
+}
+
+enum Form {
+    Empty,
+    Basic(Kind),
+    Repeat(Arc<Signature>),
+    Sequence(Box<[Part]>),
+}
+
+/// One part of a sequence, and where it starts.
+struct Part {
+    bytes: usize,
+    elements: u64,
+    signature: Arc<Signature>,
+}
+
+/// A summary of a type signature, to compare what was sent with what is received.
+///
+/// C and Fortran types with the same representation count as equal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SignatureDigest {
+    elements: u64,
+    bytes: usize,
+    opaque: bool,
+    hash: u64,
+}
+
+impl SignatureDigest {
+    /// Number of basic types.
+    pub fn elements(&self) -> u64 {
+        self.elements
+    }
+
+    /// A hash over the basic types in order.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Whether data of one signature may be received with the other. Signatures with `MPI_BYTE`
+    /// or `MPI_PACKED` in them match every other of as many bytes.
+    pub fn matches(&self, other: &SignatureDigest) -> bool {
+        if self.opaque || other.opaque {
+            return self.bytes == other.bytes;
+        }
+        self.elements == other.elements && self.hash == other.hash
+    }
+}
+
+/// A polynomial hash modulo 2^61 - 1: that of a concatenation follows from those of its parts.
+#[derive(Clone, Copy)]
+struct Digest {
+    hash: u64,
+    /// The base to the power of the number of elements.
+    power: u64,
+}
+
+const MODULUS: u64 = (1 << 61) - 1;
+const BASE: u64 = 0x0b5a_d4e9_17c3_6f2d;
+
+fn multiply(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    add((product as u64) & MODULUS, (product >> 61) as u64)
+}
+
+fn add(a: u64, b: u64) -> u64 {
+    let sum = a + b;
+    if sum >= MODULUS { sum - MODULUS } else { sum }
+}
+
+impl Digest {
+    const EMPTY: Digest = Digest { hash: 0, power: 1 };
+
+    fn basic(kind: Kind) -> Digest {
+        let scrambled = (kind as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 4;
+        Digest {
+            hash: scrambled % MODULUS,
+            power: BASE % MODULUS,
+        }
+    }
+
+    fn then(self, next: Digest) -> Digest {
+        Digest {
+            hash: add(multiply(self.hash, next.power), next.hash),
+            power: multiply(self.power, next.power),
+        }
+    }
+
+    fn repeated(self, mut count: u64) -> Digest {
+        let (mut result, mut square) = (Digest::EMPTY, self);
+        while count > 0 {
+            if count & 1 == 1 {
+                result = result.then(square);
+            }
+            square = square.then(square);
+            count >>= 1;
+        }
+        result
+    }
+}
+
+impl Signature {
+    pub fn empty() -> Arc<Signature> {
+        Arc::new(Signature {
+            bytes: 0,
+            external: 0,
+            elements: 0,
+            digest: Digest::EMPTY,
+            opaque: false,
+            form: Form::Empty,
+        })
+    }
+
+    /// The signature of a predefined type: pairs are made of two basic types.
+    pub fn of(kind: Kind) -> Arc<Signature> {
+        let two = |a, b| Signature::sequence([Signature::of(a), Signature::of(b)]);
+        match kind {
+            Kind::FloatInt => two(Kind::F32, Kind::I32),
+            Kind::DoubleInt => two(Kind::F64, Kind::I32),
+            Kind::LongInt => {
+                // C long, not long long: its external32 form is shorter.
+                Signature::sequence([Signature::c_long(), Signature::of(Kind::I32)])
+            }
+            Kind::ShortInt => two(Kind::I16, Kind::I32),
+            Kind::LongDoubleInt => two(Kind::F80, Kind::I32),
+            Kind::IntInt => Signature::repeat(2, &Signature::of(Kind::I32)),
+            Kind::FloatFloat => Signature::repeat(2, &Signature::of(Kind::F32)),
+            Kind::DoubleDouble => Signature::repeat(2, &Signature::of(Kind::F64)),
+            basic => Signature::basic(basic, super::external32::size(basic)),
+        }
+    }
+
+    /// C `long` and `unsigned long`, which take 4 bytes in the external32 format.
+    pub fn long(kind: Kind) -> Arc<Signature> {
+        Signature::basic(kind, 4)
+    }
+
+    fn c_long() -> Arc<Signature> {
+        Signature::long(Kind::I64)
+    }
+
+    fn basic(kind: Kind, external: usize) -> Arc<Signature> {
+        Arc::new(Signature {
+            bytes: kind.size(),
+            external,
+            elements: 1,
+            digest: Digest::basic(kind),
+            opaque: kind == Kind::Byte,
+            form: Form::Basic(kind),
+        })
+    }
+
+    /// `count` times `body`; the caller has checked that sizes do not overflow.
+    pub fn repeat(count: u64, body: &Arc<Signature>) -> Arc<Signature> {
+        if count == 0 || body.elements == 0 {
+            return Signature::empty();
+        }
+        if count == 1 {
+            return body.clone();
+        }
+        let inner = match &body.form {
+            Form::Repeat(inner) => inner,
+            _ => body,
+        };
+        Arc::new(Signature {
+            bytes: body.bytes * count as usize,
+            external: body.external * count as usize,
+            elements: body.elements * count,
+            digest: body.digest.repeated(count),
+            opaque: body.opaque,
+            form: Form::Repeat(inner.clone()),
+        })
+    }
+
+    /// One after the other; the caller has checked that sizes do not overflow.
+    pub fn sequence(all: impl IntoIterator<Item = Arc<Signature>>) -> Arc<Signature> {
+        let mut list: Vec<Arc<Signature>> = Vec::new();
+        for next in all.into_iter().filter(|s| s.elements > 0) {
+            let merged = list.last().and_then(|last| last.joined(&next));
+            match (merged, list.last_mut()) {
+                (Some(merged), Some(last)) => *last = merged,
+                _ => list.push(next),
+            }
+        }
+        if list.len() <= 1 {
+            return list.pop().unwrap_or_else(Signature::empty);
+        }
+        let (mut bytes, mut external, mut elements) = (0, 0, 0);
+        let (mut digest, mut opaque) = (Digest::EMPTY, false);
+        let parts = list.into_iter().map(|signature| {
+            let part = (bytes, elements);
+            bytes += signature.bytes;
+            external += signature.external;
+            elements += signature.elements;
+            digest = digest.then(signature.digest);
+            opaque |= signature.opaque;
+            Part {
+                bytes: part.0,
+                elements: part.1,
+                signature,
+            }
+        });
+        let form = Form::Sequence(parts.collect());
+        Arc::new(Signature {
+            bytes,
+            external,
+            elements,
+            digest,
+            opaque,
+            form,
+        })
+    }
+
+    /// Both as one repetition, if they repeat the same basic type.
+    fn joined(&self, next: &Signature) -> Option<Arc<Signature>> {
+        let basic = |s: &Signature| match &s.form {
+            Form::Basic(kind) => Some((*kind, s.external)),
+            Form::Repeat(body) => match body.form {
+                Form::Basic(kind) => Some((kind, body.external)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (kind, external) = basic(self)?;
+        (basic(next)? == (kind, external)).then(|| {
+            let body = Signature::basic(kind, external);
+            Signature::repeat(self.elements + next.elements, &body)
+        })
+    }
+
+    /// How many basic types the first `bytes` bytes hold; `None` if a basic type is cut.
+    pub fn elements_in(&self, bytes: usize) -> Option<u64> {
+        Some(self.prefix(bytes)?.0)
+    }
+
+    /// Number of basic types, their hash and opaqueness for the first `bytes` bytes.
+    fn prefix(&self, bytes: usize) -> Option<(u64, Digest, bool)> {
+        if bytes == self.bytes {
+            return Some((self.elements, self.digest, self.opaque));
+        }
+        if bytes == 0 {
+            return Some((0, Digest::EMPTY, false));
+        }
+        match &self.form {
+            Form::Empty | Form::Basic(_) => None,
+            Form::Repeat(body) => {
+                let full = (bytes / body.bytes) as u64;
+                let rest = body.prefix(bytes % body.bytes)?;
+                Some((
+                    full * body.elements + rest.0,
+                    body.digest.repeated(full).then(rest.1),
+                    (full > 0 && body.opaque) || rest.2,
+                ))
+            }
+            Form::Sequence(parts) => {
+                let index = parts.partition_point(|p| p.bytes <= bytes) - 1;
+                let part = &parts[index];
+                let rest = part.signature.prefix(bytes - part.bytes)?;
+                let before = parts[..index].iter().map(|p| &p.signature);
+                let mut digest = Digest::EMPTY;
+                let mut opaque = rest.2;
+                for signature in before {
+                    digest = digest.then(signature.digest);
+                    opaque |= signature.opaque;
+                }
+                Some((part.elements + rest.0, digest.then(rest.1), opaque))
+            }
+        }
+    }
+
+    /// Summary of the first `bytes` bytes of repetitions of this signature.
+    pub fn digest_of(&self, bytes: usize) -> Option<SignatureDigest> {
+        let full = bytes.checked_div(self.bytes).unwrap_or(0);
+        let rest = bytes.checked_rem(self.bytes).unwrap_or(bytes);
+        let rest = self.prefix(rest)?;
+        let repeated = self.digest.repeated(full as u64);
+        Some(SignatureDigest {
+            elements: full as u64 * self.elements + rest.0,
+            bytes,
+            opaque: (full > 0 && self.opaque) || rest.2,
+            hash: repeated.then(rest.1).hash,
+        })
+    }
+
+    /// Calls `visit` with each run of equal basic types: kind, size in external32, how many.
+    pub fn runs(&self, visit: &mut dyn FnMut(Kind, usize, usize) -> Result<()>) -> Result<()> {
+        match &self.form {
+            Form::Empty => Ok(()),
+            Form::Basic(kind) => visit(*kind, self.external, 1),
+            Form::Repeat(body) => {
+                let count = self.bytes / body.bytes;
+                if let Form::Basic(kind) = body.form {
+                    return visit(kind, body.external, count);
+                }
+                (0..count).try_for_each(|_| body.runs(visit))
+            }
+            Form::Sequence(parts) => parts.iter().try_for_each(|p| p.signature.runs(visit)),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Visiting the bytes of elements in the order in which they are packed.
+//!
+//! A walk starts and ends at any byte. It descends once to find the start; from there on, whole
+//! vectors and lists are handed to the visitor, which has the inner loops.
+
+use super::layout::{Mark, Node};
+
+/// What is done with the bytes. Offsets are from the buffer's address. Each method returns
+/// whether to go on.
+pub(super) trait Sink {
+    /// `len` bytes at `at`; `len` is not 0.
+    fn run(&mut self, at: i64, len: usize) -> bool;
+
+    /// `count` runs of `block` bytes, `stride` apart.
+    fn vector(&mut self, at: i64, block: usize, stride: i64, count: usize) -> bool {
+        (0..count as i64).all(|i| self.run(at.wrapping_add(stride.wrapping_mul(i)), block))
+    }
+
+    /// Runs of `block` bytes at `at` plus each of `offsets`.
+    fn same(&mut self, at: i64, block: usize, offsets: &[i64]) -> bool {
+        (offsets.iter()).all(|&offset| self.run(at.wrapping_add(offset), block))
+    }
+}
+
+/// Visits bytes `skip` to `skip + len` of the packed data of `count` elements, `extent` apart.
+#[inline]
+pub(super) fn elements<S: Sink>(
+    node: &Node,
+    extent: i64,
+    skip: usize,
+    len: usize,
+    sink: &mut S,
+) -> bool {
+    match *node {
+        _ if len == 0 => true,
+        Node::Run { at, len: run } if run as i64 == extent => {
+            sink.run(at.wrapping_add(skip as i64), len)
+        }
+        Node::Run { at, len: block } => strided(at, block, extent, skip, len, sink),
+        // The next element goes on in the same rhythm.
+        Node::Vector {
+            at,
+            block,
+            stride,
+            count,
+        } if stride.wrapping_mul(count as i64) == extent => {
+            strided(at, block, stride, skip, len, sink)
+        }
+        _ => repeated(node, 0, extent, skip, len, sink),
+    }
+}
+
+/// Part of a vector.
+fn strided<S: Sink>(
+    at: i64,
+    block: usize,
+    stride: i64,
+    skip: usize,
+    mut len: usize,
+    sink: &mut S,
+) -> bool {
+    let place = |index: usize| at.wrapping_add(stride.wrapping_mul(index as i64));
+    let (mut index, offset) = match skip {
+        0 => (0, 0),
+        skip => (skip / block, skip % block),
+    };
+    if offset > 0 {
+        let part = len.min(block - offset);
+        if !sink.run(place(index).wrapping_add(offset as i64), part) {
+            return false;
+        }
+        len -= part;
+        index += 1;
+    }
+    let (full, rest) = (len / block, len % block);
+    if full > 0 && !sink.vector(place(index), block, stride, full) {
+        return false;
+    }
+    rest == 0 || sink.run(place(index + full), rest)
+}
+
+/// Part of a loop.
+fn repeated<S: Sink>(
+    body: &Node,
+    at: i64,
+    stride: i64,
+    skip: usize,
+    mut len: usize,
+    sink: &mut S,
+) -> bool {
+    let size = body.size();
+    if size == 0 || len == 0 {
+        return true;
+    }
+    let place = |index: usize| at.wrapping_add(stride.wrapping_mul(index as i64));
+    let (mut index, offset) = match skip {
+        0 => (0, 0),
+        skip => (skip / size, skip % size),
+    };
+    if offset > 0 {
+        let part = len.min(size - offset);
+        if !partial(body, place(index), offset, part, sink) {
+            return false;
+        }
+        len -= part;
+        index += 1;
+    }
+    let (full, rest) = (len / size, len % size);
+    if !every(body, at, stride, index..index + full, sink) {
+        return false;
+    }
+    rest == 0 || partial(body, place(index + full), 0, rest, sink)
+}
+
+/// All bytes of some repetitions of a loop.
+fn every<S: Sink>(
+    body: &Node,
+    at: i64,
+    stride: i64,
+    range: std::ops::Range<usize>,
+    sink: &mut S,
+) -> bool {
+    let mut places = range.map(|index| at.wrapping_add(stride.wrapping_mul(index as i64)));
+    match body {
+        &Node::Vector {
+            at: first,
+            block,
+            stride,
+            count,
+        } => places.all(|at| sink.vector(at.wrapping_add(first), block, stride, count)),
+        Node::Same { block, at: offsets } => places.all(|at| sink.same(at, *block, offsets)),
+        Node::Blocks(marks) => places.all(|at| runs(marks, at, sink)),
+        _ => places.all(|at| whole(body, at, sink)),
+    }
+}
+
+/// All runs of a list.
+#[inline]
+fn runs<S: Sink>(marks: &[Mark<()>], at: i64, sink: &mut S) -> bool {
+    (marks.windows(2)).all(|pair| {
+        let len = pair[1].start - pair[0].start;
+        sink.run(at.wrapping_add(pair[0].at), len)
+    })
+}
+
+/// All bytes of `node`.
+fn whole<S: Sink>(node: &Node, at: i64, sink: &mut S) -> bool {
+    match node {
+        Node::Empty => true,
+        &Node::Run { at: first, len } => sink.run(at.wrapping_add(first), len),
+        &Node::Vector {
+            at: first,
+            block,
+            stride,
+            count,
+        } => sink.vector(at.wrapping_add(first), block, stride, count),
+        Node::Same { block, at: offsets } => sink.same(at, *block, offsets),
+        Node::Blocks(marks) => runs(marks, at, sink),
+        &Node::Loop {
+            at: first,
+            stride,
+            count,
+            ref body,
+        } => every(body, at.wrapping_add(first), stride, 0..count, sink),
+        Node::Groups {
+            stride,
+            body,
+            marks,
+        } => {
+            let size = body.size();
+            (marks.windows(2)).all(|pair| {
+                let count = (pair[1].start - pair[0].start) / size;
+                every(body, at.wrapping_add(pair[0].at), *stride, 0..count, sink)
+            })
+        }
+        Node::Parts(marks) => (marks.iter())
+            .filter_map(|mark| mark.node.as_ref())
+            .all(|node| whole(node, at, sink)),
+    }
+}
+
+/// Bytes `skip` to `skip + len` of `node`; `len` is not 0.
+fn partial<S: Sink>(node: &Node, at: i64, skip: usize, len: usize, sink: &mut S) -> bool {
+    match node {
+        Node::Empty => true,
+        &Node::Run { at: first, .. } => {
+            sink.run(at.wrapping_add(first).wrapping_add(skip as i64), len)
+        }
+        &Node::Vector {
+            at: first,
+            block,
+            stride,
+            ..
+        } => strided(at.wrapping_add(first), block, stride, skip, len, sink),
+        Node::Same { block, at: offsets } => scattered(*block, offsets, at, skip, len, sink),
+        Node::Blocks(marks) => listed(marks, skip, len, |index, offset, part, is_whole| {
+            let _ = is_whole;
+            let first = at.wrapping_add(marks[index].at);
+            sink.run(first.wrapping_add(offset as i64), part)
+        }),
+        &Node::Loop {
+            at: first,
+            stride,
+            ref body,
+            ..
+        } => repeated(body, at.wrapping_add(first), stride, skip, len, sink),
+        Node::Groups {
+            stride,
+            body,
+            marks,
+        } => listed(marks, skip, len, |index, offset, part, _| {
+            let first = at.wrapping_add(marks[index].at);
+            repeated(body, first, *stride, offset, part, sink)
+        }),
+        Node::Parts(marks) => listed(
+            marks,
+            skip,
+            len,
+            |index, offset, part, is_whole| match &marks[index].node {
+                Some(node) if is_whole => whole(node, at, sink),
+                Some(node) => partial(node, at, offset, part, sink),
+                None => true,
+            },
+        ),
+    }
+}
+
+/// Part of a list of equal runs.
+fn scattered<S: Sink>(
+    block: usize,
+    offsets: &[i64],
+    at: i64,
+    skip: usize,
+    mut len: usize,
+    sink: &mut S,
+) -> bool {
+    let (mut index, offset) = (skip / block, skip % block);
+    if offset > 0 {
+        let part = len.min(block - offset);
+        let first = at.wrapping_add(offsets[index]);
+        if !sink.run(first.wrapping_add(offset as i64), part) {
+            return false;
+        }
+        len -= part;
+        index += 1;
+    }
+    let (full, rest) = (len / block, len % block);
+    if !sink.same(at, block, &offsets[index..index + full]) {
+        return false;
+    }
+    rest == 0 || sink.run(at.wrapping_add(offsets[index + full]), rest)
+}
+
+/// Calls `visit` with the parts of a list that bytes `skip` to `skip + len` lie in: index,
+/// offset in the part, bytes of it, and whether that is all of it.
+fn listed<T>(
+    marks: &[Mark<T>],
+    skip: usize,
+    len: usize,
+    mut visit: impl FnMut(usize, usize, usize, bool) -> bool,
+) -> bool {
+    let first = marks.partition_point(|m| m.start <= skip) - 1;
+    let end = skip + len;
+    for (index, pair) in marks.windows(2).enumerate().skip(first) {
+        if pair[0].start >= end {
+            break;
+        }
+        let from = skip.max(pair[0].start);
+        let to = end.min(pair[1].start);
+        let is_whole = to - from == pair[1].start - pair[0].start;
+        if !visit(index, from - pair[0].start, to - from, is_whole) {
+            return false;
+        }
+    }
+    true
+}
