@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 pub type Kernel = unsafe fn(a: *const u8, b: *const u8, out: *mut u8, count: usize);
 
 /// Which vector instructions the processor has.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
     /// What every processor of the target has (SSE2 on x86-64).
     Baseline,
@@ -73,52 +73,90 @@ pub(super) fn kernel<O: Operator>(level: Level) -> Kernel {
 
 unsafe fn baseline<O: Operator>(a: *const u8, b: *const u8, out: *mut u8, count: usize) {
     // SAFETY: the caller keeps `Kernel`'s contract, which is that of `each`.
-    unsafe { each::<O>(a, b, out, count) }
+    unsafe { each::<O, 16>(a, b, out, count) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2<O: Operator>(a: *const u8, b: *const u8, out: *mut u8, count: usize) {
     // SAFETY: as in `baseline`.
-    unsafe { each::<O>(a, b, out, count) }
+    unsafe { each::<O, 32>(a, b, out, count) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<O: Operator>(a: *const u8, b: *const u8, out: *mut u8, count: usize) {
     // SAFETY: as in `baseline`.
-    unsafe { each::<O>(a, b, out, count) }
+    unsafe { each::<O, 64>(a, b, out, count) }
 }
 
-/// The loop. Two loops, because the compiler vectorises each for arrays that do not overlap, and
-/// `out` that is `b` would fail that test.
+/// The loop: blocks of four vectors of `VECTOR` bytes, small blocks, single elements.
 ///
 /// # Safety
 ///
 /// As for [`Kernel`].
 #[inline(always)]
-unsafe fn each<O: Operator>(a: *const u8, b: *const u8, out: *mut u8, count: usize) {
-    let a = a.cast::<O::Element>();
-    let b = b.cast::<O::Element>();
-    let out = out.cast::<O::Element>();
-    if std::ptr::eq(b, out) {
-        for i in 0..count {
-            // SAFETY: i < count; the caller says that so many elements are there, of any
-            // alignment, and every bit pattern is an element.
-            unsafe {
-                let value = O::combine(a.add(i).read_unaligned(), out.add(i).read_unaligned());
-                out.add(i).write_unaligned(value);
+unsafe fn each<O: Operator, const VECTOR: usize>(
+    a: *const u8,
+    b: *const u8,
+    out: *mut u8,
+    count: usize,
+) {
+    // SAFETY: the caller's promise is handed on; each call takes elements from where the one before
+    // it stopped.
+    unsafe {
+        let done = match 4 * VECTOR / size_of::<O::Element>() {
+            128.. => blocks::<O, 128>(a, b, out, 0, count),
+            64..128 => blocks::<O, 64>(a, b, out, 0, count),
+            32..64 => blocks::<O, 32>(a, b, out, 0, count),
+            16..32 => blocks::<O, 16>(a, b, out, 0, count),
+            _ => 0,
+        };
+        let done = blocks::<O, 8>(a, b, out, done, count);
+        blocks::<O, 1>(a, b, out, done, count);
+    }
+}
+
+/// Reduces blocks of `N` elements from `from` on, as many as there are before `count`, and returns
+/// where it stopped. A block is loaded before anything of it is stored, so that the compiler may
+/// use vectors without knowing whether `out` is `a` or `b`.
+///
+/// # Safety
+///
+/// As for [`Kernel`].
+#[inline(always)]
+unsafe fn blocks<O: Operator, const N: usize>(
+    a: *const u8,
+    b: *const u8,
+    out: *mut u8,
+    from: usize,
+    count: usize,
+) -> usize {
+    let a = a.cast::<[O::Element; N]>();
+    let b = b.cast::<[O::Element; N]>();
+    let out = out.cast::<[O::Element; N]>();
+    let mut i = from;
+    while count - i >= N {
+        // SAFETY: i + N <= count; the caller says that so many elements are there, of any
+        // alignment, and every bit pattern is an element.
+        unsafe {
+            let x = a.byte_add(i * size_of::<O::Element>()).read_unaligned();
+            let mut y = b.byte_add(i * size_of::<O::Element>()).read_unaligned();
+            for k in 0..N {
+                y[k] = O::combine(x[k], y[k]);
             }
+            out.byte_add(i * size_of::<O::Element>()).write_unaligned(y);
         }
-    } else {
-        for i in 0..count {
-            // SAFETY: as above.
-            unsafe {
-                let value = O::combine(a.add(i).read_unaligned(), b.add(i).read_unaligned());
-                out.add(i).write_unaligned(value);
-            }
+        i += N;
+        // Nothing, but a loop around it is not vectorised once more, which the compiler would do
+        // by gathering one element from each of several blocks.
+        // SAFETY: no instruction.
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        unsafe {
+            std::arch::asm!("", options(nomem, nostack, preserves_flags));
         }
     }
+    i
 }
 
 /// A number: integers wrap, floating point rounds to nearest.

@@ -1,5 +1,11 @@
 //! The checks of operations against datatypes, and user-defined operations.
 
+// The references for long double and REAL*16 are for x86-64.
+#[cfg(target_arch = "x86_64")]
+mod against_reference;
+#[cfg(target_arch = "x86_64")]
+mod reference;
+
 use std::sync::Arc;
 
 use super::{Op, PredefinedOp};

@@ -1,0 +1,546 @@
+//! Process groups (MPI-3.1 section 6.3): ordered sets of processes.
+//!
+//! A group maps ranks to peers, the numbers by which the process knows others. It never changes
+//! once made and is cheap to clone.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::{Class, Error, Result};
+
+/// A process group.
+#[derive(Clone)]
+pub struct Group(Arc<Members>);
+
+#[derive(PartialEq)]
+struct Members {
+    size: u32,
+    map: Map,
+}
+
+/// Regular groups are stored as a few runs, so that those of a large job take no memory.
+#[derive(PartialEq)]
+enum Map {
+    /// At most `MAX_RUNS`, searched one after the other.
+    Runs(Box<[Run]>),
+    List {
+        peers: Box<[u32]>,
+        /// (peer, rank), ordered by peer.
+        index: Box<[(u32, u32)]>,
+    },
+}
+
+/// Above this, searching runs takes longer than searching the index of a list.
+const MAX_RUNS: usize = 6;
+
+/// Peers `first`, `first + stride`, … of the ranks from `rank` on.
+#[derive(Clone, Copy, PartialEq)]
+struct Run {
+    rank: u32,
+    count: u32,
+    first: u32,
+    stride: i32,
+}
+
+impl Run {
+    fn peer(&self, i: u32) -> u32 {
+        (i64::from(self.first) + i64::from(i) * i64::from(self.stride)) as u32
+    }
+
+    /// The rank of `peer` if it is in the run.
+    fn rank_of(&self, peer: u32) -> Option<u32> {
+        let distance = i64::from(peer) - i64::from(self.first);
+        let i = match self.stride {
+            1 => distance,
+            stride => {
+                let stride = i64::from(stride);
+                if distance % stride != 0 {
+                    return None;
+                }
+                distance / stride
+            }
+        };
+        (0..i64::from(self.count))
+            .contains(&i)
+            .then(|| self.rank + i as u32)
+    }
+}
+
+/// What `MPI_Group_compare` finds, and `MPI_Comm_compare` builds on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Comparison {
+    /// `MPI_IDENT`: the same members in the same order.
+    Ident,
+    /// `MPI_SIMILAR`: the same members in another order.
+    Similar,
+    /// `MPI_UNEQUAL`.
+    Unequal,
+}
+
+impl Group {
+    /// `MPI_GROUP_EMPTY`.
+    pub fn empty() -> Group {
+        Group::build([])
+    }
+
+    /// The group of peers 0 to `size - 1`, each with its own number as rank.
+    pub fn identity(size: u32) -> Group {
+        let run = Run {
+            rank: 0,
+            count: size,
+            first: 0,
+            stride: 1,
+        };
+        Group(Arc::new(Members {
+            size,
+            map: Map::Runs(if size == 0 { [].into() } else { [run].into() }),
+        }))
+    }
+
+    /// The group whose rank `i` is `peers[i]`.
+    ///
+    /// # Errors
+    ///
+    /// `MPI_ERR_GROUP` if a peer is there twice.
+    pub fn from_peers(peers: &[u32]) -> Result<Group> {
+        let group = Group::build(peers.iter().copied());
+        let mut seen = HashSet::with_capacity(peers.len());
+        match peers.iter().find(|&&peer| !seen.insert(peer)) {
+            None => Ok(group),
+            Some(peer) => Err(Error::new(
+                Class::Group,
+                format!("peer {peer} is in the group twice; members must be distinct"),
+            )),
+        }
+    }
+
+    /// The group of these distinct peers, in the form that takes the least.
+    fn build(peers: impl IntoIterator<Item = u32>) -> Group {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut size = 0;
+        for peer in peers {
+            match runs.last_mut() {
+                Some(run) if run.count > 1 && run.stride != 0 && run.peer(run.count) == peer => {
+                    run.count += 1;
+                }
+                // A second member gives the run its stride, where that is in range.
+                Some(run) if run.count == 1 => {
+                    match i32::try_from(i64::from(peer) - i64::from(run.first)) {
+                        Ok(stride) => (run.count, run.stride) = (2, stride),
+                        Err(_) => runs.push(Run::single(size, peer)),
+                    }
+                }
+                _ => runs.push(Run::single(size, peer)),
+            }
+            size += 1;
+        }
+        let map = if runs.len() <= MAX_RUNS {
+            Map::Runs(runs.into())
+        } else {
+            let members = |run: &Run| {
+                let run = *run;
+                (0..run.count).map(move |i| run.peer(i))
+            };
+            let peers: Box<[u32]> = runs.iter().flat_map(members).collect();
+            let mut index: Box<[(u32, u32)]> = peers.iter().copied().zip(0..).collect();
+            index.sort_unstable();
+            Map::List { peers, index }
+        };
+        Group(Arc::new(Members { size, map }))
+    }
+
+    /// The number of members (`MPI_Group_size`).
+    pub fn size(&self) -> u32 {
+        self.0.size
+    }
+
+    /// The peer that has `rank`, if the group has so many members.
+    #[inline]
+    pub fn peer(&self, rank: u32) -> Option<u32> {
+        match &self.0.map {
+            Map::Runs(runs) => runs
+                .iter()
+                .find(|run| rank.wrapping_sub(run.rank) < run.count)
+                .map(|run| run.peer(rank - run.rank)),
+            Map::List { peers, .. } => peers.get(rank as usize).copied(),
+        }
+    }
+
+    /// The rank of a peer, if it is a member. Takes constant time for regular groups, and
+    /// logarithmic time for others.
+    #[inline]
+    pub fn rank_of(&self, peer: u32) -> Option<u32> {
+        match &self.0.map {
+            Map::Runs(runs) => runs.iter().find_map(|run| run.rank_of(peer)),
+            Map::List { index, .. } => index
+                .binary_search_by_key(&peer, |entry| entry.0)
+                .ok()
+                .map(|at| index[at].1),
+        }
+    }
+
+    /// The members in the order of their ranks.
+    pub fn peers(&self) -> impl Iterator<Item = u32> + '_ {
+        let (runs, list): (&[Run], &[u32]) = match &self.0.map {
+            Map::Runs(runs) => (runs, &[]),
+            Map::List { peers, .. } => (&[], peers),
+        };
+        let members = |run: &Run| {
+            let run = *run;
+            (0..run.count).map(move |i| run.peer(i))
+        };
+        runs.iter().flat_map(members).chain(list.iter().copied())
+    }
+
+    /// The members of `self`, then those of `other` that are not in `self` (`MPI_Group_union`).
+    pub fn union(&self, other: &Group) -> Group {
+        let new = other.peers().filter(|&peer| self.rank_of(peer).is_none());
+        Group::build(self.peers().chain(new))
+    }
+
+    /// The members of `self` that are also in `other` (`MPI_Group_intersection`).
+    pub fn intersection(&self, other: &Group) -> Group {
+        Group::build(self.peers().filter(|&peer| other.rank_of(peer).is_some()))
+    }
+
+    /// The members of `self` that are not in `other` (`MPI_Group_difference`).
+    pub fn difference(&self, other: &Group) -> Group {
+        Group::build(self.peers().filter(|&peer| other.rank_of(peer).is_none()))
+    }
+
+    /// The group whose rank `i` is rank `ranks[i]` of this one (`MPI_Group_incl`).
+    ///
+    /// # Errors
+    ///
+    /// `MPI_ERR_RANK` if a rank is out of range or given twice.
+    pub fn incl(&self, ranks: &[i32]) -> Result<Group> {
+        self.mark(ranks)?;
+        Ok(self.select(ranks.iter().map(|&rank| rank as u32)))
+    }
+
+    /// The group without `ranks`, the others in their order (`MPI_Group_excl`).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Group::incl`].
+    pub fn excl(&self, ranks: &[i32]) -> Result<Group> {
+        let out = self.mark(ranks)?;
+        Ok(self.select((0..self.size()).filter(|&rank| !out.contains(rank))))
+    }
+
+    /// As [`Group::incl`] with all ranks of ranges (first, last, stride) (`MPI_Group_range_incl`).
+    ///
+    /// # Errors
+    ///
+    /// `MPI_ERR_ARG` if a stride is 0 or leads away from the last rank; `MPI_ERR_RANK` if a rank is
+    /// out of range or comes twice.
+    pub fn range_incl(&self, ranges: &[[i32; 3]]) -> Result<Group> {
+        self.incl(&self.expand(ranges)?)
+    }
+
+    /// As [`Group::excl`] with all ranks of ranges (first, last, stride) (`MPI_Group_range_excl`).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Group::range_incl`].
+    pub fn range_excl(&self, ranges: &[[i32; 3]]) -> Result<Group> {
+        self.excl(&self.expand(ranges)?)
+    }
+
+    /// The rank in `other` of what has `rank` here, `None` for none (`MPI_Group_translate_ranks`
+    /// for one rank, other than `MPI_PROC_NULL`).
+    ///
+    /// # Errors
+    ///
+    /// `MPI_ERR_RANK` if `rank` is out of range.
+    pub fn translate(&self, rank: i32, other: &Group) -> Result<Option<u32>> {
+        let peer = u32::try_from(rank).ok().and_then(|rank| self.peer(rank));
+        let peer = peer.ok_or_else(|| self.out_of_range(rank))?;
+        Ok(other.rank_of(peer))
+    }
+
+    /// Compares members and their order (`MPI_Group_compare`).
+    pub fn compare(&self, other: &Group) -> Comparison {
+        if self.size() != other.size() {
+            Comparison::Unequal
+        } else if Arc::ptr_eq(&self.0, &other.0) || self.peers().eq(other.peers()) {
+            Comparison::Ident
+        } else if self.peers().all(|peer| other.rank_of(peer).is_some()) {
+            Comparison::Similar
+        } else {
+            Comparison::Unequal
+        }
+    }
+
+    fn select(&self, ranks: impl IntoIterator<Item = u32>) -> Group {
+        let peer = |rank| self.peer(rank).expect("ranks were checked");
+        Group::build(ranks.into_iter().map(peer))
+    }
+
+    fn out_of_range(&self, rank: i32) -> Error {
+        let detail = match self.size() {
+            0 => format!("rank is {rank}, but the group is empty"),
+            size => format!(
+                "rank is {rank}; it must be in 0 to {}, as the group has {size} members",
+                size - 1
+            ),
+        };
+        Error::new(Class::Rank, detail)
+    }
+
+    /// The set of these ranks, which must be in range and distinct.
+    fn mark(&self, ranks: &[i32]) -> Result<RankSet> {
+        let mut set = RankSet::new(self.size());
+        for (i, &rank) in ranks.iter().enumerate() {
+            let valid = u32::try_from(rank).ok().filter(|&r| r < self.size());
+            let valid = valid.ok_or_else(|| self.out_of_range(rank))?;
+            if !set.insert(valid) {
+                return Err(Error::new(
+                    Class::Rank,
+                    format!(
+                        "rank {rank} is given twice, the second time at position {i} of the list; \
+                         ranks must be distinct"
+                    ),
+                ));
+            }
+        }
+        Ok(set)
+    }
+
+    /// The ranks of ranges, of which there are at most as many as members plus one.
+    fn expand(&self, ranges: &[[i32; 3]]) -> Result<Vec<i32>> {
+        let mut ranks = Vec::new();
+        for &[first, last, stride] in ranges {
+            let wrong = |why: &str| {
+                Error::new(
+                    Class::Arg,
+                    format!("range ({first}, {last}, {stride}): {why}"),
+                )
+            };
+            if stride == 0 {
+                return Err(wrong("the stride is 0; it must be positive or negative"));
+            }
+            let distance = i64::from(last) - i64::from(first);
+            if distance.signum() * i64::from(stride.signum()) < 0 {
+                return Err(wrong(
+                    "the stride leads away from the last rank; change its sign",
+                ));
+            }
+            // Both ends are checked before the range is written out: it may be long and invalid.
+            let steps = distance / i64::from(stride);
+            let end = i64::from(first) + steps * i64::from(stride);
+            for rank in [first, end as i32] {
+                if !(0..i64::from(self.size())).contains(&i64::from(rank)) {
+                    return Err(self.out_of_range(rank));
+                }
+            }
+            if ranks.len() as i64 + steps >= i64::from(self.size()) {
+                return Err(Error::new(
+                    Class::Rank,
+                    format!(
+                        "the ranges name more ranks than the group's {}, so some come twice; \
+                         ranks must be distinct",
+                        self.size()
+                    ),
+                ));
+            }
+            ranks.extend((0..=steps).map(|i| (i64::from(first) + i * i64::from(stride)) as i32));
+        }
+        Ok(ranks)
+    }
+}
+
+impl Run {
+    fn single(rank: u32, peer: u32) -> Run {
+        Run {
+            rank,
+            count: 1,
+            first: peer,
+            stride: 1,
+        }
+    }
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.peers()).finish()
+    }
+}
+
+/// A set of ranks, a bit for each.
+struct RankSet(Box<[u64]>);
+
+impl RankSet {
+    fn new(size: u32) -> RankSet {
+        RankSet(vec![0; size.div_ceil(64) as usize].into())
+    }
+
+    /// Adds a rank; false if it was in.
+    fn insert(&mut self, rank: u32) -> bool {
+        let (word, bit) = (&mut self.0[rank as usize / 64], 1 << (rank % 64));
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    fn contains(&self, rank: u32) -> bool {
+        self.0[rank as usize / 64] & (1 << (rank % 64)) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Distinct peers: shuffled, or regular with a few disturbed.
+    fn members() -> impl Strategy<Value = Vec<u32>> {
+        let set = prop::collection::hash_set(0u32..60, 0..40);
+        let shuffled = set.prop_map(|set| set.into_iter().collect::<Vec<_>>());
+        let regular = (0u32..20, 1u32..4, 0u32..30, any::<bool>()).prop_map(
+            |(first, stride, count, reverse)| {
+                let mut peers: Vec<u32> = (0..count).map(|i| first + i * stride).collect();
+                if reverse {
+                    peers.reverse();
+                }
+                peers
+            },
+        );
+        let mixed = (0u32..10, 10u32..20, 30u32..50)
+            .prop_map(|(a, b, c)| (a..b).rev().chain(20..c).collect::<Vec<_>>());
+        prop_oneof![
+            shuffled,
+            regular,
+            mixed,
+            Just(vec![u32::MAX, 0, 7, u32::MAX - 1])
+        ]
+    }
+
+    fn group(peers: &[u32]) -> Group {
+        Group::from_peers(peers).unwrap()
+    }
+
+    fn list(group: &Group) -> Vec<u32> {
+        group.peers().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn maps_both_ways(peers in members()) {
+            let g = group(&peers);
+            prop_assert_eq!(g.size() as usize, peers.len());
+            prop_assert_eq!(&list(&g), &peers);
+            for rank in 0..peers.len() + 2 {
+                prop_assert_eq!(g.peer(rank as u32), peers.get(rank).copied());
+            }
+            for peer in (0..130).chain([u32::MAX, u32::MAX - 1, u32::MAX - 2]) {
+                let rank = peers.iter().position(|&p| p == peer).map(|r| r as u32);
+                prop_assert_eq!(g.rank_of(peer), rank);
+            }
+        }
+
+        #[test]
+        fn set_operations(a in members(), b in members()) {
+            let (x, y) = (group(&a), group(&b));
+            let only = |keep| -> Vec<u32> { a.iter().copied().filter(|p| b.contains(p) == keep).collect() };
+            let (inside, outside) = (only(true), only(false));
+            prop_assert_eq!(list(&x.intersection(&y)), inside);
+            prop_assert_eq!(list(&x.difference(&y)), outside);
+            let union: Vec<_> =
+                a.iter().chain(b.iter().filter(|p| !a.contains(p))).copied().collect();
+            prop_assert_eq!(list(&x.union(&y)), union);
+            let same = a.len() == b.len() && a.iter().all(|p| b.contains(p));
+            let want = match (a == b, same) {
+                (true, _) => Comparison::Ident,
+                (_, true) => Comparison::Similar,
+                _ => Comparison::Unequal,
+            };
+            prop_assert_eq!(x.compare(&y), want);
+            for (rank, &peer) in a.iter().enumerate() {
+                let there = b.iter().position(|&p| p == peer).map(|r| r as u32);
+                prop_assert_eq!(x.translate(rank as i32, &y).unwrap(), there);
+            }
+        }
+
+        #[test]
+        fn include_and_exclude(peers in members(), ranks in prop::collection::vec(-2i32..40, 0..12)) {
+            let g = group(&peers);
+            let distinct = ranks.iter().collect::<HashSet<_>>().len() == ranks.len();
+            let valid = distinct && ranks.iter().all(|r| (0..peers.len() as i32).contains(r));
+            if valid {
+                let want: Vec<_> = ranks.iter().map(|&r| peers[r as usize]).collect();
+                prop_assert_eq!(list(&g.incl(&ranks).unwrap()), want);
+                let rest = (0..peers.len()).filter(|&r| !ranks.contains(&(r as i32)));
+                let want: Vec<_> = rest.map(|r| peers[r]).collect();
+                prop_assert_eq!(list(&g.excl(&ranks).unwrap()), want);
+            } else {
+                prop_assert_eq!(g.incl(&ranks).unwrap_err().class(), Class::Rank);
+                prop_assert_eq!(g.excl(&ranks).unwrap_err().class(), Class::Rank);
+            }
+        }
+
+        #[test]
+        fn ranges(
+            peers in members(),
+            ranges in prop::collection::vec([-1i32..40, -1i32..40, -3i32..4], 0..3),
+        ) {
+            let g = group(&peers);
+            // The standard's formula, one rank after the other.
+            let mut ranks = Vec::new();
+            let mut bad = false;
+            for &[first, last, stride] in &ranges {
+                let away = (last - first).signum() * stride.signum() < 0;
+                if stride == 0 || away {
+                    bad = true;
+                    break;
+                }
+                ranks.extend((0..=(last - first) / stride).map(|i| first + i * stride));
+            }
+            let want = if bad { None } else { g.incl(&ranks).ok() };
+            let got = g.range_incl(&ranges);
+            prop_assert_eq!(got.as_ref().ok().map(list), want.as_ref().map(list));
+            let rest = if bad { None } else { g.excl(&ranks).ok() };
+            let got = g.range_excl(&ranges).ok();
+            prop_assert_eq!(got.as_ref().map(list), rest.as_ref().map(list));
+        }
+    }
+
+    #[test]
+    fn empty_and_large() {
+        let empty = Group::empty();
+        assert_eq!(empty.size(), 0);
+        assert_eq!(empty.compare(&Group::identity(0)), Comparison::Ident);
+        assert!(
+            empty
+                .translate(0, &empty)
+                .unwrap_err()
+                .detail()
+                .contains("empty")
+        );
+        let world = Group::identity(1_000_000);
+        assert_eq!(world.rank_of(999_999), Some(999_999));
+        assert_eq!(world.rank_of(1_000_000), None);
+        let odd = world.range_incl(&[[1, 999_999, 2]]).unwrap();
+        assert!(matches!(&odd.0.map, Map::Runs(runs) if runs.len() == 1));
+        assert_eq!(odd.rank_of(5), Some(2));
+        assert_eq!(odd.rank_of(6), None);
+        let even = world.difference(&odd);
+        assert_eq!((even.size(), even.peer(3)), (500_000, Some(6)));
+    }
+
+    #[test]
+    fn errors_say_what_and_why() {
+        let g = Group::identity(8);
+        let text = |r: Result<Group>| r.unwrap_err().to_string();
+        assert!(text(g.incl(&[1, 9])).contains("rank is 9; it must be in 0 to 7"));
+        assert!(text(g.incl(&[1, 2, 1])).contains("rank 1 is given twice"));
+        assert!(text(g.range_incl(&[[0, 5, 0]])).contains("stride is 0"));
+        assert!(text(g.range_incl(&[[0, 5, -1]])).contains("change its sign"));
+        assert!(text(g.range_incl(&[[i32::MIN, i32::MAX, 1]])).contains("rank is"));
+        assert!(text(g.range_excl(&[[0, 7, 1], [3, 3, 1]])).contains("twice"));
+        let class = |r: Result<Group>| r.unwrap_err().class();
+        assert_eq!(class(g.range_incl(&[[0, 5, 0]])), Class::Arg);
+        assert_eq!(class(Group::from_peers(&[4, 4])), Class::Group);
+    }
+}
