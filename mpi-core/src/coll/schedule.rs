@@ -156,7 +156,9 @@ impl Staged {
 #[derive(Debug)]
 pub struct Schedule {
     steps: Vec<Step>,
+    /// The first `used` are in use; those behind are left from what was built before.
     types: Vec<Datatype>,
+    used: usize,
     op: Option<Op>,
     scratch: usize,
 }
@@ -176,6 +178,7 @@ impl Schedule {
         Schedule {
             steps: Vec::new(),
             types: vec![Datatype::predefined(Predefined::Byte)],
+            used: 1,
             op: None,
             scratch: 0,
         }
@@ -184,7 +187,7 @@ impl Schedule {
     /// Back to a schedule that does nothing, keeping the memory of its lists.
     pub fn clear(&mut self) {
         self.steps.clear();
-        self.types.truncate(1);
+        self.used = 1;
         self.scratch = 0;
     }
 
@@ -219,10 +222,18 @@ impl Schedule {
     }
 
     /// Puts a datatype into the table.
+    ///
+    /// One that was there in the schedule before is taken again, not cloned: calls mostly repeat
+    /// their types, and cloning a derived one writes to memory that all threads share.
     pub fn add_type(&mut self, datatype: &Datatype) -> Type {
-        let number = Type(self.types.len() as u32);
-        self.types.push(datatype.clone());
-        number
+        let number = self.used;
+        match self.types.get_mut(number) {
+            Some(old) if old.same(datatype) => {}
+            Some(old) => *old = datatype.clone(),
+            None => self.types.push(datatype.clone()),
+        }
+        self.used += 1;
+        Type(number as u32)
     }
 
     /// The number that the next step will have.

@@ -117,10 +117,7 @@ fn bcast_is_right() {
     ];
     for size in SIZES {
         for datatype in types() {
-            for (root, count) in roots(size)
-                .into_iter()
-                .zip([0, 1, 7, 40].into_iter().cycle())
-            {
+            for (root, count) in roots(size).into_iter().zip(cycle([0, 1, 7, 40], size)) {
                 for algorithm in algorithms {
                     let what = (size, root, count, &datatype, algorithm);
                     let part = Part {

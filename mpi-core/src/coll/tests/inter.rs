@@ -105,7 +105,7 @@ fn barrier_waits_for_the_other_group() {
 fn rooted_are_right() {
     let seed = seed();
     for two in groups() {
-        for (datatype, count) in types().iter().zip([3, 0, 1, 7]) {
+        for (datatype, count) in types().iter().zip(cycle([3, 0, 1, 7], two.size())) {
             for (root, commutes) in some_roots(two)
                 .into_iter()
                 .zip([true, false].into_iter().cycle())
@@ -248,7 +248,7 @@ fn allgather_is_right() {
 fn alltoall_is_right() {
     let seed = seed();
     for two in groups() {
-        for (datatype, window) in types().iter().zip([1, 2, 5, usize::MAX]) {
+        for (datatype, window) in types().iter().zip(cycle([1, 2, 5, usize::MAX], two.size())) {
             let what = (two, datatype, window);
             let size = two.size();
             // As much from a to b as from b to a isn't asked for.

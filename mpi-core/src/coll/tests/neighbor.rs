@@ -55,7 +55,7 @@ fn target(edges: &Edges, cartesian: bool, from: usize, slot: usize) -> Option<(u
 }
 
 fn check(seed: u64, edges: &Edges, cartesian: bool) {
-    for (datatype, count) in types().iter().zip([2, 1, 3, 0]) {
+    for (datatype, count) in types().iter().zip(cycle([2, 1, 3, 0], edges.len())) {
         let part = Part { count, datatype };
         let block = (count + 1) as isize * datatype.extent();
         for (alike, varying) in [(true, false), (false, false), (true, true), (false, true)] {

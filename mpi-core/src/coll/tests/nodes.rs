@@ -40,7 +40,7 @@ fn by_nodes_is_right() {
     for size in SIZES {
         for node_of in placements(seed, size) {
             let nodes: Vec<Nodes> = (0..size).map(|r| Nodes::new(r as u32, &node_of)).collect();
-            for (datatype, count) in types().iter().zip([5, 1, 9, 2].into_iter().cycle()) {
+            for (datatype, count) in types().iter().zip(cycle([5, 1, 9, 2], size)) {
                 let what = (&node_of, datatype);
                 let network = Network::Random(seed);
                 let part = Part { count, datatype };
