@@ -7,7 +7,7 @@ use super::alltoall::Window;
 use super::barrier::{arrive, release};
 use super::bcast::binomial;
 use super::reduce::reduce_blocks;
-use super::reduce_scatter::elements;
+use super::reduce_scatter::starts;
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Layout, Part, Team};
 use crate::op::Op;
@@ -282,11 +282,13 @@ pub fn reduce_scatter(schedule: &mut Schedule, inter: Inter, blocks: Layout<'_>,
     let theirs = schedule.scratch_for(part.count, datatype, sum.datatype);
     let leader = remote.peer(0);
     schedule.exchange(leader, theirs, leader, sum);
+    let starts = starts(schedule, &blocks, local.size());
     for rank in 1..local.size() {
-        let piece = theirs.slice(datatype.extent(), elements(&blocks, rank));
+        let piece = theirs.slice(datatype.extent(), starts[rank]..starts[rank + 1]);
         if piece.count > 0 {
             schedule.send(local.peer(rank), piece);
         }
     }
+    schedule.give_list(starts);
     schedule.copy(theirs.slice(datatype.extent(), 0..own.count), block);
 }

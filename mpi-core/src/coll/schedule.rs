@@ -161,6 +161,8 @@ pub struct Schedule {
     used: usize,
     op: Option<Op>,
     scratch: usize,
+    /// Memory that builders borrow for a list of numbers.
+    list: Vec<usize>,
 }
 
 impl Default for Schedule {
@@ -181,6 +183,7 @@ impl Schedule {
             used: 1,
             op: None,
             scratch: 0,
+            list: Vec::new(),
         }
     }
 
@@ -241,8 +244,33 @@ impl Schedule {
         self.steps.len() as u32
     }
 
+    /// An empty list for a builder to fill, and to give back with [`Schedule::give_list`].
+    pub(super) fn take_list(&mut self) -> Vec<usize> {
+        let mut list = std::mem::take(&mut self.list);
+        list.clear();
+        list
+    }
+
+    /// Keeps the memory of a list for the next builder.
+    pub(super) fn give_list(&mut self, list: Vec<usize>) {
+        self.list = list;
+    }
+
+    /// Whether the block, if it is in scratch memory, is in what was taken of it.
+    fn is_within(&self, block: Block) -> bool {
+        let (low, len) = span(block.count, self.type_of(block.datatype));
+        let start = block.offset + low;
+        block.buf != Buf::Scratch || (start >= 0 && start as usize + len <= self.scratch)
+    }
+
     fn push(&mut self, step: Step) -> u32 {
         let number = self.here();
+        debug_assert!(match step {
+            Step::Send { block, .. } | Step::Recv { block, .. } => self.is_within(block),
+            Step::Copy { from, to } => self.is_within(from) && self.is_within(to),
+            Step::Reduce { input, inout } => self.is_within(input) && self.is_within(inout),
+            Step::Wait { .. } => true,
+        });
         self.steps.push(step);
         number
     }

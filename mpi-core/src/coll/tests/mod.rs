@@ -144,7 +144,7 @@ pub fn run_between(
         let mut run = Run::new();
         build(rank, run.rebuild());
         // SAFETY: the buffers live until the runs are done, below.
-        unsafe { run.start(send.ptr(), recv.ptr(), 7) };
+        unsafe { run.start(send.ptr(), recv.ptr(), 7) }.unwrap();
         runs.push(vec![run]);
     }
     let (cost, results) = run_all(&mut runs, network, peers);
