@@ -4,7 +4,11 @@
 //! written where none belongs is found. Reductions work on the packed bytes of whatever type.
 
 mod barrier_bcast;
+mod engine;
+mod inter;
 mod movement;
+mod neighbor;
+mod nodes;
 mod reductions;
 
 use super::run::Run;
@@ -75,14 +79,33 @@ pub fn seed() -> u64 {
     seed
 }
 
+/// All of an even size, for [`operation`].
 pub fn types() -> Vec<Datatype> {
     let int = Datatype::predefined(Predefined::Int);
+    let double = Datatype::predefined(Predefined::Double);
+    let short = Datatype::predefined(Predefined::Short);
+    let pair = Datatype::predefined(Predefined::ShortInt);
+    let strided = int.vector(2, 1, 3).unwrap();
     vec![
         int.clone(),
-        Datatype::predefined(Predefined::Double),
+        double.clone(),
         int.contiguous(3).unwrap(),
-        Datatype::predefined(Predefined::ShortInt),
+        pair,
+        strided.clone(),
+        Datatype::structure(&[1, 1], &[0, 8], &[short, double]).unwrap(),
+        // Data before the origin and a gap behind.
+        int.hindexed(&[1, 1], &[-8, 4])
+            .unwrap()
+            .resized(-8, 24)
+            .unwrap(),
+        // Elements that lie in each other's gaps.
+        strided.resized(0, 8).unwrap(),
     ]
+}
+
+/// The values again and again, beginning at another one for each `shift`.
+pub fn cycle<T: Copy>(values: [T; 4], shift: usize) -> impl Iterator<Item = T> {
+    values.into_iter().cycle().skip(shift % 4)
 }
 
 pub const SIZES: [usize; 20] = [
@@ -121,7 +144,7 @@ pub fn run_between(
         let mut run = Run::new();
         build(rank, run.rebuild());
         // SAFETY: the buffers live until the runs are done, below.
-        unsafe { run.start(send.ptr(), recv.ptr(), 7) };
+        unsafe { run.start(send.ptr(), recv.ptr(), 7) }.unwrap();
         runs.push(vec![run]);
     }
     let (cost, results) = run_all(&mut runs, network, peers);
