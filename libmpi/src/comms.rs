@@ -24,7 +24,10 @@ impl CommObject {
     /// With the initial error handler (section 8.3).
     pub fn new(comm: Comm, handle: MPI_Comm) -> Self {
         comm.set_owner(handle as u32);
-        CommObject { comm, errhandler: Mutex::new(FATAL) }
+        CommObject {
+            comm,
+            errhandler: Mutex::new(FATAL),
+        }
     }
 
     /// Takes over what a new communicator has from the one it was made of.

@@ -53,7 +53,9 @@ pub enum Arg {
 #[cold]
 #[inline(never)]
 pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str, Arg)]) -> c_int {
-    let on = error.origin().map_or(on, |owner| On::Comm(owner as MPI_Comm));
+    let on = error
+        .origin()
+        .map_or(on, |owner| On::Comm(owner as MPI_Comm));
     let code = code(error.class());
     match errhandler::lookup(on) {
         Handler::Return => {}

@@ -61,15 +61,18 @@ pub fn phase() -> Phase {
     }
 }
 
+/// The runtime, if MPI is up.
+#[inline(always)]
+pub fn running() -> Option<&'static Runtime> {
+    // SAFETY: non-null only between `start` and `stop`; a call that overlaps with MPI_Finalize is
+    // an error of the program.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
 /// The runtime; an error before `MPI_Init` and after `MPI_Finalize` (section 8.7).
 #[inline(always)]
 pub fn runtime() -> Result<&'static Runtime> {
-    // SAFETY: non-null only between `start` and `stop`; a call that overlaps with MPI_Finalize is
-    // an error of the program.
-    match unsafe { RUNTIME.load(Ordering::Acquire).as_ref() } {
-        Some(runtime) => Ok(runtime),
-        None => Err(not_running()),
-    }
+    running().ok_or_else(not_running)
 }
 
 #[cold]
@@ -100,8 +103,16 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         }
     }
 
-    let everybody = Members::Regular { first: 0, step: 1, size };
-    let myself = Members::Regular { first: rank, step: 1, size: 1 };
+    let everybody = Members::Regular {
+        first: 0,
+        step: 1,
+        size,
+    };
+    let myself = Members::Regular {
+        first: rank,
+        step: 1,
+        size: 1,
+    };
     let world = Comm::new(ContextId::new(0, 0), everybody, None, rank);
     world.set_name("MPI_COMM_WORLD");
     let self_comm = Comm::new(ContextId::new(rank, 1), myself, None, 0);
@@ -128,7 +139,10 @@ pub fn stop() -> Result<()> {
     let runtime = runtime()?;
     runtime.process.barrier(&runtime.world.comm)?;
     runtime.process.drain()?;
-    runtime.pmi.finalize().map_err(|error| Error::new(Class::Other, error.to_string()))?;
+    runtime
+        .pmi
+        .finalize()
+        .map_err(|error| Error::new(Class::Other, error.to_string()))?;
     PHASE.store(2, Ordering::Release);
     let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
     crate::report::uninstall();
@@ -140,8 +154,7 @@ pub fn stop() -> Result<()> {
 
 /// Asks for a report of pending operations, if MPI is up. Safe in a signal handler.
 pub fn want_report() -> bool {
-    // SAFETY: as in `runtime`.
-    match unsafe { RUNTIME.load(Ordering::Acquire).as_ref() } {
+    match running() {
         Some(runtime) => {
             runtime.process.want_report();
             true
@@ -151,17 +164,22 @@ pub fn want_report() -> bool {
 }
 
 impl Runtime {
+    /// The communicator behind a handle, if there is one.
+    #[inline(always)]
+    pub fn find_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
+        if handle == MPI_COMM_WORLD {
+            return Some(&self.world);
+        }
+        match self.comms.get(handle) {
+            None if handle == MPI_COMM_SELF => Some(&self.self_comm),
+            found => found,
+        }
+    }
+
     /// The communicator behind a handle.
     #[inline(always)]
     pub fn comm(&self, handle: MPI_Comm) -> Result<&CommObject> {
-        if handle == MPI_COMM_WORLD {
-            return Ok(&self.world);
-        }
-        match self.comms.get(handle) {
-            Some(comm) => Ok(comm),
-            None if handle == MPI_COMM_SELF => Ok(&self.self_comm),
-            None => Err(invalid_comm(handle)),
-        }
+        self.find_comm(handle).ok_or_else(|| invalid_comm(handle))
     }
 
     /// As [`Runtime::comm`], to be kept.
@@ -169,7 +187,10 @@ impl Runtime {
         match handle {
             MPI_COMM_WORLD => Ok(self.world.clone()),
             MPI_COMM_SELF => Ok(self.self_comm.clone()),
-            _ => self.comms.get_arc(handle).ok_or_else(|| invalid_comm(handle)),
+            _ => self
+                .comms
+                .get_arc(handle)
+                .ok_or_else(|| invalid_comm(handle)),
         }
     }
 

@@ -43,7 +43,8 @@ impl Port for CommPort<'_> {
     ) -> Result<Message> {
         // SAFETY: as the engine promises.
         let buffer = unsafe { Buffer::typed(buf.cast_mut(), count, datatype) };
-        self.process.send_to_member(self.comm, self.purpose, buffer, to, tag as i32)
+        self.process
+            .send_to_member(self.comm, self.purpose, buffer, to, tag as i32)
     }
 
     unsafe fn irecv(
@@ -56,7 +57,9 @@ impl Port for CommPort<'_> {
     ) -> Result<Message> {
         // SAFETY: as the engine promises.
         let buffer = unsafe { Buffer::typed(buf, count, datatype) };
-        self.process.receive_on(self.comm, self.purpose, buffer, from as i32, tag as i32).map(Some)
+        self.process
+            .receive_on(self.comm, self.purpose, buffer, from as i32, tag as i32)
+            .map(Some)
     }
 
     #[inline]
@@ -83,7 +86,10 @@ pub struct Buffers {
 
 impl Buffers {
     /// For schedules without data.
-    pub const NONE: Buffers = Buffers { send: std::ptr::null(), recv: std::ptr::null_mut() };
+    pub const NONE: Buffers = Buffers {
+        send: std::ptr::null(),
+        recv: std::ptr::null_mut(),
+    };
 }
 
 /// Something that keeps a communicator alive.
@@ -118,7 +124,15 @@ impl Process {
         build: impl FnOnce(&mut Schedule),
     ) -> Result<()> {
         // SAFETY: as for this function.
-        unsafe { self.collective_for(comm, Purpose::Collective, comm.next_collective(), buffers, build) }
+        unsafe {
+            self.collective_for(
+                comm,
+                Purpose::Collective,
+                comm.next_collective(),
+                buffers,
+                build,
+            )
+        }
     }
 
     /// As [`Process::collective`], with messages of another purpose and a tag of the caller's.
@@ -137,7 +151,11 @@ impl Process {
         build(run.rebuild());
         // SAFETY: as for this function; the buffers outlive the run, which ends below.
         unsafe { run.start(buffers.send, buffers.recv, tag)? };
-        let mut port = CommPort { process: self, comm, purpose };
+        let mut port = CommPort {
+            process: self,
+            comm,
+            purpose,
+        };
         let result = self.wait_until(comm.vci(), || match run.advance(&mut port)? {
             Progress::Done => Ok(Some(())),
             Progress::Pending => Ok(None),
@@ -168,7 +186,11 @@ impl Process {
             self.fail(request, error)?;
             return Ok(request);
         }
-        let mut active = Active { run, comm: holder, request };
+        let mut active = Active {
+            run,
+            comm: holder,
+            request,
+        };
         if !self.advance(&mut active)? {
             let mut runs = self.collectives.runs.lock();
             runs.push(active);
@@ -184,7 +206,11 @@ impl Process {
     pub unsafe fn call(&self, comm: &Comm, buffers: Buffers, call: &Call<'_>) -> Result<()> {
         let choices = &self.collectives.choices;
         // SAFETY: as for this function.
-        unsafe { self.collective(comm, buffers, |schedule| call.build(comm, choices, schedule)) }
+        unsafe {
+            self.collective(comm, buffers, |schedule| {
+                call.build(comm, choices, schedule)
+            })
+        }
     }
 
     /// Starts a collective call that progress completes. What `call` borrows is needed no longer.
@@ -202,7 +228,9 @@ impl Process {
         let comm: &Comm = (*kept).as_ref();
         // SAFETY: as for this function.
         unsafe {
-            self.start_collective(holder, buffers, |schedule| call.build(comm, choices, schedule))
+            self.start_collective(holder, buffers, |schedule| {
+                call.build(comm, choices, schedule)
+            })
         }
     }
 
@@ -214,7 +242,11 @@ impl Process {
     /// Takes a collective as far as it goes. Returns whether it is done.
     fn advance(&self, active: &mut Active) -> Result<bool> {
         let comm: &Comm = (*active.comm).as_ref();
-        let mut port = CommPort { process: self, comm, purpose: Purpose::Collective };
+        let mut port = CommPort {
+            process: self,
+            comm,
+            purpose: Purpose::Collective,
+        };
         match active.run.advance(&mut port) {
             Ok(Progress::Pending) => return Ok(false),
             Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
@@ -238,7 +270,9 @@ impl Process {
     #[cold]
     fn advance_all(&self) -> Result<bool> {
         // Whoever holds the lock is at it; user functions that call MPI come here again.
-        let Some(mut guard) = self.collectives.runs.try_lock() else { return Ok(false) };
+        let Some(mut guard) = self.collectives.runs.try_lock() else {
+            return Ok(false);
+        };
         let mut runs = std::mem::take(&mut *guard);
         let mut result = Ok(false);
         runs.retain_mut(|active| match self.advance(active) {
@@ -267,10 +301,25 @@ impl Process {
     /// Sends `data` of member 0 of an intracommunicator to all.
     pub fn broadcast_u64(&self, comm: &Comm, data: &mut [u64]) -> Result<()> {
         let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = coll::Part { count: size_of_val(data), datatype: &bytes };
-        let buffers = Buffers { send: std::ptr::null(), recv: data.as_mut_ptr().cast() };
+        let part = coll::Part {
+            count: size_of_val(data),
+            datatype: &bytes,
+        };
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: data.as_mut_ptr().cast(),
+        };
         // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
-        unsafe { self.call(comm, buffers, &Call::Bcast { root: Root::Rank(0), part }) }
+        unsafe {
+            self.call(
+                comm,
+                buffers,
+                &Call::Bcast {
+                    root: Root::Rank(0),
+                    part,
+                },
+            )
+        }
     }
 
     /// Collects what each member of an intracommunicator contributes, by rank.
@@ -285,8 +334,14 @@ impl Process {
             .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
         *slot = own;
         let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = coll::Part { count: size_of::<[u64; N]>(), datatype: &bytes };
-        let buffers = Buffers { send: std::ptr::null(), recv: all.as_mut_ptr().cast() };
+        let part = coll::Part {
+            count: size_of::<[u64; N]>(),
+            datatype: &bytes,
+        };
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: all.as_mut_ptr().cast(),
+        };
         let recv = coll::Layout::Uniform(part);
         // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
         unsafe { self.call(comm, buffers, &Call::Allgather { send: None, recv })? };

@@ -77,10 +77,15 @@ impl Members {
             [first] => (first, 1),
             [first, second, ..] => (first, i64::from(second) - i64::from(first)),
         };
-        let regular =
-            peers.windows(2).all(|pair| i64::from(pair[1]) - i64::from(pair[0]) == step);
+        let regular = peers
+            .windows(2)
+            .all(|pair| i64::from(pair[1]) - i64::from(pair[0]) == step);
         if regular {
-            Members::Regular { first, step, size: peers.len() as u32 }
+            Members::Regular {
+                first,
+                step,
+                size: peers.len() as u32,
+            }
         } else {
             Members::List(peers.into())
         }
@@ -120,15 +125,53 @@ impl Members {
                 let found = (0..i64::from(*size)).contains(&rank) && rank * step == distance;
                 found.then_some(rank as u32)
             }
-            Members::List(list) => {
-                list.iter().position(|member| *member == peer).map(|rank| rank as u32)
-            }
+            Members::List(list) => list
+                .iter()
+                .position(|member| *member == peer)
+                .map(|rank| rank as u32),
+        }
+    }
+}
+
+/// The processes that messages go to, laid out for the send path: `first + rank * step`, or a list.
+struct Targets {
+    size: u32,
+    first: u32,
+    step: u32,
+    list: Box<[Peer]>,
+}
+
+impl Targets {
+    fn new(members: &Members) -> Targets {
+        match members {
+            // In arithmetic modulo 2^32 negative steps need nothing special.
+            Members::Regular { first, step, size } => Targets {
+                size: *size,
+                first: *first,
+                step: *step as u32,
+                list: Box::default(),
+            },
+            Members::List(list) => Targets {
+                size: list.len() as u32,
+                first: 0,
+                step: 0,
+                list: list.clone(),
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn peer(&self, rank: u32) -> Peer {
+        match self.list.get(rank as usize) {
+            Some(peer) => *peer,
+            None => self.first.wrapping_add(rank.wrapping_mul(self.step)),
         }
     }
 }
 
 /// A communicator.
 pub struct Comm {
+    targets: Targets,
     context: ContextId,
     local: Members,
     /// The other group of an intercommunicator.
@@ -156,6 +199,7 @@ impl Comm {
     /// A communicator of `local`, in which this process has `rank`.
     pub fn new(context: ContextId, local: Members, remote: Option<Members>, rank: u32) -> Comm {
         Comm {
+            targets: Targets::new(remote.as_ref().unwrap_or(&local)),
             context,
             local,
             remote,
@@ -202,6 +246,12 @@ impl Comm {
         self.remote.as_ref().unwrap_or(&self.local)
     }
 
+    /// How many ranks send and receive calls can name.
+    #[inline(always)]
+    pub fn targets(&self) -> u32 {
+        self.targets.size
+    }
+
     /// The VCI that its messages use.
     #[inline(always)]
     pub fn vci(&self) -> VciId {
@@ -215,7 +265,10 @@ impl Comm {
 
     /// Its name (`MPI_Comm_get_name`).
     pub fn name(&self) -> String {
-        self.name.lock().map(|name| name.clone()).unwrap_or_default()
+        self.name
+            .lock()
+            .map(|name| name.clone())
+            .unwrap_or_default()
     }
 
     /// Gives it a name.
@@ -240,13 +293,18 @@ impl Comm {
     pub fn set_nodes(&self, node_of: &[u32]) {
         let several = node_of.windows(2).any(|pair| pair[0] != pair[1]);
         if several && self.remote.is_none() && node_of.len() == self.size() as usize {
-            self.nodes.get_or_init(|| Box::new(Nodes::new(self.rank, node_of)));
+            self.nodes
+                .get_or_init(|| Box::new(Nodes::new(self.rank, node_of)));
         }
     }
 
     /// A schedule to build on.
     pub(crate) fn take_run(&self) -> CommRun {
-        self.runs.lock().ok().and_then(|mut runs| runs.pop()).unwrap_or_default()
+        self.runs
+            .lock()
+            .ok()
+            .and_then(|mut runs| runs.pop())
+            .unwrap_or_default()
     }
 
     /// Keeps a schedule for the next collective.
@@ -264,7 +322,7 @@ impl Comm {
     #[inline(always)]
     fn to(&self, rank: u32, tag: i32, purpose: Purpose) -> Destination {
         Destination {
-            peer: self.others().peer(rank),
+            peer: self.targets.peer(rank),
             vci: self.vci,
             context: self.context.of(purpose),
             rank: self.rank as i32,
@@ -278,7 +336,9 @@ impl Comm {
     /// between groups are told apart.
     #[inline]
     fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
-        let Some(remote) = &self.remote else { return self.to(number, tag, purpose) };
+        let Some(remote) = &self.remote else {
+            return self.to(number, tag, purpose);
+        };
         let local = self.local.size();
         let (peer, rank) = match number.checked_sub(local) {
             None => (self.local.peer(number), self.rank),
@@ -320,6 +380,15 @@ impl Process {
         mode: Mode,
     ) -> Result<Option<RequestId>> {
         self.isend(comm.vci, &comm.to(rank, tag, purpose), buffer, mode)
+    }
+
+    /// Sends a short message of the program's if it can leave at once. Returns whether it has; if
+    /// not, nothing was done.
+    #[inline(always)]
+    pub fn send_now(&self, comm: &Comm, data: &[u8], rank: u32, tag: i32) -> bool {
+        let peer = comm.targets.peer(rank);
+        let context = comm.context.of(Purpose::PointToPoint);
+        self.try_send(comm.vci, peer, context, comm.rank as i32, tag, data)
     }
 
     /// Starts a send to a member of a collective; ranks of a remote group come after the local ones.
@@ -372,16 +441,29 @@ mod tests {
 
     #[test]
     fn members_are_kept_short_and_found_again() {
-        for peers in [&[][..], &[7], &[0, 1, 2, 3], &[9, 6, 3, 0], &[1, 5, 2], &[4, 2, 1]] {
+        for peers in [
+            &[][..],
+            &[7],
+            &[0, 1, 2, 3],
+            &[9, 6, 3, 0],
+            &[1, 5, 2],
+            &[4, 2, 1],
+        ] {
             let members = Members::new(peers);
             assert_eq!(members.peers(), peers);
             assert_eq!(members.size() as usize, peers.len());
             for peer in 0..12 {
-                let rank = peers.iter().position(|p| *p == peer).map(|rank| rank as u32);
+                let rank = peers
+                    .iter()
+                    .position(|p| *p == peer)
+                    .map(|rank| rank as u32);
                 assert_eq!(members.rank_of(peer), rank, "{peer} in {peers:?}");
             }
         }
-        assert!(matches!(Members::new(&[9, 6, 3, 0]), Members::Regular { .. }));
+        assert!(matches!(
+            Members::new(&[9, 6, 3, 0]),
+            Members::Regular { .. }
+        ));
     }
 
     #[test]

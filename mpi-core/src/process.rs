@@ -181,7 +181,7 @@ impl Process {
     fn vci(&self, vci: VciId) -> Result<&Vci> {
         match self.vcis.get(usize::from(vci)).and_then(OnceLock::get) {
             Some(vci) => Ok(vci),
-            None => Err(Error::new(Class::Intern, format!("VCI {vci} is not open"))),
+            None => Err(not_open(vci)),
         }
     }
 
@@ -214,6 +214,29 @@ impl Process {
             mode,
             to.owner,
         )
+    }
+
+    /// Sends `data` from `vci` to the same VCI of `peer` if it can leave at once. Returns whether it
+    /// has; if not, nothing was done.
+    #[inline(always)]
+    pub(crate) fn try_send(
+        &self,
+        vci: VciId,
+        peer: Peer,
+        context: u64,
+        rank: i32,
+        tag: i32,
+        data: &[u8],
+    ) -> bool {
+        let Some(slot) = self.vcis.get(usize::from(vci)).and_then(OnceLock::get) else {
+            return false;
+        };
+        let key = Key {
+            context,
+            source: rank,
+            tag,
+        };
+        slot.lock().send_now(Address { peer, vci }, key, data)
     }
 
     /// Starts a receive on `vci`.
@@ -256,7 +279,12 @@ impl Process {
         let key = from.key();
         for progress in [true, false] {
             if let Some((key, message)) = state.engine.unexpected.take(&key) {
-                return Ok(Some(MatchedMessage { key, vci, owner: from.owner, message }));
+                return Ok(Some(MatchedMessage {
+                    key,
+                    vci,
+                    owner: from.owner,
+                    message,
+                }));
             }
             if progress {
                 state.progress();
@@ -531,6 +559,11 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
     if more > 0 {
         let _ = writeln!(text, "  VCI {vci}: and {more} more unexpected messages");
     }
+}
+
+#[cold]
+fn not_open(vci: VciId) -> Error {
+    Error::new(Class::Intern, format!("VCI {vci} is not open"))
 }
 
 #[cold]

@@ -29,6 +29,7 @@ mod lane;
 mod library;
 mod ops;
 mod peers;
+mod probe;
 mod progress;
 mod remote;
 mod select;

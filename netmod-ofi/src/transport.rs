@@ -122,7 +122,7 @@ impl Shared {
 
     /// Whether local buffers must be registered.
     pub(crate) fn needs_local_regions(&self) -> bool {
-        self.info.domain().mr_mode & FI_MR_LOCAL != 0
+        self.info.domain().mr_mode & FI_MR_LOCAL != 0 || self.config.register_local
     }
 
     /// Registers memory.

@@ -90,7 +90,11 @@ pub unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<()> {
     }
     let old = &parent.comm;
     intra_only(old)?;
-    let mut context = [if old.rank() == 0 { runtime.new_context().to_bits() } else { 0 }];
+    let mut context = [if old.rank() == 0 {
+        runtime.new_context().to_bits()
+    } else {
+        0
+    }];
     runtime.process.broadcast_u64(old, &mut context)?;
     let context = ContextId::from_bits(context[0]);
     let comm = Comm::new(context, old.local().clone(), None, old.rank());
@@ -144,10 +148,16 @@ fn split(runtime: &Runtime, comm: MPI_Comm, color: Option<u64>, key: c_int) -> R
         .map(|(rank, told)| (told[1] as i64, rank as u32))
         .collect();
     chosen.sort_unstable();
-    let peers: Vec<u32> = chosen.iter().map(|(_, rank)| old.local().peer(*rank)).collect();
+    let peers: Vec<u32> = chosen
+        .iter()
+        .map(|(_, rank)| old.local().peer(*rank))
+        .collect();
     let rank = chosen.iter().position(|(_, rank)| *rank == old.rank());
     let (Some(rank), Some((_, first))) = (rank, chosen.first()) else {
-        return Err(Error::new(Class::Intern, "this process is missing from its own group"));
+        return Err(Error::new(
+            Class::Intern,
+            "this process is missing from its own group",
+        ));
     };
     let context = ContextId::from_bits(all[*first as usize][2]);
     let comm = Comm::new(context, Members::new(&peers), None, rank as u32);
@@ -175,7 +185,9 @@ pub unsafe fn comm_split_type(
         _ => {
             return Err(Error::new(
                 Class::Arg,
-                format!("split_type is {split_type}; it can be MPI_COMM_TYPE_SHARED or MPI_UNDEFINED"),
+                format!(
+                    "split_type is {split_type}; it can be MPI_COMM_TYPE_SHARED or MPI_UNDEFINED"
+                ),
             ));
         }
     };
@@ -191,7 +203,9 @@ pub unsafe fn comm_split_type(
 pub unsafe fn comm_free(comm: *mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { comm.as_mut() }) else { return Err(null("comm")) };
+    let Some(handle) = (unsafe { comm.as_mut() }) else {
+        return Err(null("comm"));
+    };
     runtime.comm(*handle)?;
     if *handle == MPI_COMM_WORLD || *handle == MPI_COMM_SELF {
         let why = "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed";

@@ -13,7 +13,7 @@ use crate::abi::{
 };
 use crate::comms::CommObject;
 use crate::requests::{self, READY};
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::{Runtime, running, runtime};
 use crate::{bsend, messages, status, types};
 
 const _: () = assert!(
@@ -24,7 +24,11 @@ const _: () = assert!(
 
 #[cold]
 pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {
-    let wildcard = if who == "source" { ", MPI_ANY_SOURCE" } else { "" };
+    let wildcard = if who == "source" {
+        ", MPI_ANY_SOURCE"
+    } else {
+        ""
+    };
     Error::new(
         Class::Rank,
         format!(
@@ -59,7 +63,7 @@ fn check_send(
     comm: MPI_Comm,
 ) -> Result<(&CommObject, Option<u32>)> {
     let comm = runtime.comm(comm)?;
-    let size = comm.comm.others().size();
+    let size = comm.comm.targets();
     if tag < 0 {
         return Err(bad_tag(tag, false));
     }
@@ -90,9 +94,40 @@ unsafe fn outgoing(
     Ok(Outgoing { comm, rank, buffer })
 }
 
+/// The send that nothing stands in the way of: right arguments, plain data, room in the transport.
+/// Returns whether it was one; if not, nothing was done, and the long way finds out why.
+///
 /// # Safety
 /// The standard's contract of a send.
 #[inline(always)]
+unsafe fn send_now(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> bool {
+    let Some(runtime) = running() else {
+        return false;
+    };
+    let Some(comm) = runtime.find_comm(comm) else {
+        return false;
+    };
+    let comm = &comm.comm;
+    match types::plain_len(buf, count, datatype) {
+        Some(len) if (dest as u32) < comm.targets() && tag >= 0 => {
+            // SAFETY: `len` is what the program says lies at `buf`, which is not NULL.
+            let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
+            runtime.process.send_now(comm, data, dest as u32, tag)
+        }
+        _ => false,
+    }
+}
+
+/// # Safety
+/// The standard's contract of a send.
+#[inline(never)]
 unsafe fn start_send(
     mode: Mode,
     buf: *const c_void,
@@ -127,7 +162,7 @@ unsafe fn start_send(
 
 /// # Safety
 /// The standard's contract of a send.
-#[inline(always)]
+#[inline(never)]
 unsafe fn blocking_send(
     mode: Mode,
     buf: *const c_void,
@@ -142,7 +177,10 @@ unsafe fn blocking_send(
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
     let Some(rank) = out.rank else { return Ok(()) };
     let purpose = Purpose::PointToPoint;
-    match runtime.process.send_on(&out.comm.comm, purpose, out.buffer, rank, tag, mode)? {
+    match runtime
+        .process
+        .send_on(&out.comm.comm, purpose, out.buffer, rank, tag, mode)?
+    {
         None => Ok(()),
         Some(id) => match runtime.process.wait(id)?.1 {
             None => Ok(()),
@@ -165,7 +203,12 @@ pub unsafe fn send(
     comm: MPI_Comm,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm) }
+    unsafe {
+        if send_now(buf, count, datatype, dest, tag, comm) {
+            return Ok(());
+        }
+        blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm)
+    }
 }
 
 /// `MPI_Ssend` (section 3.4).
@@ -237,7 +280,22 @@ pub unsafe fn isend(
     request: *mut MPI_Request,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { start_send(Mode::Standard, buf, count, datatype, dest, tag, comm, request) }
+    unsafe {
+        if !request.is_null() && send_now(buf, count, datatype, dest, tag, comm) {
+            request.write(READY);
+            return Ok(());
+        }
+        start_send(
+            Mode::Standard,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Issend` (section 3.7.2).
@@ -254,7 +312,18 @@ pub unsafe fn issend(
     request: *mut MPI_Request,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { start_send(Mode::Synchronous, buf, count, datatype, dest, tag, comm, request) }
+    unsafe {
+        start_send(
+            Mode::Synchronous,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Irsend` (section 3.7.2).
@@ -271,7 +340,18 @@ pub unsafe fn irsend(
     request: *mut MPI_Request,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { start_send(Mode::Standard, buf, count, datatype, dest, tag, comm, request) }
+    unsafe {
+        start_send(
+            Mode::Standard,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ibsend` (section 3.7.2): complete when the data is in the attached buffer.
@@ -316,7 +396,11 @@ pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> Resul
     let (address, length) = bsend::detach(runtime()?)?;
     // SAFETY: the caller's contract: the address of a pointer, though declared otherwise.
     unsafe {
-        put(buffer_addr.cast::<*mut c_void>(), "buffer_addr", address.cast())?;
+        put(
+            buffer_addr.cast::<*mut c_void>(),
+            "buffer_addr",
+            address.cast(),
+        )?;
         put(size, "size", length)
     }
 }
@@ -330,7 +414,7 @@ fn check_source(
     comm: MPI_Comm,
 ) -> Result<(&CommObject, Option<i32>)> {
     let comm = runtime.comm(comm)?;
-    let size = comm.comm.others().size();
+    let size = comm.comm.targets();
     if tag < 0 && tag != ANY_TAG {
         return Err(bad_tag(tag, true));
     }
@@ -367,7 +451,9 @@ pub unsafe fn irecv(
     let handle = match source {
         Some(source) => {
             let purpose = Purpose::PointToPoint;
-            let id = runtime.process.receive_on(&comm.comm, purpose, buffer, source, tag)?;
+            let id = runtime
+                .process
+                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
             requests::handle(Some(id))
         }
         None => requests::handle(Some(null_receive(runtime, &comm.comm)?)),
@@ -405,7 +491,9 @@ pub unsafe fn recv(
     let (found, error) = match source {
         Some(source) => {
             let purpose = Purpose::PointToPoint;
-            let id = runtime.process.receive_on(&comm.comm, purpose, buffer, source, tag)?;
+            let id = runtime
+                .process
+                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
             runtime.process.wait(id)?
         }
         None => (Status::PROC_NULL, None),
@@ -435,8 +523,7 @@ pub unsafe fn sendrecv(
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let out =
-        unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
+    let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
     let (_, source) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: the caller's contract.
     let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
@@ -462,9 +549,7 @@ unsafe fn exchange(
         None => None,
     };
     let send = match rank {
-        Some(rank) => {
-            process.send_on(comm, purpose, buffer, rank, sendtag, Mode::Standard)?
-        }
+        Some(rank) => process.send_on(comm, purpose, buffer, rank, sendtag, Mode::Standard)?,
         None => None,
     };
     let received = match receive {
@@ -507,7 +592,15 @@ pub unsafe fn sendrecv_replace(
     // `status`.
     unsafe {
         let buffer = Buffer::bytes(copy.as_mut_ptr(), copy.len());
-        exchange(runtime, Outgoing { buffer, ..out }, sendtag, into, source, recvtag, status)
+        exchange(
+            runtime,
+            Outgoing { buffer, ..out },
+            sendtag,
+            into,
+            source,
+            recvtag,
+            status,
+        )
     }
 }
 
@@ -613,9 +706,9 @@ pub unsafe fn mprobe(
     let comm = &comm.comm;
     let (handle, found) = match source {
         Some(source) => {
-            let matched = runtime
-                .process
-                .wait_until(comm.vci(), || runtime.process.matched_probe_on(comm, source, tag))?;
+            let matched = runtime.process.wait_until(comm.vci(), || {
+                runtime.process.matched_probe_on(comm, source, tag)
+            })?;
             let found = matched.status();
             (messages::keep(matched)?, found)
         }
@@ -694,9 +787,13 @@ pub unsafe fn get_count(
 ) -> Result<()> {
     let datatype = &types::object(datatype)?.datatype;
     // SAFETY: the caller's contract.
-    let Some(status) = (unsafe { status.as_ref() }) else { return Err(super::null("status")) };
+    let Some(status) = (unsafe { status.as_ref() }) else {
+        return Err(super::null("status"));
+    };
     let bytes = usize::try_from(status::bytes(status)).unwrap_or(usize::MAX);
-    let whole = datatype.count_in(bytes).and_then(|count| c_int::try_from(count).ok());
+    let whole = datatype
+        .count_in(bytes)
+        .and_then(|count| c_int::try_from(count).ok());
     // SAFETY: the caller's contract.
     unsafe { put(count, "count", whole.unwrap_or(abi::MPI_UNDEFINED)) }
 }
@@ -708,13 +805,16 @@ pub unsafe fn get_count(
 pub unsafe fn cancel(request: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let Some(request) = (unsafe { request.as_ref() }) else { return Err(super::null("request")) };
+    let Some(request) = (unsafe { request.as_ref() }) else {
+        return Err(super::null("request"));
+    };
     match runtime.named(*request)? {
         requests::Named::Operation(id) => runtime.process.cancel(id),
         requests::Named::Ready => Ok(()),
-        requests::Named::Null => {
-            Err(Error::new(Class::Request, "request is MPI_REQUEST_NULL; there is nothing to cancel"))
-        }
+        requests::Named::Null => Err(Error::new(
+            Class::Request,
+            "request is MPI_REQUEST_NULL; there is nothing to cancel",
+        )),
     }
 }
 
@@ -725,7 +825,9 @@ pub unsafe fn cancel(request: *mut MPI_Request) -> Result<()> {
 pub unsafe fn test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(status) = status.as_ref() else { return Err(super::null("status")) };
+        let Some(status) = status.as_ref() else {
+            return Err(super::null("status"));
+        };
         put(flag, "flag", c_int::from(status::cancelled(status)))
     }
 }
