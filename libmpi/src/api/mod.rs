@@ -9,11 +9,14 @@ pub mod coll_data;
 pub mod coll_reduce;
 pub mod comm;
 pub mod convert;
+pub mod datatype;
+pub mod datatype_info;
 pub mod env;
 pub mod errhandler;
 pub mod error;
 pub mod op;
 pub mod p2p;
+pub mod pack;
 pub mod request;
 pub mod world;
 
