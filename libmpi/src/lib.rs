@@ -16,6 +16,7 @@ pub mod fatal;
 pub mod handles;
 pub mod identity;
 pub mod messages;
+pub mod ops;
 pub mod raise;
 pub mod report;
 pub mod requests;

@@ -182,6 +182,18 @@ impl Runtime {
         self.find_comm(handle).ok_or_else(|| invalid_comm(handle))
     }
 
+    /// As [`Runtime::comm`], to be kept.
+    pub fn comm_arc(&self, handle: MPI_Comm) -> Result<Arc<CommObject>> {
+        match handle {
+            MPI_COMM_WORLD => Ok(self.world.clone()),
+            MPI_COMM_SELF => Ok(self.self_comm.clone()),
+            _ => self
+                .comms
+                .get_arc(handle)
+                .ok_or_else(|| invalid_comm(handle)),
+        }
+    }
+
     /// A context that nobody else has: this process leads its use.
     pub fn new_context(&self) -> ContextId {
         let count = self.next_context.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,12 @@
 //! Communicators (MPI-3.1 chapter 6): who takes part, in which context, over which VCI.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
+use crate::coll::Nodes;
 use crate::collective::CommRun;
 use crate::error::Result;
 use crate::process::{Destination, Mode, Process, Source};
@@ -184,6 +185,14 @@ pub struct Comm {
     name: Mutex<String>,
     /// Schedules kept for their memory.
     runs: Mutex<Vec<CommRun>>,
+    /// Which ranks share nodes, where that is known and there are several nodes.
+    nodes: OnceLock<Box<Nodes>>,
+}
+
+impl AsRef<Comm> for Comm {
+    fn as_ref(&self) -> &Comm {
+        self
+    }
 }
 
 impl Comm {
@@ -200,6 +209,7 @@ impl Comm {
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
             runs: Mutex::default(),
+            nodes: OnceLock::new(),
         }
     }
 
@@ -274,6 +284,20 @@ impl Comm {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
     }
 
+    /// Which ranks of an intracommunicator share nodes, if that is of use.
+    pub(crate) fn nodes(&self) -> Option<&Nodes> {
+        self.nodes.get().map(|nodes| &**nodes)
+    }
+
+    /// Tells the node of each rank, as numbers of whatever kind, before the first collective.
+    pub fn set_nodes(&self, node_of: &[u32]) {
+        let several = node_of.windows(2).any(|pair| pair[0] != pair[1]);
+        if several && self.remote.is_none() && node_of.len() == self.size() as usize {
+            self.nodes
+                .get_or_init(|| Box::new(Nodes::new(self.rank, node_of)));
+        }
+    }
+
     /// A schedule to build on.
     pub(crate) fn take_run(&self) -> CommRun {
         self.runs
@@ -302,6 +326,29 @@ impl Comm {
             vci: self.vci,
             context: self.context.of(purpose),
             rank: self.rank as i32,
+            tag,
+            owner: self.owner.load(Ordering::Relaxed),
+        }
+    }
+
+    /// To member `number` of a collective: in an intercommunicator the ranks of the other group
+    /// come after those of the local one, on either side, so that messages within a group and
+    /// between groups are told apart.
+    #[inline]
+    fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
+        let Some(remote) = &self.remote else {
+            return self.to(number, tag, purpose);
+        };
+        let local = self.local.size();
+        let (peer, rank) = match number.checked_sub(local) {
+            None => (self.local.peer(number), self.rank),
+            Some(other) => (remote.peer(other), remote.size() + self.rank),
+        };
+        Destination {
+            peer,
+            vci: self.vci,
+            context: self.context.of(purpose),
+            rank: rank as i32,
             tag,
             owner: self.owner.load(Ordering::Relaxed),
         }
@@ -379,6 +426,20 @@ impl Process {
             tag,
             Mode::Standard,
         )
+    }
+
+    /// Starts a send to a member of a collective; ranks of a remote group come after the local ones.
+    #[inline]
+    pub(crate) fn send_to_member(
+        &self,
+        comm: &Comm,
+        purpose: Purpose,
+        buffer: Buffer,
+        number: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        let to = comm.to_member(number, tag, purpose);
+        self.isend(comm.vci, &to, buffer, Mode::Standard)
     }
 
     /// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].

@@ -9,7 +9,7 @@ use netmod::{OpenError, Peer, Transport, VciId};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
-use crate::collective::ActiveRuns;
+use crate::collective::Collectives;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
@@ -109,8 +109,7 @@ pub struct Process {
     window: u32,
     threaded: bool,
     opening: Mutex<()>,
-    /// Nonblocking collectives under way.
-    pub(crate) active: ActiveRuns,
+    pub(crate) collectives: Collectives,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
 }
@@ -137,7 +136,7 @@ impl Process {
             window: config.window,
             threaded: config.threaded,
             opening: Mutex::new(()),
-            active: ActiveRuns::default(),
+            collectives: Collectives::default(),
             report_wanted: AtomicBool::new(false),
         };
         process.open_vci(0)?;

@@ -4,6 +4,9 @@
 //! The functions take the arguments of the C prototype. The safety contract of an `unsafe` one is
 //! the standard's: pointers are valid for what the standard says is read or written there.
 
+pub mod coll;
+pub mod coll_data;
+pub mod coll_reduce;
 pub mod comm;
 pub mod convert;
 pub mod datatype;
@@ -11,6 +14,7 @@ pub mod datatype_info;
 pub mod env;
 pub mod errhandler;
 pub mod error;
+pub mod op;
 pub mod p2p;
 pub mod pack;
 pub mod request;
