@@ -10,7 +10,7 @@ use crate::coll::{self, Port, Progress, Run, Schedule, Team};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
-use crate::process::{Mode, Process};
+use crate::process::Process;
 use crate::request::{RequestId, Status};
 
 /// A collective's message: none if its send was complete at once.
@@ -39,7 +39,7 @@ impl Port for CommPort<'_> {
     ) -> Result<Message> {
         // SAFETY: as the engine promises.
         let buffer = unsafe { Buffer::typed(buf.cast_mut(), count, datatype) };
-        self.process.send_on(self.comm, self.purpose, buffer, to, tag as i32, Mode::Standard)
+        self.process.send_to_member(self.comm, self.purpose, buffer, to, tag as i32)
     }
 
     unsafe fn irecv(
@@ -82,10 +82,13 @@ impl Buffers {
     pub const NONE: Buffers = Buffers { send: std::ptr::null(), recv: std::ptr::null_mut() };
 }
 
+/// Something that keeps a communicator alive.
+pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
+
 /// A nonblocking collective under way.
 struct Active {
     run: CommRun,
-    comm: Arc<Comm>,
+    comm: Holder,
     request: RequestId,
 }
 
@@ -146,16 +149,18 @@ impl Process {
     /// The buffers are valid for what the schedule reads and writes until the request is complete.
     pub unsafe fn start_collective(
         &self,
-        comm: &Arc<Comm>,
+        holder: Holder,
         buffers: Buffers,
         build: impl FnOnce(&mut Schedule),
     ) -> Result<RequestId> {
+        let comm: &Comm = (*holder).as_ref();
         let request = self.start_outside(comm.vci(), comm.owner())?;
+        let tag = comm.next_collective();
         let mut run = comm.take_run();
         build(run.rebuild());
         // SAFETY: as for this function.
-        unsafe { run.start(buffers.send, buffers.recv, comm.next_collective()) };
-        let mut active = Active { run, comm: comm.clone(), request };
+        unsafe { run.start(buffers.send, buffers.recv, tag) };
+        let mut active = Active { run, comm: holder, request };
         if !self.advance(&mut active)? {
             let mut runs = self.active.runs.lock();
             runs.push(active);
@@ -166,15 +171,15 @@ impl Process {
 
     /// Takes a collective as far as it goes. Returns whether it is done.
     fn advance(&self, active: &mut Active) -> Result<bool> {
-        let mut port =
-            CommPort { process: self, comm: &active.comm, purpose: Purpose::Collective };
+        let comm: &Comm = (*active.comm).as_ref();
+        let mut port = CommPort { process: self, comm, purpose: Purpose::Collective };
         match active.run.advance(&mut port) {
             Ok(Progress::Pending) => return Ok(false),
             Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
             Err(error) => self.fail(active.request, error)?,
         }
         if !active.run.is_running() {
-            active.comm.give_run(std::mem::take(&mut active.run));
+            comm.give_run(std::mem::take(&mut active.run));
         }
         Ok(true)
     }

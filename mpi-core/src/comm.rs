@@ -1,14 +1,16 @@
 //! Communicators (MPI-3.1 chapter 6): who takes part, in which context, over which VCI.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
 use crate::collective::CommRun;
 use crate::error::Result;
+use crate::group::Group;
 use crate::process::{Destination, Mode, Process, Source};
+use crate::topo::Topology;
 use crate::{PROC_NULL, RequestId, Status};
 
 /// What a message is for. Messages of different purposes never match each other.
@@ -19,7 +21,8 @@ pub enum Purpose {
     PointToPoint = 0,
     /// Collective operations.
     Collective = 1,
-    /// Making communicators out of a group (`MPI_Comm_create_group`).
+    /// Making communicators where not all members take part (`MPI_Comm_create_group`,
+    /// `MPI_Intercomm_create`).
     Creation = 2,
 }
 
@@ -33,8 +36,19 @@ pub struct ContextId(u64);
 impl ContextId {
     /// Context number `count` of the process `leader`.
     pub fn new(leader: Peer, count: u32) -> Self {
-        ContextId(u64::from(leader) << 32 | u64::from(count) << 2)
+        ContextId(u64::from(leader) << 32 | u64::from(count & ContextId::COUNTS) << 2)
     }
+
+    /// How many contexts a process can lead, less one.
+    pub const COUNTS: u32 = 0x1fff_ffff;
+
+    /// The context of messages within the groups of an intercommunicator: that of none else.
+    fn within(self) -> ContextId {
+        ContextId(self.0 | 1 << 31)
+    }
+
+    /// Of a communicator whose context is still to be told.
+    pub(crate) const UNKNOWN: ContextId = ContextId(!3);
 
     /// As a number to be sent to others.
     pub fn to_bits(self) -> u64 {
@@ -52,86 +66,13 @@ impl ContextId {
     }
 }
 
-/// The processes of a group by rank, in as little memory as it takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Members {
-    /// Rank `r` is process `first + r * step`.
-    Regular {
-        /// Process of rank 0.
-        first: Peer,
-        /// From one rank to the next.
-        step: i64,
-        /// How many.
-        size: u32,
-    },
-    /// Rank `r` is process `list[r]`.
-    List(Box<[Peer]>),
-}
-
-impl Members {
-    /// From the processes in order of rank.
-    pub fn new(peers: &[Peer]) -> Members {
-        let (first, step) = match *peers {
-            [] => (0, 1),
-            [first] => (first, 1),
-            [first, second, ..] => (first, i64::from(second) - i64::from(first)),
-        };
-        let regular =
-            peers.windows(2).all(|pair| i64::from(pair[1]) - i64::from(pair[0]) == step);
-        if regular {
-            Members::Regular { first, step, size: peers.len() as u32 }
-        } else {
-            Members::List(peers.into())
-        }
-    }
-
-    /// How many.
-    #[inline(always)]
-    pub fn size(&self) -> u32 {
-        match self {
-            Members::Regular { size, .. } => *size,
-            Members::List(list) => list.len() as u32,
-        }
-    }
-
-    /// The process of a rank, which must be one.
-    #[inline(always)]
-    pub fn peer(&self, rank: u32) -> Peer {
-        match self {
-            Members::Regular { first, step, .. } => {
-                (i64::from(*first) + i64::from(rank) * *step) as Peer
-            }
-            Members::List(list) => list[rank as usize],
-        }
-    }
-
-    /// All processes in order of rank.
-    pub fn peers(&self) -> Vec<Peer> {
-        (0..self.size()).map(|rank| self.peer(rank)).collect()
-    }
-
-    /// The rank of a process.
-    pub fn rank_of(&self, peer: Peer) -> Option<u32> {
-        match self {
-            Members::Regular { first, step, size } => {
-                let distance = i64::from(peer) - i64::from(*first);
-                let rank = if *step == 0 { 0 } else { distance / step };
-                let found = (0..i64::from(*size)).contains(&rank) && rank * step == distance;
-                found.then_some(rank as u32)
-            }
-            Members::List(list) => {
-                list.iter().position(|member| *member == peer).map(|rank| rank as u32)
-            }
-        }
-    }
-}
-
 /// A communicator.
 pub struct Comm {
-    context: ContextId,
-    local: Members,
+    /// Changes once at most: when a nonblocking duplication learns it.
+    context: AtomicU64,
+    local: Group,
     /// The other group of an intercommunicator.
-    remote: Option<Members>,
+    remote: Option<Group>,
     rank: u32,
     vci: VciId,
     /// Given to requests, so that the caller finds the communicator they belong to.
@@ -141,27 +82,84 @@ pub struct Comm {
     name: Mutex<String>,
     /// Schedules kept for their memory.
     runs: Mutex<Vec<CommRun>>,
+    /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
+    /// groups do together. True for intracommunicators.
+    first: bool,
+    topology: Option<Arc<Topology>>,
+}
+
+impl AsRef<Comm> for Comm {
+    fn as_ref(&self) -> &Comm {
+        self
+    }
 }
 
 impl Comm {
-    /// A communicator of `local`, in which this process has `rank`.
-    pub fn new(context: ContextId, local: Members, remote: Option<Members>, rank: u32) -> Comm {
+    /// An intracommunicator of `local`, in which this process has `rank`.
+    pub fn new(context: ContextId, local: Group, rank: u32) -> Comm {
         Comm {
-            context,
+            context: AtomicU64::new(context.0),
             local,
-            remote,
+            remote: None,
             rank,
             vci: 0,
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
             runs: Mutex::default(),
+            first: true,
+            topology: None,
         }
     }
 
+    /// An intercommunicator between `local`, in which this process has `rank`, and `remote`. In one
+    /// of both groups all members say that theirs is the `first`.
+    pub fn inter(context: ContextId, local: Group, remote: Group, rank: u32, first: bool) -> Comm {
+        Comm { remote: Some(remote), first, ..Comm::new(context, local, rank) }
+    }
+
+    /// Gives it a virtual topology (chapter 7).
+    pub fn with_topology(self, topology: Arc<Topology>) -> Comm {
+        Comm { topology: Some(topology), ..self }
+    }
+
+    /// Its virtual topology, if it has one.
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        self.topology.as_ref()
+    }
+
+    /// A communicator of the same groups with the same topology in another context.
+    pub(crate) fn same_in(&self, context: ContextId) -> Comm {
+        Comm {
+            remote: self.remote.clone(),
+            first: self.first,
+            topology: self.topology.clone(),
+            ..Comm::new(context, self.local.clone(), self.rank)
+        }
+    }
+
+    /// The place for the context of a communicator that was made before it was known
+    /// ([`ContextId::UNKNOWN`]).
+    pub(crate) fn context_to_be(&self) -> &AtomicU64 {
+        &self.context
+    }
+
+    /// The local group of an intercommunicator as an intracommunicator, for the library's own
+    /// messages about the making of communicators.
+    pub(crate) fn within(&self) -> Comm {
+        Comm::new(self.context().within(), self.local.clone(), self.rank)
+    }
+
+    /// Whether the local group leads what both groups of an intercommunicator do together; of an
+    /// intracommunicator, always.
+    pub fn is_first(&self) -> bool {
+        self.first
+    }
+
     /// Its context.
+    #[inline(always)]
     pub fn context(&self) -> ContextId {
-        self.context
+        ContextId(self.context.load(Ordering::Relaxed))
     }
 
     /// This process's rank.
@@ -177,18 +175,18 @@ impl Comm {
     }
 
     /// The local group.
-    pub fn local(&self) -> &Members {
+    pub fn local(&self) -> &Group {
         &self.local
     }
 
     /// The remote group of an intercommunicator.
-    pub fn remote(&self) -> Option<&Members> {
+    pub fn remote(&self) -> Option<&Group> {
         self.remote.as_ref()
     }
 
     /// The group that ranks in send and receive calls refer to.
     #[inline(always)]
-    pub fn others(&self) -> &Members {
+    pub fn others(&self) -> &Group {
         self.remote.as_ref().unwrap_or(&self.local)
     }
 
@@ -243,8 +241,29 @@ impl Comm {
         Destination {
             peer: self.others().peer(rank),
             vci: self.vci,
-            context: self.context.of(purpose),
+            context: self.context().of(purpose),
             rank: self.rank as i32,
+            tag,
+            owner: self.owner.load(Ordering::Relaxed),
+        }
+    }
+
+    /// To member `number` of a collective: in an intercommunicator the ranks of the other group
+    /// come after those of the local one, on either side, so that messages within a group and
+    /// between groups are told apart.
+    #[inline]
+    fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
+        let Some(remote) = &self.remote else { return self.to(number, tag, purpose) };
+        let local = self.local.size();
+        let (peer, rank) = match number.checked_sub(local) {
+            None => (self.local.peer(number), self.rank),
+            Some(other) => (remote.peer(other), remote.size() + self.rank),
+        };
+        Destination {
+            peer,
+            vci: self.vci,
+            context: self.context().of(purpose),
+            rank: rank as i32,
             tag,
             owner: self.owner.load(Ordering::Relaxed),
         }
@@ -253,7 +272,7 @@ impl Comm {
     #[inline(always)]
     fn from(&self, rank: i32, tag: i32, purpose: Purpose) -> Source {
         Source {
-            context: self.context.of(purpose),
+            context: self.context().of(purpose),
             rank,
             tag,
             owner: self.owner.load(Ordering::Relaxed),
@@ -276,6 +295,20 @@ impl Process {
         mode: Mode,
     ) -> Result<Option<RequestId>> {
         self.isend(comm.vci, &comm.to(rank, tag, purpose), buffer, mode)
+    }
+
+    /// Starts a send to a member of a collective; ranks of a remote group come after the local ones.
+    #[inline]
+    pub(crate) fn send_to_member(
+        &self,
+        comm: &Comm,
+        purpose: Purpose,
+        buffer: Buffer,
+        number: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        let to = comm.to_member(number, tag, purpose);
+        self.isend(comm.vci, &to, buffer, Mode::Standard)
     }
 
     /// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].
@@ -313,24 +346,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_kept_short_and_found_again() {
-        for peers in [&[][..], &[7], &[0, 1, 2, 3], &[9, 6, 3, 0], &[1, 5, 2], &[4, 2, 1]] {
-            let members = Members::new(peers);
-            assert_eq!(members.peers(), peers);
-            assert_eq!(members.size() as usize, peers.len());
-            for peer in 0..12 {
-                let rank = peers.iter().position(|p| *p == peer).map(|rank| rank as u32);
-                assert_eq!(members.rank_of(peer), rank, "{peer} in {peers:?}");
-            }
-        }
-        assert!(matches!(Members::new(&[9, 6, 3, 0]), Members::Regular { .. }));
-    }
-
-    #[test]
     fn contexts_differ_by_leader_count_and_purpose() {
         let a = ContextId::new(1, 2);
         assert_ne!(a, ContextId::new(2, 1));
         assert_ne!(a.of(Purpose::Collective), a.of(Purpose::PointToPoint));
         assert_eq!(ContextId::from_bits(a.to_bits()), a);
+        assert_ne!(a.within(), a);
+        assert_eq!(ContextId::new(1, ContextId::COUNTS + 3), a, "counts wrap");
     }
 }

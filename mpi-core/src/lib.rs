@@ -10,6 +10,7 @@ pub mod coll;
 pub mod datatype;
 pub mod collective;
 pub mod comm;
+pub mod creation;
 mod engine;
 pub mod error;
 mod flow;
