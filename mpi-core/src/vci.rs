@@ -20,7 +20,7 @@ use crate::buffer::Buffer;
 use crate::engine::{Action, Address, Engine};
 use crate::error::{Class, Error, Result};
 use crate::flow::cost;
-use crate::request::{Records, RequestId, RequestTable, Returned, Role, Status};
+use crate::request::{Records, RequestId, RequestTable, Returned, Role};
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 
 /// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.

@@ -43,7 +43,7 @@ pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {
 }
 
 #[cold]
-fn bad_tag(tag: c_int, receive: bool) -> Error {
+pub(crate) fn bad_tag(tag: c_int, receive: bool) -> Error {
     let wildcard = if receive { " or MPI_ANY_TAG" } else { "" };
     Error::new(
         Class::Tag,
