@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
@@ -127,6 +128,7 @@ pub fn stop() -> Result<()> {
     let runtime = runtime()?;
     runtime.process.barrier(&runtime.world.comm)?;
     runtime.process.drain()?;
+    leave_together(runtime)?;
     runtime
         .pmi
         .finalize()
@@ -138,6 +140,33 @@ pub fn stop() -> Result<()> {
     // may overlap with MPI_Finalize.
     drop(unsafe { Box::from_raw(runtime) });
     Ok(())
+}
+
+/// Waits until all processes have drained. Who is through the barrier has heard from all others, but
+/// they may still have something to send to it (returned credit, the barrier's own messages to
+/// others by way of a shared connection), for which its connections must stay.
+fn leave_together(runtime: &Runtime) -> Result<()> {
+    let failed = |error: pmi::PmiError| Error::new(Class::Other, error.to_string());
+    if runtime.pmi.size() == 1 {
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let fence = || runtime.pmi.fence();
+        let Ok(fence) = std::thread::Builder::new().spawn_scoped(scope, fence) else {
+            return runtime.pmi.fence().map_err(failed);
+        };
+        // The launcher is asked by another thread, because a peer's last messages may need us to
+        // take them in before they count as sent.
+        while !fence.is_finished() {
+            // A peer that is lost now has left.
+            let _ = runtime.process.poll_all();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        match fence.join() {
+            Ok(result) => result.map_err(failed),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// Asks for a report of pending operations, if MPI is up. Safe in a signal handler.
