@@ -14,6 +14,12 @@ pub struct CommObject {
     pub errhandler: Mutex<Attached>,
 }
 
+impl AsRef<Comm> for CommObject {
+    fn as_ref(&self) -> &Comm {
+        &self.comm
+    }
+}
+
 impl CommObject {
     /// With the initial error handler (section 8.3).
     pub fn new(comm: Comm, handle: MPI_Comm) -> Self {

@@ -3,11 +3,12 @@
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use mpi_core::comm::{Comm, ContextId, Members};
+use mpi_core::comm::{Comm, ContextId};
+use mpi_core::group::Group;
 use mpi_core::{Class, Error, Process, Result};
 use pmi::Client;
 
@@ -35,8 +36,6 @@ pub struct Runtime {
     pub thread_level: c_int,
     /// The thread that called `MPI_Init`.
     pub main_thread: ThreadId,
-    /// Contexts that this process has led.
-    next_context: AtomicU32,
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -104,19 +103,9 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         }
     }
 
-    let everybody = Members::Regular {
-        first: 0,
-        step: 1,
-        size,
-    };
-    let myself = Members::Regular {
-        first: rank,
-        step: 1,
-        size: 1,
-    };
-    let world = Comm::new(ContextId::new(0, 0), everybody, None, rank);
+    let world = Comm::new(ContextId::new(0, 0), Group::identity(size), rank);
     world.set_name("MPI_COMM_WORLD");
-    let self_comm = Comm::new(ContextId::new(rank, 1), myself, None, 0);
+    let self_comm = Comm::new(ContextId::new(rank, 1), Group::single(rank), 0);
     self_comm.set_name("MPI_COMM_SELF");
     let runtime = Box::new(Runtime {
         process: started.process,
@@ -127,7 +116,6 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         node: started.node,
         thread_level,
         main_thread: std::thread::current().id(),
-        next_context: AtomicU32::new(2),
     });
     RUNTIME.store(Box::into_raw(runtime), Ordering::Release);
     PHASE.store(1, Ordering::Release);
@@ -211,18 +199,29 @@ impl Runtime {
         self.find_comm(handle).ok_or_else(|| invalid_comm(handle))
     }
 
-    /// A context that nobody else has: this process leads its use.
-    pub fn new_context(&self) -> ContextId {
-        let count = self.next_context.fetch_add(1, Ordering::Relaxed);
-        ContextId::new(self.process.me(), count & 0x3fff_ffff)
+    /// As [`Runtime::comm`], to be kept.
+    pub fn comm_arc(&self, handle: MPI_Comm) -> Result<Arc<CommObject>> {
+        match handle {
+            MPI_COMM_WORLD => Ok(self.world.clone()),
+            MPI_COMM_SELF => Ok(self.self_comm.clone()),
+            _ => self
+                .comms
+                .get_arc(handle)
+                .ok_or_else(|| invalid_comm(handle)),
+        }
     }
 
-    /// Gives a communicator a handle.
+    /// Gives a communicator a handle. It inherits the error handler of its parent.
     pub fn add_comm(&self, comm: Comm, parent: Option<&CommObject>) -> Result<MPI_Comm> {
-        let object = Arc::new(CommObject::new(comm, MPI_COMM_NULL));
+        let object = CommObject::new(comm, MPI_COMM_NULL);
         if let Some(parent) = parent {
             object.inherit(parent);
         }
+        self.add_object(Arc::new(object))
+    }
+
+    /// Gives a communicator a handle.
+    pub fn add_object(&self, object: Arc<CommObject>) -> Result<MPI_Comm> {
         let handle = self.comms.insert(object.clone()).ok_or_else(|| {
             let why = "all 67,108,864 communicator handles are in use; free some";
             Error::new(Class::NoMem, why)

@@ -183,6 +183,21 @@ pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
     })
 }
 
+/// A handle of a datatype, if the program has one.
+pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
+    if let Some(predefined) = datatype.as_predefined().filter(|_| datatype.is_builtin()) {
+        return PREDEFINED
+            .iter()
+            .find(|row| row.1 == predefined)
+            .map(|row| row.0);
+    }
+    let is_it = |handle: &c_int| {
+        MADE.get(*handle)
+            .is_some_and(|it| it.datatype.same(datatype))
+    };
+    MADE.handles().into_iter().find(is_it)
+}
+
 /// Frees a handle. The datatype lives on where it is used.
 pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
     if is_predefined(handle) {
