@@ -31,7 +31,13 @@ pub struct Setup {
 impl Setup {
     /// `ranks` processes with one VCI each.
     pub fn new(ranks: u32) -> Setup {
-        Setup { ranks, vcis: 1, eager_limit: 512, window: 4096, threaded: false }
+        Setup {
+            ranks,
+            vcis: 1,
+            eager_limit: 512,
+            window: 4096,
+            threaded: false,
+        }
     }
 }
 
@@ -39,19 +45,29 @@ pub struct Job {
     pub sim: Simulation,
     pub ranks: Vec<Process>,
     pub setup: Setup,
+    /// Rounds without anything happening after which nothing will: refusals come by chance.
+    patience: u32,
 }
 
 impl Job {
     pub fn new(seed: u64, config: SimConfig, setup: Setup) -> Job {
         let sim = Simulation::new(seed, config);
-        let ranks = (0..setup.ranks).map(|me| process(&sim, me, setup)).collect();
-        Job { sim, ranks, setup }
+        let ranks = (0..setup.ranks)
+            .map(|me| process(&sim, me, setup))
+            .collect();
+        let patience = if config.again > 0 { 100 } else { 2 };
+        Job {
+            sim,
+            ranks,
+            setup,
+            patience,
+        }
     }
 
     /// Lets things happen until nothing more does. Returns whether anything did.
     pub fn settle(&self) -> bool {
         let (mut any, mut idle) = (false, 0);
-        while idle < 200 {
+        while idle < self.patience {
             let mut happened = false;
             while self.sim.step().is_some() {
                 happened = true;
@@ -75,8 +91,13 @@ impl Job {
             }
             let report = rank.report();
             let lines = report.lines().skip(1).count();
-            let empty = report.matches("0 receives posted, 0 messages unexpected").count();
-            assert_eq!((lines, empty), (self.setup.vcis as usize, self.setup.vcis as usize));
+            let empty = report
+                .matches("0 receives posted, 0 messages unexpected")
+                .count();
+            assert_eq!(
+                (lines, empty),
+                (self.setup.vcis as usize, self.setup.vcis as usize)
+            );
         }
         assert_eq!(self.sim.exposed(), 0, "memory is still exposed");
         assert_eq!(self.sim.under_way(), 0);
@@ -117,7 +138,10 @@ struct Named(u64);
 impl Drop for Named {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the seed was {0}; set WEFT_TEST_SEED={0} to run it again", self.0);
+            eprintln!(
+                "the seed was {0}; set WEFT_TEST_SEED={0} to run it again",
+                self.0
+            );
         }
     }
 }
@@ -125,7 +149,11 @@ impl Drop for Named {
 /// Runs a test with `count` seeds, or with the one that the environment names. A seed that does not
 /// end ends the test program.
 pub fn for_seeds(count: u64, test: impl Fn(u64)) {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let number = |name| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
     let seeds: Vec<u64> = match number("WEFT_TEST_SEED") {
         Some(seed) => vec![seed],
         None => {
