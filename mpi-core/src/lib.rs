@@ -18,6 +18,7 @@ mod matching;
 pub mod op;
 pub mod process;
 pub mod request;
+mod sync;
 mod vci;
 pub mod wait;
 mod wire;

@@ -13,7 +13,7 @@ const POISON: u8 = 0xa5;
 /// The bytes of message `id`.
 fn content(id: usize, len: usize) -> Vec<u8> {
     let byte =
-        |i: usize| (Rng::new((id as u64) << 32 | i as u64 / 8).number() >> (i % 8 * 8)) as u8;
+        |i: usize| (Rng::new(((id as u64) << 32) | (i as u64 / 8)).number() >> (i % 8 * 8)) as u8;
     let mut bytes: Vec<u8> = (0..len).map(byte).collect();
     if len >= 4 {
         bytes[..4].copy_from_slice(&(id as u32).to_le_bytes());
