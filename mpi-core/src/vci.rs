@@ -606,7 +606,8 @@ impl Vci {
     #[inline(always)]
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
         let locked = self.threaded.load(Ordering::Relaxed);
-        (!locked || self.lock.try_lock()).then_some(VciGuard { vci: self, locked })
+        // A guard that is made is dropped, and unlocks: make none without the lock.
+        (!locked || self.lock.try_lock()).then(|| VciGuard { vci: self, locked })
     }
 }
 
