@@ -4,12 +4,15 @@
 //! The functions take the arguments of the C prototype. The safety contract of an `unsafe` one is
 //! the standard's: pointers are valid for what the standard says is read or written there.
 
+pub mod attr;
 pub mod comm;
 pub mod convert;
 pub mod env;
 pub mod errhandler;
 pub mod error;
 pub mod group;
+pub mod info;
+pub mod memory;
 pub mod p2p;
 pub mod request;
 pub mod world;
