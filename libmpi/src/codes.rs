@@ -20,11 +20,28 @@ const NUMBER_SHIFT: u32 = 8;
 const NUMBERS: u32 = (MPI_ERR_LASTCODE as u32 >> NUMBER_SHIFT) + 1;
 
 /// The last errors. Those of number `n` are at `n % KEPT`.
-static RECENT: Mutex<Recent> = Mutex::new(Recent { next: 1, texts: Vec::new() });
+static RECENT: Mutex<Recent> = Mutex::new(Recent { next: 1, all: false, texts: Vec::new() });
 
 struct Recent {
     next: u32,
+    /// Whether all numbers have been given once.
+    all: bool,
     texts: Vec<(u32, String)>,
+}
+
+impl Recent {
+    fn number(&mut self) -> u32 {
+        let number = self.next;
+        self.next += 1;
+        if self.next == NUMBERS {
+            (self.next, self.all) = (1, true);
+        }
+        number
+    }
+
+    fn was_given(&self, number: u32) -> bool {
+        self.all || number < self.next
+    }
 }
 
 /// What the program added.
@@ -48,8 +65,7 @@ pub fn remember(class: c_int, text: impl FnOnce() -> String) -> c_int {
     }
     let text = text();
     let mut recent = RECENT.lock();
-    let number = recent.next;
-    recent.next = if number + 1 < NUMBERS { number + 1 } else { 1 };
+    let number = recent.number();
     let place = number as usize % KEPT;
     if recent.texts.len() <= place {
         recent.texts.resize_with(place + 1, || (0, String::new()));
@@ -67,7 +83,9 @@ pub fn class_of(code: c_int) -> Option<c_int> {
         return None;
     }
     let class = code & ((1 << CLASS_BITS) - 1);
-    (text(class).is_some() && (class != MPI_SUCCESS || code == MPI_SUCCESS)).then_some(class)
+    let number = code as u32 >> NUMBER_SHIFT;
+    let given = number == 0 || class != MPI_SUCCESS && RECENT.lock().was_given(number);
+    (text(class).is_some() && given).then_some(class)
 }
 
 /// The text of a code: of what happened, if that is remembered, otherwise of its class.
@@ -137,7 +155,8 @@ mod tests {
         assert_eq!(class_of(old), Some(MPI_ERR_COUNT));
         assert_eq!(text_of(old).as_deref(), text(MPI_ERR_COUNT));
         assert_eq!(remember(MPI_ERR_PENDING, String::new), MPI_ERR_PENDING);
-        for wrong in [-1, 127, 1 << CLASS_BITS, 1 << NUMBER_SHIFT, c_int::MAX] {
+        let (never, success) = (MPI_ERR_LASTCODE - 127 + MPI_ERR_TAG, 1 << NUMBER_SHIFT);
+        for wrong in [-1, 127, 1 << CLASS_BITS, success, never, c_int::MAX] {
             assert_eq!((class_of(wrong), text_of(wrong)), (None, None), "{wrong:#x}");
         }
     }

@@ -4,8 +4,11 @@
 use mpi_core::Result;
 use mpi_core::info::{Entry, Info};
 
+/// Whether a value is one that the hint can have.
+type Check = fn(&[u8]) -> bool;
+
 /// Hints on communicators and what their values may be.
-const COMM: &[(&str, fn(&[u8]) -> bool)] = &[
+const COMM: &[(&str, Check)] = &[
     ("mpi_assert_no_any_tag", is_bool),
     ("mpi_assert_no_any_source", is_bool),
     ("mpi_assert_exact_length", is_bool),
