@@ -22,6 +22,7 @@ pub mod identity;
 pub mod infos;
 pub mod memory;
 pub mod messages;
+pub mod ops;
 pub mod raise;
 pub mod report;
 pub mod requests;

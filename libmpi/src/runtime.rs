@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
@@ -63,15 +64,18 @@ pub fn phase() -> Phase {
     }
 }
 
+/// The runtime, if MPI is up.
+#[inline(always)]
+pub fn running() -> Option<&'static Runtime> {
+    // SAFETY: non-null only between `start` and `stop`; a call that overlaps with MPI_Finalize is
+    // an error of the program.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
 /// The runtime; an error before `MPI_Init` and after `MPI_Finalize` (section 8.7).
 #[inline(always)]
 pub fn runtime() -> Result<&'static Runtime> {
-    // SAFETY: non-null only between `start` and `stop`; a call that overlaps with MPI_Finalize is
-    // an error of the program.
-    match unsafe { RUNTIME.load(Ordering::Acquire).as_ref() } {
-        Some(runtime) => Ok(runtime),
-        None => Err(not_running()),
-    }
+    running().ok_or_else(not_running)
 }
 
 #[cold]
@@ -141,7 +145,11 @@ pub fn stop() -> Result<()> {
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
     runtime.process.barrier(&runtime.world.comm)?;
     runtime.process.drain()?;
-    runtime.pmi.finalize().map_err(|error| Error::new(Class::Other, error.to_string()))?;
+    leave_together(runtime)?;
+    runtime
+        .pmi
+        .finalize()
+        .map_err(|error| Error::new(Class::Other, error.to_string()))?;
     PHASE.store(2, Ordering::Release);
     let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
     crate::report::uninstall();
@@ -151,10 +159,36 @@ pub fn stop() -> Result<()> {
     Ok(())
 }
 
+/// Waits until all processes have drained. Who is through the barrier has heard from all others, but
+/// they may still have something to send to it (returned credit, the barrier's own messages to
+/// others by way of a shared connection), for which its connections must stay.
+fn leave_together(runtime: &Runtime) -> Result<()> {
+    let failed = |error: pmi::PmiError| Error::new(Class::Other, error.to_string());
+    if runtime.pmi.size() == 1 {
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let fence = || runtime.pmi.fence();
+        let Ok(fence) = std::thread::Builder::new().spawn_scoped(scope, fence) else {
+            return runtime.pmi.fence().map_err(failed);
+        };
+        // The launcher is asked by another thread, because a peer's last messages may need us to
+        // take them in before they count as sent.
+        while !fence.is_finished() {
+            // A peer that is lost now has left.
+            let _ = runtime.process.poll_all();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        match fence.join() {
+            Ok(result) => result.map_err(failed),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
 /// Asks for a report of pending operations, if MPI is up. Safe in a signal handler.
 pub fn want_report() -> bool {
-    // SAFETY: as in `runtime`.
-    match unsafe { RUNTIME.load(Ordering::Acquire).as_ref() } {
+    match running() {
         Some(runtime) => {
             runtime.process.want_report();
             true
@@ -164,17 +198,22 @@ pub fn want_report() -> bool {
 }
 
 impl Runtime {
+    /// The communicator behind a handle, if there is one.
+    #[inline(always)]
+    pub fn find_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
+        if handle == MPI_COMM_WORLD {
+            return Some(&self.world);
+        }
+        match self.comms.get(handle) {
+            None if handle == MPI_COMM_SELF => Some(&self.self_comm),
+            found => found,
+        }
+    }
+
     /// The communicator behind a handle.
     #[inline(always)]
     pub fn comm(&self, handle: MPI_Comm) -> Result<&CommObject> {
-        if handle == MPI_COMM_WORLD {
-            return Ok(&self.world);
-        }
-        match self.comms.get(handle) {
-            Some(comm) => Ok(comm),
-            None if handle == MPI_COMM_SELF => Ok(&self.self_comm),
-            None => Err(invalid_comm(handle)),
-        }
+        self.find_comm(handle).ok_or_else(|| invalid_comm(handle))
     }
 
     /// As [`Runtime::comm`], to be kept.
@@ -182,7 +221,10 @@ impl Runtime {
         match handle {
             MPI_COMM_WORLD => Ok(self.world.clone()),
             MPI_COMM_SELF => Ok(self.self_comm.clone()),
-            _ => self.comms.get_arc(handle).ok_or_else(|| invalid_comm(handle)),
+            _ => self
+                .comms
+                .get_arc(handle)
+                .ok_or_else(|| invalid_comm(handle)),
         }
     }
 

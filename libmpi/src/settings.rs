@@ -82,7 +82,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_OFI_INTERFACE",
         kind: "name",
-        default: "chosen by what libfabric offers",
+        default: "lo when all ranks share this node, otherwise chosen by what libfabric offers",
         help: "The network interface or libfabric domain to use, for instance eth0 or lo.",
     },
     Variable {
@@ -130,19 +130,27 @@ impl Settings {
         Ok(Settings {
             shm: reader.flag("WEFT_SHM", true)?,
             shm_single_copy: reader.flag("WEFT_SHM_SINGLE_COPY", true)?,
-            eager_limit: reader.number("WEFT_EAGER_LIMIT", 0..=1 << 30)?.unwrap_or(8184) as usize,
+            eager_limit: reader
+                .number("WEFT_EAGER_LIMIT", 0..=1 << 30)?
+                .unwrap_or(8184) as usize,
             eager_window: reader
                 .number("WEFT_EAGER_WINDOW", 4096..=1 << 30)?
                 .map(|bytes| bytes as u32),
             num_vcis: reader.number("WEFT_NUM_VCIS", 1..=4096)?.unwrap_or(64) as usize,
-            spin: reader.number("WEFT_SPIN", 0..=1 << 30)?.map(|count| count as u32),
-            yields: reader.number("WEFT_YIELD", 0..=1 << 30)?.map(|count| count as u32),
+            spin: reader
+                .number("WEFT_SPIN", 0..=1 << 30)?
+                .map(|count| count as u32),
+            yields: reader
+                .number("WEFT_YIELD", 0..=1 << 30)?
+                .map(|count| count as u32),
             netmod: match reader.text("WEFT_NETMOD").as_deref() {
                 None | Some("auto") => Netmod::Auto,
                 Some("ofi") => Netmod::Ofi,
                 Some("none") => Netmod::None,
                 Some(other) => {
-                    return Err(format!("WEFT_NETMOD is {other:?}; it can be auto, ofi or none"));
+                    return Err(format!(
+                        "WEFT_NETMOD is {other:?}; it can be auto, ofi or none"
+                    ));
                 }
             },
             ofi_provider: reader.text("WEFT_OFI_PROVIDER"),
@@ -176,13 +184,18 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         name: &str,
         range: std::ops::RangeInclusive<u64>,
     ) -> Result<Option<u64>, String> {
-        let Some(text) = self.text(name) else { return Ok(None) };
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
         let (digits, unit) = match text.as_bytes().last() {
             Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
             Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
             _ => (text.as_str(), 1),
         };
-        let value = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+        let value = digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(unit));
         match value {
             Some(value) if range.contains(&value) => Ok(Some(value)),
             _ => Err(format!(
@@ -202,7 +215,13 @@ pub fn document() -> String {
          error that names it. This page is generated from the code (`cargo xtask docs`).\n\n\
          | variable | value | default | what it does |\n| --- | --- | --- | --- |\n",
     );
-    for Variable { name, kind, default, help } in VARIABLES {
+    for Variable {
+        name,
+        kind,
+        default,
+        help,
+    } in VARIABLES
+    {
         let _ = writeln!(text, "| `{name}` | {kind} | {default} | {help} |");
     }
     text
@@ -220,7 +239,10 @@ mod tests {
     fn values_are_read_and_wrong_ones_named() {
         assert!(with("", "").unwrap().shm);
         assert!(!with("WEFT_SHM", "0").unwrap().shm);
-        assert_eq!(with("WEFT_EAGER_WINDOW", "64k").unwrap().eager_window, Some(65536));
+        assert_eq!(
+            with("WEFT_EAGER_WINDOW", "64k").unwrap().eager_window,
+            Some(65536)
+        );
         for (name, value) in [
             ("WEFT_SHM", "maybe"),
             ("WEFT_NUM_VCIS", "0"),

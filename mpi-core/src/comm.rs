@@ -1,11 +1,12 @@
 //! Communicators (MPI-3.1 chapter 6): who takes part, in which context, over which VCI.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
+use crate::coll::Nodes;
 use crate::collective::CommRun;
 use crate::error::Result;
 use crate::group::Group;
@@ -82,6 +83,8 @@ pub struct Comm {
     name: Mutex<String>,
     /// Schedules kept for their memory.
     runs: Mutex<Vec<CommRun>>,
+    /// Which ranks share nodes, where that is known and there are several nodes.
+    nodes: OnceLock<Box<Nodes>>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
     /// groups do together. True for intracommunicators.
     first: bool,
@@ -107,6 +110,7 @@ impl Comm {
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
             runs: Mutex::default(),
+            nodes: OnceLock::new(),
             first: true,
             topology: None,
         }
@@ -115,12 +119,19 @@ impl Comm {
     /// An intercommunicator between `local`, in which this process has `rank`, and `remote`. In one
     /// of both groups all members say that theirs is the `first`.
     pub fn inter(context: ContextId, local: Group, remote: Group, rank: u32, first: bool) -> Comm {
-        Comm { remote: Some(remote), first, ..Comm::new(context, local, rank) }
+        Comm {
+            remote: Some(remote),
+            first,
+            ..Comm::new(context, local, rank)
+        }
     }
 
     /// Gives it a virtual topology (chapter 7).
     pub fn with_topology(self, topology: Arc<Topology>) -> Comm {
-        Comm { topology: Some(topology), ..self }
+        Comm {
+            topology: Some(topology),
+            ..self
+        }
     }
 
     /// Its virtual topology, if it has one.
@@ -190,6 +201,12 @@ impl Comm {
         self.remote.as_ref().unwrap_or(&self.local)
     }
 
+    /// How many ranks send and receive calls can name.
+    #[inline(always)]
+    pub fn targets(&self) -> u32 {
+        self.others().size()
+    }
+
     /// The VCI that its messages use.
     #[inline(always)]
     pub fn vci(&self) -> VciId {
@@ -203,7 +220,10 @@ impl Comm {
 
     /// Its name (`MPI_Comm_get_name`).
     pub fn name(&self) -> String {
-        self.name.lock().map(|name| name.clone()).unwrap_or_default()
+        self.name
+            .lock()
+            .map(|name| name.clone())
+            .unwrap_or_default()
     }
 
     /// Gives it a name.
@@ -219,9 +239,27 @@ impl Comm {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
     }
 
+    /// Which ranks of an intracommunicator share nodes, if that is of use.
+    pub(crate) fn nodes(&self) -> Option<&Nodes> {
+        self.nodes.get().map(|nodes| &**nodes)
+    }
+
+    /// Tells the node of each rank, as numbers of whatever kind, before the first collective.
+    pub fn set_nodes(&self, node_of: &[u32]) {
+        let several = node_of.windows(2).any(|pair| pair[0] != pair[1]);
+        if several && self.remote.is_none() && node_of.len() == self.size() as usize {
+            self.nodes
+                .get_or_init(|| Box::new(Nodes::new(self.rank, node_of)));
+        }
+    }
+
     /// A schedule to build on.
     pub(crate) fn take_run(&self) -> CommRun {
-        self.runs.lock().ok().and_then(|mut runs| runs.pop()).unwrap_or_default()
+        self.runs
+            .lock()
+            .ok()
+            .and_then(|mut runs| runs.pop())
+            .unwrap_or_default()
     }
 
     /// Keeps a schedule for the next collective.
@@ -253,7 +291,9 @@ impl Comm {
     /// between groups are told apart.
     #[inline]
     fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
-        let Some(remote) = &self.remote else { return self.to(number, tag, purpose) };
+        let Some(remote) = &self.remote else {
+            return self.to(number, tag, purpose);
+        };
         let local = self.local.size();
         let (peer, rank) = match number.checked_sub(local) {
             None => (self.local.peer(number), self.rank),
@@ -295,6 +335,52 @@ impl Process {
         mode: Mode,
     ) -> Result<Option<RequestId>> {
         self.isend(comm.vci, &comm.to(rank, tag, purpose), buffer, mode)
+    }
+
+    /// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.
+    ///
+    /// # Safety
+    /// If a request is returned, `data` must stay valid and unchanged until it is complete.
+    #[inline(always)]
+    pub unsafe fn send_plain(
+        &self,
+        comm: &Comm,
+        data: &[u8],
+        rank: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        let peer = comm.others().peer(rank);
+        let context = comm.context().of(Purpose::PointToPoint);
+        if self.try_send(comm.vci, peer, context, comm.rank as i32, tag, data) {
+            return Ok(None);
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.send_anyway(comm, data, rank, tag) }
+    }
+
+    /// What [`Process::send_plain`] does when the message can't leave at once.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn send_anyway(
+        &self,
+        comm: &Comm,
+        data: &[u8],
+        rank: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        // SAFETY: the caller's contract; a send only reads.
+        let buffer = unsafe { Buffer::bytes(data.as_ptr().cast_mut(), data.len()) };
+        self.send_on(
+            comm,
+            Purpose::PointToPoint,
+            buffer,
+            rank,
+            tag,
+            Mode::Standard,
+        )
     }
 
     /// Starts a send to a member of a collective; ranks of a remote group come after the local ones.

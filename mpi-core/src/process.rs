@@ -9,7 +9,7 @@ use netmod::{OpenError, Peer, Transport, VciId};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
-use crate::collective::ActiveRuns;
+use crate::collective::Collectives;
 use crate::comm::ContextId;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
 use crate::error::{Class, Error, Result};
@@ -110,8 +110,7 @@ pub struct Process {
     window: u32,
     threaded: bool,
     opening: Mutex<()>,
-    /// Nonblocking collectives under way.
-    pub(crate) active: ActiveRuns,
+    pub(crate) collectives: Collectives,
     /// Contexts that this process has led; the first two are for those of the start.
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
@@ -140,7 +139,7 @@ impl Process {
             window: config.window,
             threaded: config.threaded,
             opening: Mutex::new(()),
-            active: ActiveRuns::default(),
+            collectives: Collectives::default(),
             next_context: AtomicU32::new(2),
             report_wanted: AtomicBool::new(false),
         };
@@ -191,7 +190,7 @@ impl Process {
     fn vci(&self, vci: VciId) -> Result<&Vci> {
         match self.vcis.get(usize::from(vci)).and_then(OnceLock::get) {
             Some(vci) => Ok(vci),
-            None => Err(Error::new(Class::Intern, format!("VCI {vci} is not open"))),
+            None => Err(not_open(vci)),
         }
     }
 
@@ -224,6 +223,36 @@ impl Process {
             mode,
             to.owner,
         )
+    }
+
+    /// Sends `data` from `vci` to the same VCI of `peer` if it can leave at once. Returns whether it
+    /// has; if not, nothing was done.
+    #[inline(always)]
+    pub(crate) fn try_send(
+        &self,
+        vci: VciId,
+        peer: Peer,
+        context: u64,
+        rank: i32,
+        tag: i32,
+        data: &[u8],
+    ) -> bool {
+        let Some(slot) = self.vcis.get(usize::from(vci)).and_then(OnceLock::get) else {
+            return false;
+        };
+        let key = Key {
+            context,
+            source: rank,
+            tag,
+        };
+        let to = Address { peer, vci };
+        // Asked once, so that there are two straight ways rather than two questions on one.
+        if slot.is_threaded() {
+            slot.lock().send_now(to, key, data)
+        } else {
+            // SAFETY: without threads there is nobody to exclude.
+            unsafe { slot.unlocked() }.send_now(to, key, data)
+        }
     }
 
     /// Starts a receive on `vci`.
@@ -266,7 +295,12 @@ impl Process {
         let key = from.key();
         for progress in [true, false] {
             if let Some((key, message)) = state.engine.unexpected.take(&key) {
-                return Ok(Some(MatchedMessage { key, vci, owner: from.owner, message }));
+                return Ok(Some(MatchedMessage {
+                    key,
+                    vci,
+                    owner: from.owner,
+                    message,
+                }));
             }
             if progress {
                 state.progress();
@@ -315,9 +349,7 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Ok(());
         };
-        let mut state = self.lock(request.vci())?;
-        state.engine.cancel(id);
-        state.dispatch();
+        self.lock(request.vci())?.cancel(id);
         Ok(())
     }
 
@@ -478,7 +510,9 @@ impl Process {
             }
             let active = self.lock(vci as VciId)?.engine.records.active();
             let of_owner = |id: &RequestId| {
-                self.requests.get(*id).is_some_and(|request| request.owner() == owner)
+                self.requests
+                    .get(*id)
+                    .is_some_and(|request| request.owner() == owner)
             };
             if active.iter().any(of_owner) {
                 return Ok(true);
@@ -525,7 +559,7 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
             Role::Receiving => "receive, data on its way",
             Role::Queued => "send, waiting for room in the transport",
             Role::AwaitingAck | Role::AwaitingReceiver => "send, waiting for its receive",
-            Role::Streaming => "send, data on its way",
+            Role::Streaming | Role::Ending => "send, data on its way",
             Role::Outside => "collective or generalized request",
             Role::Idle => continue,
         };
@@ -559,6 +593,11 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
     if more > 0 {
         let _ = writeln!(text, "  VCI {vci}: and {more} more unexpected messages");
     }
+}
+
+#[cold]
+fn not_open(vci: VciId) -> Error {
+    Error::new(Class::Intern, format!("VCI {vci} is not open"))
 }
 
 #[cold]

@@ -16,7 +16,10 @@
 #define UNUSED
 #endif
 
-static int check_rank = -1;
+static UNUSED int check_rank = -1;
+
+/* What a random run was made from, to be shown when it fails. */
+static UNUSED uint64_t check_seed;
 
 /* Ends the job if `condition` does not hold. */
 #define CHECK(condition)                                                                           \
@@ -45,6 +48,9 @@ static UNUSED void check_failed(const char *file, int line, const char *what, in
             what);
     if (numbers) {
         fprintf(stderr, ": %lld and %lld", one, two);
+    }
+    if (check_seed) {
+        fprintf(stderr, " (WEFT_TEST_SEED=%llu)", (unsigned long long)check_seed);
     }
     fprintf(stderr, "\n");
     fflush(stderr);

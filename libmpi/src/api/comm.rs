@@ -193,7 +193,10 @@ pub unsafe fn comm_idup(
         return Err(null("request"));
     }
     let both = |copy: &Arc<CommObject>| -> Holder {
-        Arc::new(Duplication { parent: parent.clone(), _copy: copy.clone() })
+        Arc::new(Duplication {
+            parent: parent.clone(),
+            _copy: copy.clone(),
+        })
     };
     let object = |copy| {
         let object = CommObject::new(copy, MPI_COMM_NULL);
@@ -261,7 +264,9 @@ pub unsafe fn comm_create_group(
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
-    let made = runtime.process.create_comm_group(&parent.comm, group, tag)?;
+    let made = runtime
+        .process
+        .create_comm_group(&parent.comm, group, tag)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, parent, newcomm) }
 }
@@ -288,7 +293,9 @@ pub unsafe fn comm_split(
         ));
     }
     let color = (color != MPI_UNDEFINED).then_some(color as u64);
-    let made = runtime.process.split_comm(&parent.comm, Choice { color, key })?;
+    let made = runtime
+        .process
+        .split_comm(&parent.comm, Choice { color, key })?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, parent, newcomm) }
 }
@@ -316,11 +323,15 @@ pub unsafe fn comm_split_type(
         _ => {
             return Err(Error::new(
                 Class::Arg,
-                format!("split_type is {split_type}; it can be MPI_COMM_TYPE_SHARED or MPI_UNDEFINED"),
+                format!(
+                    "split_type is {split_type}; it can be MPI_COMM_TYPE_SHARED or MPI_UNDEFINED"
+                ),
             ));
         }
     };
-    let made = runtime.process.split_comm(&parent.comm, Choice { color, key })?;
+    let made = runtime
+        .process
+        .split_comm(&parent.comm, Choice { color, key })?;
     // SAFETY: the caller's contract.
     unsafe { give_with_info(runtime, made, parent, info, newcomm) }
 }
@@ -332,7 +343,9 @@ pub unsafe fn comm_split_type(
 pub unsafe fn comm_free(comm: *mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { comm.as_mut() }) else { return Err(null("comm")) };
+    let Some(handle) = (unsafe { comm.as_mut() }) else {
+        return Err(null("comm"));
+    };
     release(runtime, handle)
 }
 
@@ -343,7 +356,9 @@ pub unsafe fn comm_free(comm: *mut MPI_Comm) -> Result<()> {
 pub unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { comm.as_mut() }) else { return Err(null("comm")) };
+    let Some(handle) = (unsafe { comm.as_mut() }) else {
+        return Err(null("comm"));
+    };
     let object = freeable(runtime, *handle)?;
     runtime.process.settle_comm(&object.comm)?;
     release(runtime, handle)
@@ -419,12 +434,16 @@ pub unsafe fn intercomm_create(
     if newintercomm.is_null() {
         return Err(null("newintercomm"));
     }
-    let leader = u32::try_from(local_leader).ok().filter(|rank| *rank < local.size());
+    let leader = u32::try_from(local_leader)
+        .ok()
+        .filter(|rank| *rank < local.size());
     let leader = leader.ok_or_else(|| bad_rank(local_leader, local.size(), "local_leader"))?;
     let bridge = (leader == local.rank()).then(|| {
         let peer = &runtime.comm(peer_comm)?.comm;
         let size = peer.others().size();
-        let rank = u32::try_from(remote_leader).ok().filter(|rank| *rank < size);
+        let rank = u32::try_from(remote_leader)
+            .ok()
+            .filter(|rank| *rank < size);
         let rank = rank.ok_or_else(|| bad_rank(remote_leader, size, "remote_leader"))?;
         if peer.others().peer(rank) == runtime.process.me() {
             let why = "remote_leader is this process itself; it must be in the other group";

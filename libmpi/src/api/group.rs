@@ -52,7 +52,13 @@ pub unsafe fn group_size(group: MPI_Group, size: *mut c_int) -> Result<()> {
 pub unsafe fn group_rank(group: MPI_Group, rank: *mut c_int) -> Result<()> {
     let found = groups::get(group)?.rank_of(runtime()?.process.me());
     // SAFETY: the caller's contract.
-    unsafe { put(rank, "rank", found.map_or(MPI_UNDEFINED, |rank| rank as c_int)) }
+    unsafe {
+        put(
+            rank,
+            "rank",
+            found.map_or(MPI_UNDEFINED, |rank| rank as c_int),
+        )
+    }
 }
 
 /// `MPI_Group_translate_ranks` (section 6.3.1).
@@ -76,7 +82,9 @@ pub unsafe fn group_translate_ranks(
         for index in 0..ranks.len() {
             let translated = match ranks1.add(index).read() {
                 MPI_PROC_NULL => MPI_PROC_NULL,
-                rank => from.translate(rank, to)?.map_or(MPI_UNDEFINED, |rank| rank as c_int),
+                rank => from
+                    .translate(rank, to)?
+                    .map_or(MPI_UNDEFINED, |rank| rank as c_int),
             };
             ranks2.add(index).write(translated);
         }
@@ -236,7 +244,9 @@ pub unsafe fn group_range_excl(
 pub unsafe fn group_free(group: *mut MPI_Group) -> Result<()> {
     runtime()?;
     // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { group.as_mut() }) else { return Err(null("group")) };
+    let Some(handle) = (unsafe { group.as_mut() }) else {
+        return Err(null("group"));
+    };
     groups::remove(*handle)?;
     *handle = MPI_GROUP_NULL;
     Ok(())

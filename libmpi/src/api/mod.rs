@@ -5,15 +5,22 @@
 //! the standard's: pointers are valid for what the standard says is read or written there.
 
 pub mod attr;
+pub mod coll;
+pub mod coll_data;
+pub mod coll_reduce;
 pub mod comm;
 pub mod convert;
+pub mod datatype;
+pub mod datatype_info;
 pub mod env;
 pub mod errhandler;
 pub mod error;
 pub mod group;
 pub mod info;
 pub mod memory;
+pub mod op;
 pub mod p2p;
+pub mod pack;
 pub mod request;
 pub mod world;
 
@@ -52,7 +59,10 @@ pub(crate) fn null(name: &str) -> Error {
 /// [`Class::Arg`] for a negative one.
 fn length(count: c_int, count_name: &str) -> Result<usize> {
     usize::try_from(count).map_err(|_| {
-        Error::new(Class::Arg, format!("{count_name} is {count}; it must be 0 or more"))
+        Error::new(
+            Class::Arg,
+            format!("{count_name} is {count}; it must be 0 or more"),
+        )
     })
 }
 

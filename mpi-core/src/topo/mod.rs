@@ -46,7 +46,10 @@ impl Topology {
     /// `MPI_ERR_RANK` if the rank is out of range.
     pub fn neighbours(&self, rank: u32) -> Result<Neighbours> {
         let some = |ranks: &[u32]| ranks.iter().copied().map(Some).collect::<Vec<_>>();
-        let both = |list: Vec<Option<u32>>| Neighbours { sources: list.clone(), destinations: list };
+        let both = |list: Vec<Option<u32>>| Neighbours {
+            sources: list.clone(),
+            destinations: list,
+        };
         Ok(match self {
             Topology::Cart(cart) => both(cart.neighbours(rank as i32)?),
             Topology::Graph(graph) => both(some(graph.neighbours(rank as i32)?)),
