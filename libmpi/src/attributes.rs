@@ -100,9 +100,15 @@ pub fn create(
             }
         })
     });
-    let key = Key { kind, keyval: Keyval::new(copy, delete) };
+    let key = Key {
+        kind,
+        keyval: Keyval::new(copy, delete),
+    };
     let given = MADE.insert(Arc::new(key)).ok_or_else(|| {
-        Error::new(Class::NoMem, "all 67,108,864 attribute keys are in use; free some")
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 attribute keys are in use; free some",
+        )
     })?;
     own.store(given, Ordering::Relaxed);
     Ok(given)
@@ -110,7 +116,10 @@ pub fn create(
 
 #[cold]
 fn failed(what: &str, code: c_int) -> Error {
-    Error::new(Class::User(code), format!("the {what} callback of an attribute returned {code}"))
+    Error::new(
+        Class::User(code),
+        format!("the {what} callback of an attribute returned {code}"),
+    )
 }
 
 /// The key behind a handle, for objects of this kind.
@@ -119,7 +128,11 @@ pub fn key(handle: c_int, kind: Kind) -> Result<&'static Keyval<c_int, usize>> {
         Some(key) if key.kind == kind => Ok(&key.keyval),
         Some(key) => Err(Error::new(
             Class::Keyval,
-            format!("the key is for {}; this needs one for {}", key.kind.name(), kind.name()),
+            format!(
+                "the key is for {}; this needs one for {}",
+                key.kind.name(),
+                kind.name()
+            ),
         )),
         None => Err(invalid(handle)),
     }

@@ -20,7 +20,11 @@ const NUMBER_SHIFT: u32 = 8;
 const NUMBERS: u32 = (MPI_ERR_LASTCODE as u32 >> NUMBER_SHIFT) + 1;
 
 /// The last errors. Those of number `n` are at `n % KEPT`.
-static RECENT: Mutex<Recent> = Mutex::new(Recent { next: 1, all: false, texts: Vec::new() });
+static RECENT: Mutex<Recent> = Mutex::new(Recent {
+    next: 1,
+    all: false,
+    texts: Vec::new(),
+});
 
 struct Recent {
     next: u32,
@@ -77,7 +81,10 @@ pub fn remember(class: c_int, text: impl FnOnce() -> String) -> c_int {
 /// The class of a code; none for what is no code.
 pub fn class_of(code: c_int) -> Option<c_int> {
     if code >= FIRST_ADDED {
-        return ADDED.lock().get((code - FIRST_ADDED) as usize).map(|added| added.class);
+        return ADDED
+            .lock()
+            .get((code - FIRST_ADDED) as usize)
+            .map(|added| added.class);
     }
     if code < 0 || code & 1 << CLASS_BITS != 0 {
         return None;
@@ -91,7 +98,10 @@ pub fn class_of(code: c_int) -> Option<c_int> {
 /// The text of a code: of what happened, if that is remembered, otherwise of its class.
 pub fn text_of(code: c_int) -> Option<String> {
     if code >= FIRST_ADDED {
-        return ADDED.lock().get((code - FIRST_ADDED) as usize).map(|added| added.text.clone());
+        return ADDED
+            .lock()
+            .get((code - FIRST_ADDED) as usize)
+            .map(|added| added.text.clone());
     }
     let class = class_of(code)?;
     let number = code as u32 >> NUMBER_SHIFT;
@@ -106,7 +116,10 @@ pub fn text_of(code: c_int) -> Option<String> {
 pub fn add_class() -> c_int {
     let mut added = ADDED.lock();
     let class = FIRST_ADDED + added.len() as c_int;
-    added.push(Added { class, text: String::new() });
+    added.push(Added {
+        class,
+        text: String::new(),
+    });
     class
 }
 
@@ -118,13 +131,18 @@ pub fn add_code(class: c_int) -> Option<c_int> {
     }
     let mut added = ADDED.lock();
     let code = FIRST_ADDED + added.len() as c_int;
-    added.push(Added { class, text: String::new() });
+    added.push(Added {
+        class,
+        text: String::new(),
+    });
     Some(code)
 }
 
 /// Gives a text to a class or code that the program added; false if it is none.
 pub fn set_text(code: c_int, text: String) -> bool {
-    let index = code.checked_sub(FIRST_ADDED).and_then(|index| usize::try_from(index).ok());
+    let index = code
+        .checked_sub(FIRST_ADDED)
+        .and_then(|index| usize::try_from(index).ok());
     match index.and_then(|index| ADDED.lock().get_mut(index).map(|added| added.text = text)) {
         Some(()) => true,
         None => false,
@@ -157,7 +175,11 @@ mod tests {
         assert_eq!(remember(MPI_ERR_PENDING, String::new), MPI_ERR_PENDING);
         let (never, success) = (MPI_ERR_LASTCODE - 127 + MPI_ERR_TAG, 1 << NUMBER_SHIFT);
         for wrong in [-1, 127, 1 << CLASS_BITS, success, never, c_int::MAX] {
-            assert_eq!((class_of(wrong), text_of(wrong)), (None, None), "{wrong:#x}");
+            assert_eq!(
+                (class_of(wrong), text_of(wrong)),
+                (None, None),
+                "{wrong:#x}"
+            );
         }
     }
 

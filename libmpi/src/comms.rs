@@ -1,8 +1,8 @@
 //! Communicators as the ABI sees them: with an error handler, attributes and hints.
 
+use mpi_core::Result;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
-use mpi_core::Result;
 use parking_lot::Mutex;
 
 use crate::abi::MPI_Comm;
@@ -56,7 +56,9 @@ impl CommObject {
     /// That of a callback.
     pub fn become_copy_of(&self, parent: &CommObject) -> Result<()> {
         self.hints.lock().clone_from(&parent.hints.lock());
-        parent.attributes.copy_all(&parent.handle(), &self.attributes, &self.handle())
+        parent
+            .attributes
+            .copy_all(&parent.handle(), &self.attributes, &self.handle())
     }
 
     /// Takes hints that a program gives, if any.

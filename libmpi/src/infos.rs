@@ -35,9 +35,9 @@ pub fn set_env(size: u32, thread_level: &'static str) {
 pub fn get(handle: MPI_Info) -> Result<&'static Info> {
     match MADE.get(handle) {
         Some(info) => Ok(info),
-        None if handle == MPI_INFO_ENV => ENV.get().ok_or_else(|| {
-            Error::new(Class::Info, "MPI_INFO_ENV exists only after MPI_Init")
-        }),
+        None if handle == MPI_INFO_ENV => ENV
+            .get()
+            .ok_or_else(|| Error::new(Class::Info, "MPI_INFO_ENV exists only after MPI_Init")),
         None => Err(invalid(handle)),
     }
 }
@@ -52,13 +52,20 @@ pub fn get_mut(handle: MPI_Info) -> Result<&'static Info> {
 
 /// Hints that a program gives: none for `MPI_INFO_NULL`.
 pub fn hints(handle: MPI_Info) -> Result<Option<&'static Info>> {
-    if handle == MPI_INFO_NULL { Ok(None) } else { get(handle).map(Some) }
+    if handle == MPI_INFO_NULL {
+        Ok(None)
+    } else {
+        get(handle).map(Some)
+    }
 }
 
 /// A handle for an object, to be freed by the program.
 pub fn insert(info: Info) -> Result<MPI_Info> {
     MADE.insert(Arc::new(info)).ok_or_else(|| {
-        Error::new(Class::NoMem, "all 67,108,864 info handles are in use; free some")
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 info handles are in use; free some",
+        )
     })
 }
 
@@ -72,7 +79,10 @@ pub fn remove(handle: MPI_Info) -> Result<()> {
 
 #[cold]
 fn constant() -> Error {
-    Error::new(Class::Info, "MPI_INFO_ENV can only be read; MPI_Info_dup makes a copy to change")
+    Error::new(
+        Class::Info,
+        "MPI_INFO_ENV can only be read; MPI_Info_dup makes a copy to change",
+    )
 }
 
 #[cold]

@@ -7,12 +7,12 @@ use mpi_core::{Class, Error};
 
 use crate::abi::{
     self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_WORLD, MPI_Comm, MPI_FILE_NULL,
-    MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_WIN_NULL, MPI_Win, error_name,
-    handle_name,
+    MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_WIN_NULL, MPI_Win,
+    error_name, handle_name,
 };
 use crate::errhandler::{self, Handler};
-use crate::{codes, fatal};
 use crate::identity::Identity;
+use crate::{codes, fatal};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,9 @@ pub enum Arg {
 #[cold]
 #[inline(never)]
 pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str, Arg)]) -> c_int {
-    let on = error.origin().map_or(on, |owner| On::Comm(owner as MPI_Comm));
+    let on = error
+        .origin()
+        .map_or(on, |owner| On::Comm(owner as MPI_Comm));
     let class = class_code(error.class());
     let handler = errhandler::lookup(on);
     if matches!(handler, Handler::Fatal) {
@@ -87,7 +89,9 @@ fn summary(error: &Error, place: &str) -> String {
     let mut text = format!("{name}: {}{place}", error.detail());
     let room = MPI_MAX_ERROR_STRING as usize - 1;
     if text.len() > room {
-        let end = (0..=room - 3).rfind(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        let end = (0..=room - 3)
+            .rfind(|end| text.is_char_boundary(*end))
+            .unwrap_or(0);
         text.truncate(end);
         text.push_str("...");
     }
@@ -143,8 +147,10 @@ fn call(handler: Handler, on: On, code: c_int) {
 /// What is printed when an error is fatal.
 fn message(error: &Error, function: &str, on: On, args: &[(&'static str, Arg)]) -> String {
     let code = class_code(error.class());
-    let mut text =
-        format!("Weft: {function}({}) failed on {Identity}:\n", Arguments(args));
+    let mut text = format!(
+        "Weft: {function}({}) failed on {Identity}:\n",
+        Arguments(args)
+    );
     let detail = error.detail();
     let stop = if detail.ends_with(['.', '!', '?', '\n']) {
         ""
@@ -316,7 +322,12 @@ mod tests {
     #[test]
     fn a_handler_that_returns_gives_class_and_text() {
         let error = Error::new(Class::Amode, "no access mode");
-        let code = raise(error, "MPI_File_open", On::File(MPI_FILE_NULL), &[("amode", Arg::Int(0))]);
+        let code = raise(
+            error,
+            "MPI_File_open",
+            On::File(MPI_FILE_NULL),
+            &[("amode", Arg::Int(0))],
+        );
         assert_eq!(codes::class_of(code), Some(abi::MPI_ERR_AMODE));
         assert_eq!(
             codes::text_of(code).as_deref(),

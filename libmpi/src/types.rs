@@ -24,7 +24,11 @@ pub struct TypeObject {
 impl TypeObject {
     /// Without a name.
     pub fn new(datatype: Datatype) -> Self {
-        TypeObject { datatype, name: Mutex::new(None), attributes: Store::new() }
+        TypeObject {
+            datatype,
+            name: Mutex::new(None),
+            attributes: Store::new(),
+        }
     }
 }
 
@@ -200,7 +204,9 @@ pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
 
 /// Gives a duplicate the attributes that the copy callbacks want it to have.
 pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype) -> Result<()> {
-    object(from)?.attributes.copy_all(&from, &object(to)?.attributes, &to)
+    object(from)?
+        .attributes
+        .copy_all(&from, &object(to)?.attributes, &to)
 }
 
 /// Frees a handle, after the attributes' delete callbacks. The datatype lives on where it is used.

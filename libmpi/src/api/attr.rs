@@ -41,7 +41,9 @@ unsafe fn create_keyval(
 unsafe fn free_keyval(kind: Kind, keyval: *mut c_int) -> Result<()> {
     runtime()?;
     // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { keyval.as_mut() }) else { return Err(null("keyval")) };
+    let Some(handle) = (unsafe { keyval.as_mut() }) else {
+        return Err(null("keyval"));
+    };
     attributes::free(*handle, kind)?;
     *handle = MPI_KEYVAL_INVALID;
     Ok(())
@@ -96,13 +98,19 @@ pub unsafe fn comm_free_keyval(keyval: *mut c_int) -> Result<()> {
 /// `MPI_Comm_set_attr` (section 6.7).
 pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Result<()> {
     let store = &runtime()?.comm(comm)?.attributes;
-    store.set(&comm, attributes::key(keyval, Kind::Comm)?, value.expose_provenance())
+    store.set(
+        &comm,
+        attributes::key(keyval, Kind::Comm)?,
+        value.expose_provenance(),
+    )
 }
 
 /// `MPI_Comm_delete_attr` (section 6.7). An attribute that is not set is no error.
 pub fn comm_delete_attr(comm: MPI_Comm, keyval: c_int) -> Result<()> {
     let store = &runtime()?.comm(comm)?.attributes;
-    store.delete(&comm, attributes::key(keyval, Kind::Comm)?).map(drop)
+    store
+        .delete(&comm, attributes::key(keyval, Kind::Comm)?)
+        .map(drop)
 }
 
 /// `MPI_Comm_get_attr` (section 6.7).
@@ -147,7 +155,11 @@ fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut c_void>> {
         })),
         MPI_UNIVERSE_SIZE => {
             let ask = || runtime.pmi.universe_size().ok().flatten();
-            let told = || ask().and_then(|size| c_int::try_from(size).ok()).map(AtomicI32::new);
+            let told = || {
+                ask()
+                    .and_then(|size| c_int::try_from(size).ok())
+                    .map(AtomicI32::new)
+            };
             UNIVERSE.get_or_init(told).as_ref()
         }
         MPI_APPNUM => {
@@ -189,13 +201,19 @@ pub unsafe fn type_free_keyval(keyval: *mut c_int) -> Result<()> {
 /// `MPI_Type_set_attr` (section 6.7).
 pub fn type_set_attr(datatype: MPI_Datatype, keyval: c_int, value: *mut c_void) -> Result<()> {
     let store = &types::object(datatype)?.attributes;
-    store.set(&datatype, attributes::key(keyval, Kind::Type)?, value.expose_provenance())
+    store.set(
+        &datatype,
+        attributes::key(keyval, Kind::Type)?,
+        value.expose_provenance(),
+    )
 }
 
 /// `MPI_Type_delete_attr` (section 6.7). An attribute that is not set is no error.
 pub fn type_delete_attr(datatype: MPI_Datatype, keyval: c_int) -> Result<()> {
     let store = &types::object(datatype)?.attributes;
-    store.delete(&datatype, attributes::key(keyval, Kind::Type)?).map(drop)
+    store
+        .delete(&datatype, attributes::key(keyval, Kind::Type)?)
+        .map(drop)
 }
 
 /// `MPI_Type_get_attr` (section 6.7).

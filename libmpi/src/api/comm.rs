@@ -68,7 +68,7 @@ pub unsafe fn comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int)
 const _: () =
     assert!(MPI_IDENT < MPI_CONGRUENT && MPI_CONGRUENT < MPI_SIMILAR && MPI_SIMILAR < MPI_UNEQUAL);
 
-fn intra_only(comm: &Comm) -> Result<()> {
+pub(super) fn intra_only(comm: &Comm) -> Result<()> {
     if comm.remote().is_some() {
         let why = "comm is an intercommunicator; this needs an intracommunicator";
         return Err(Error::new(Class::Comm, why));

@@ -82,7 +82,9 @@ pub unsafe fn add_error_string(errorcode: c_int, string: *const c_char) -> Resul
         return Err(null("string"));
     }
     // SAFETY: by the contract of this function.
-    let text = unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned();
+    let text = unsafe { CStr::from_ptr(string) }
+        .to_string_lossy()
+        .into_owned();
     if text.len() >= abi::MPI_MAX_ERROR_STRING as usize {
         return Err(Error::new(
             Class::Arg,

@@ -16,7 +16,10 @@ use crate::runtime::runtime;
 /// `text` is a string or NULL.
 unsafe fn text<'a>(text: *const c_char, name: &str, class: Class) -> Result<&'a [u8]> {
     if text.is_null() {
-        return Err(Error::new(class, format!("{name} is NULL; it must be a string")));
+        return Err(Error::new(
+            class,
+            format!("{name} is NULL; it must be a string"),
+        ));
     }
     // SAFETY: the caller's contract.
     Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
@@ -63,7 +66,10 @@ pub unsafe fn info_set(info: MPI_Info, key: *const c_char, value: *const c_char)
     let info = infos::get_mut(info)?;
     // SAFETY: the caller's contract.
     let (key, value) = unsafe {
-        (text(key, "key", Class::InfoKey)?, text(value, "value", Class::InfoValue)?)
+        (
+            text(key, "key", Class::InfoKey)?,
+            text(value, "value", Class::InfoValue)?,
+        )
     };
     info.set(key, value)
 }
@@ -94,10 +100,16 @@ pub unsafe fn info_get(
     // SAFETY: the caller's contract.
     let found = info.get(unsafe { text(key, "key", Class::InfoKey)? })?;
     let room = usize::try_from(valuelen).map_err(|_| {
-        Error::new(Class::Arg, format!("valuelen is {valuelen}; it must be 0 or more"))
+        Error::new(
+            Class::Arg,
+            format!("valuelen is {valuelen}; it must be 0 or more"),
+        )
     })?;
     if value.is_null() {
-        return Err(Error::new(Class::InfoValue, "value is NULL; it must be an array"));
+        return Err(Error::new(
+            Class::InfoValue,
+            "value is NULL; it must be an array",
+        ));
     }
     // SAFETY: the caller's contract.
     unsafe {
@@ -149,7 +161,10 @@ pub unsafe fn info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> Result<()> {
 pub unsafe fn info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> Result<()> {
     let found = infos::get(info)?.nthkey(n)?;
     if key.is_null() {
-        return Err(Error::new(Class::InfoKey, "key is NULL; it must be an array"));
+        return Err(Error::new(
+            Class::InfoKey,
+            "key is NULL; it must be an array",
+        ));
     }
     // SAFETY: the caller's contract; keys are not longer.
     unsafe { write(key, &found) };
@@ -172,7 +187,9 @@ pub unsafe fn info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> Result<()> {
 /// `info` is valid or NULL.
 pub unsafe fn info_free(info: *mut MPI_Info) -> Result<()> {
     // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { info.as_mut() }) else { return Err(null("info")) };
+    let Some(handle) = (unsafe { info.as_mut() }) else {
+        return Err(null("info"));
+    };
     infos::remove(*handle)?;
     *handle = MPI_INFO_NULL;
     Ok(())

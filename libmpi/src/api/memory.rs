@@ -16,7 +16,10 @@ use crate::{infos, memory};
 pub unsafe fn alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> Result<()> {
     runtime()?;
     let Ok(bytes) = usize::try_from(size) else {
-        return Err(Error::new(Class::Arg, format!("size is {size}; it must be 0 or more")));
+        return Err(Error::new(
+            Class::Arg,
+            format!("size is {size}; it must be 0 or more"),
+        ));
     };
     let info = infos::hints(info)?;
     if baseptr.is_null() {

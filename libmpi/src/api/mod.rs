@@ -22,6 +22,7 @@ pub mod op;
 pub mod p2p;
 pub mod pack;
 pub mod request;
+pub mod topo;
 pub mod world;
 
 use std::ffi::c_int;
