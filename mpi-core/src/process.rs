@@ -111,7 +111,7 @@ pub struct Process {
     threaded: bool,
     opening: Mutex<()>,
     pub(crate) collectives: Collectives,
-    /// Contexts that this process has led; the first two are for those of the start.
+    /// Contexts that this process has led since the start.
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
@@ -140,7 +140,7 @@ impl Process {
             threaded: config.threaded,
             opening: Mutex::new(()),
             collectives: Collectives::default(),
-            next_context: AtomicU32::new(2),
+            next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
         };
         process.open_vci(0)?;
@@ -154,7 +154,9 @@ impl Process {
 
     /// A context that nobody else has: this process leads its use. (0 and 1 are never given.)
     pub fn new_context(&self) -> ContextId {
-        ContextId::new(self.me, self.next_context.fetch_add(1, Ordering::Relaxed))
+        let count = self.next_context.fetch_add(1, Ordering::Relaxed);
+        // After half a billion, numbers of communicators long gone come again, but never these two.
+        ContextId::new(self.me, 2 + count % (ContextId::COUNTS - 1))
     }
 
     /// The transports, the way to oneself first.
