@@ -185,8 +185,8 @@ pub struct Comm {
     name: Mutex<String>,
     /// Schedules kept for their memory.
     runs: Mutex<Vec<CommRun>>,
-    /// Which ranks share nodes, where that is known and there are several nodes.
-    nodes: OnceLock<Box<Nodes>>,
+    /// Which ranks share nodes, once that was asked for; none where it is of no use.
+    nodes: OnceLock<Option<Box<Nodes>>>,
 }
 
 impl AsRef<Comm> for Comm {
@@ -284,18 +284,17 @@ impl Comm {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
     }
 
-    /// Which ranks of an intracommunicator share nodes, if that is of use.
-    pub(crate) fn nodes(&self) -> Option<&Nodes> {
-        self.nodes.get().map(|nodes| &**nodes)
-    }
-
-    /// Tells the node of each rank, as numbers of whatever kind, before the first collective.
-    pub fn set_nodes(&self, node_of: &[u32]) {
-        let several = node_of.windows(2).any(|pair| pair[0] != pair[1]);
-        if several && self.remote.is_none() && node_of.len() == self.size() as usize {
-            self.nodes
-                .get_or_init(|| Box::new(Nodes::new(self.rank, node_of)));
-        }
+    /// Which ranks of an intracommunicator share nodes, where there are several; `node_of` is the
+    /// node of each process.
+    pub(crate) fn nodes(&self, node_of: &[u32]) -> Option<&Nodes> {
+        let find = || {
+            let of_rank = |rank| node_of.get(self.local.peer(rank) as usize).copied();
+            let ranks: Vec<u32> = (0..self.size()).map(of_rank).collect::<Option<_>>()?;
+            let several = ranks.windows(2).any(|pair| pair[0] != pair[1]);
+            let useful = several && self.remote.is_none();
+            useful.then(|| Box::new(Nodes::new(self.rank, &ranks)))
+        };
+        self.nodes.get_or_init(find).as_deref()
     }
 
     /// A schedule to build on.
