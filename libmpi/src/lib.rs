@@ -13,6 +13,7 @@ pub mod comms;
 pub mod data;
 pub mod errhandler;
 pub mod fatal;
+pub mod groups;
 pub mod handles;
 pub mod identity;
 pub mod messages;

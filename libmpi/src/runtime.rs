@@ -3,10 +3,12 @@
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::thread::ThreadId;
+use std::time::Duration;
 
-use mpi_core::comm::{Comm, ContextId, Members};
+use mpi_core::comm::{Comm, ContextId};
+use mpi_core::group::Group;
 use mpi_core::{Class, Error, Process, Result};
 use pmi::Client;
 
@@ -34,8 +36,6 @@ pub struct Runtime {
     pub thread_level: c_int,
     /// The thread that called `MPI_Init`.
     pub main_thread: ThreadId,
-    /// Contexts that this process has led.
-    next_context: AtomicU32,
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -103,19 +103,9 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         }
     }
 
-    let everybody = Members::Regular {
-        first: 0,
-        step: 1,
-        size,
-    };
-    let myself = Members::Regular {
-        first: rank,
-        step: 1,
-        size: 1,
-    };
-    let world = Comm::new(ContextId::new(0, 0), everybody, None, rank);
+    let world = Comm::new(ContextId::new(0, 0), Group::identity(size), rank);
     world.set_name("MPI_COMM_WORLD");
-    let self_comm = Comm::new(ContextId::new(rank, 1), myself, None, 0);
+    let self_comm = Comm::new(ContextId::new(rank, 1), Group::single(rank), 0);
     self_comm.set_name("MPI_COMM_SELF");
     let runtime = Box::new(Runtime {
         process: started.process,
@@ -126,7 +116,6 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         node: started.node,
         thread_level,
         main_thread: std::thread::current().id(),
-        next_context: AtomicU32::new(2),
     });
     RUNTIME.store(Box::into_raw(runtime), Ordering::Release);
     PHASE.store(1, Ordering::Release);
@@ -139,6 +128,7 @@ pub fn stop() -> Result<()> {
     let runtime = runtime()?;
     runtime.process.barrier(&runtime.world.comm)?;
     runtime.process.drain()?;
+    leave_together(runtime)?;
     runtime
         .pmi
         .finalize()
@@ -150,6 +140,33 @@ pub fn stop() -> Result<()> {
     // may overlap with MPI_Finalize.
     drop(unsafe { Box::from_raw(runtime) });
     Ok(())
+}
+
+/// Waits until all processes have drained. Who is through the barrier has heard from all others, but
+/// they may still have something to send to it (returned credit, the barrier's own messages to
+/// others by way of a shared connection), for which its connections must stay.
+fn leave_together(runtime: &Runtime) -> Result<()> {
+    let failed = |error: pmi::PmiError| Error::new(Class::Other, error.to_string());
+    if runtime.pmi.size() == 1 {
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let fence = || runtime.pmi.fence();
+        let Ok(fence) = std::thread::Builder::new().spawn_scoped(scope, fence) else {
+            return runtime.pmi.fence().map_err(failed);
+        };
+        // The launcher is asked by another thread, because a peer's last messages may need us to
+        // take them in before they count as sent.
+        while !fence.is_finished() {
+            // A peer that is lost now has left.
+            let _ = runtime.process.poll_all();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        match fence.join() {
+            Ok(result) => result.map_err(failed),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// Asks for a report of pending operations, if MPI is up. Safe in a signal handler.
@@ -194,18 +211,17 @@ impl Runtime {
         }
     }
 
-    /// A context that nobody else has: this process leads its use.
-    pub fn new_context(&self) -> ContextId {
-        let count = self.next_context.fetch_add(1, Ordering::Relaxed);
-        ContextId::new(self.process.me(), count & 0x3fff_ffff)
-    }
-
-    /// Gives a communicator a handle.
+    /// Gives a communicator a handle. It inherits the error handler of its parent.
     pub fn add_comm(&self, comm: Comm, parent: Option<&CommObject>) -> Result<MPI_Comm> {
-        let object = Arc::new(CommObject::new(comm, MPI_COMM_NULL));
+        let object = CommObject::new(comm, MPI_COMM_NULL);
         if let Some(parent) = parent {
             object.inherit(parent);
         }
+        self.add_object(Arc::new(object))
+    }
+
+    /// Gives a communicator a handle.
+    pub fn add_object(&self, object: Arc<CommObject>) -> Result<MPI_Comm> {
         let handle = self.comms.insert(object.clone()).ok_or_else(|| {
             let why = "all 67,108,864 communicator handles are in use; free some";
             Error::new(Class::NoMem, why)

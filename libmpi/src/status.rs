@@ -69,7 +69,7 @@ pub fn cancelled(status: &MPI_Status) -> bool {
 pub fn set_bytes(status: &mut MPI_Status, bytes: u64) {
     status.count_lo = bytes as u32 as c_int;
     let flag = status.count_hi_and_cancelled & 1;
-    status.count_hi_and_cancelled = ((bytes >> 32) as u32) as c_int * 2 | flag;
+    status.count_hi_and_cancelled = (((bytes >> 32) as u32) << 1) as c_int | flag;
 }
 
 /// Sets whether the operation was cancelled.

@@ -9,7 +9,7 @@
 //! matched, reads the data from the sender's memory (then says `Fin`) or, where it can't, asks for
 //! it in pieces (`Cts`, `Data`).
 
-use netmod::{Header, LaneError, Peer, PeerTable, RemoteAddr, RemoteKey, Sink, Token, VciId};
+use netmod::{Header, LaneError, Peer, PeerTable, RemoteAddr, Sink, Token, VciId};
 
 use crate::buffer::Buffer;
 use crate::error::{Class, Error, Result};
@@ -20,7 +20,7 @@ use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
 
 /// One VCI of one process.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Address {
     pub peer: Peer,
     pub vci: VciId,
@@ -42,8 +42,9 @@ pub(crate) enum Action {
         remote: RemoteAddr,
         len: usize,
     },
-    /// Take back a sender's exposure.
-    Withdraw(Address, RemoteKey),
+    /// Take back the exposure of a send that has ended, and then complete it: the program may free
+    /// the memory as soon as its request is complete.
+    Withdraw(Address, RequestId, Status),
 }
 
 impl Action {
@@ -51,7 +52,7 @@ impl Action {
         match *self {
             Action::Control(to, ..) | Action::Launch(to, _) | Action::Stream(to, _) => to,
             Action::Fetch { from, .. } => from,
-            Action::Withdraw(peer, _) => peer,
+            Action::Withdraw(to, ..) => to,
         }
     }
 }
@@ -324,22 +325,39 @@ impl Engine {
 
     /// Completes a send: its data has left, or has been read.
     pub fn finish_send(&mut self, id: RequestId) {
+        self.end_send(id, Status::EMPTY);
+    }
+
+    /// Completes a send that was given back.
+    pub fn finish_cancelled(&mut self, id: RequestId) {
+        let status = Status {
+            cancelled: true,
+            ..Status::EMPTY
+        };
+        self.end_send(id, status);
+    }
+
+    fn end_send(&mut self, id: RequestId, status: Status) {
         let Some(record) = self.records.get(id) else {
             return;
         };
+        if record.exposed.is_none() {
+            return self.records.complete(id, status, None);
+        }
         let to = Address {
             peer: record.peer,
             vci: record.peer_vci,
         };
-        if let Some(key) = record.exposed.take() {
-            self.outbox.push(Action::Withdraw(to, key));
-        }
-        self.records.complete(id, Status::EMPTY, None);
+        record.role = Role::Ending;
+        self.outbox.push(Action::Withdraw(to, id, status));
     }
 
     /// Cancels a receive if it has not matched, asks the receiver to give a send back if it has not
-    /// been completed (section 3.8.4). Either the request completes as cancelled, or as if nothing
-    /// had been asked, never both.
+    /// been completed (section 3.8.4).
+    ///
+    /// Invariant: either the request completes as cancelled, or as if nothing had been asked, never
+    /// both. For a send the receiver decides: a message that it finds unexpected is taken out of
+    /// matching and given back, any other has been matched and is answered for as usual.
     pub fn cancel(&mut self, id: RequestId) {
         let Some(record) = self.records.get(id) else {
             return;
@@ -364,7 +382,7 @@ impl Engine {
                 };
                 self.outbox.push(Action::Control(to, Kind::Cancel, body));
             }
-            // Queued sends leave at the next chance, as if they had been sent at once.
+            // Complete or about to be. (Queued sends are taken back by the VCI, which has them.)
             _ => {}
         }
     }
@@ -510,17 +528,7 @@ impl Engine {
             }
             Kind::CancelReply => {
                 if body.value == 1 {
-                    let Some(record) = self.records.get(id) else {
-                        return;
-                    };
-                    if let Some(key) = record.exposed.take() {
-                        self.outbox.push(Action::Withdraw(from, key));
-                    }
-                    let status = Status {
-                        cancelled: true,
-                        ..Status::EMPTY
-                    };
-                    self.records.complete(id, status, None);
+                    self.finish_cancelled(id);
                 }
             }
             Kind::Credit | Kind::Eager | Kind::EagerSync | Kind::Rts => {}

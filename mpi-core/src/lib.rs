@@ -9,6 +9,7 @@ pub mod buffer;
 pub mod coll;
 pub mod collective;
 pub mod comm;
+pub mod creation;
 pub mod datatype;
 mod engine;
 pub mod error;

@@ -1,7 +1,7 @@
 //! A process: the one value that everything hangs off.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
 use crate::collective::Collectives;
+use crate::comm::ContextId;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
@@ -110,6 +111,8 @@ pub struct Process {
     threaded: bool,
     opening: Mutex<()>,
     pub(crate) collectives: Collectives,
+    /// Contexts that this process has led; the first two are for those of the start.
+    next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
 }
@@ -137,6 +140,7 @@ impl Process {
             threaded: config.threaded,
             opening: Mutex::new(()),
             collectives: Collectives::default(),
+            next_context: AtomicU32::new(2),
             report_wanted: AtomicBool::new(false),
         };
         process.open_vci(0)?;
@@ -146,6 +150,11 @@ impl Process {
     /// This process's number.
     pub fn me(&self) -> Peer {
         self.me
+    }
+
+    /// A context that nobody else has: this process leads its use. (0 and 1 are never given.)
+    pub fn new_context(&self) -> ContextId {
+        ContextId::new(self.me, self.next_context.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The transports, the way to oneself first.
@@ -236,7 +245,14 @@ impl Process {
             source: rank,
             tag,
         };
-        slot.lock().send_now(Address { peer, vci }, key, data)
+        let to = Address { peer, vci };
+        // Asked once, so that there are two straight ways rather than two questions on one.
+        if slot.is_threaded() {
+            slot.lock().send_now(to, key, data)
+        } else {
+            // SAFETY: without threads there is nobody to exclude.
+            unsafe { slot.unlocked() }.send_now(to, key, data)
+        }
     }
 
     /// Starts a receive on `vci`.
@@ -333,9 +349,7 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Ok(());
         };
-        let mut state = self.lock(request.vci())?;
-        state.engine.cancel(id);
-        state.dispatch();
+        self.lock(request.vci())?.cancel(id);
         Ok(())
     }
 
@@ -487,6 +501,26 @@ impl Process {
         Ok(())
     }
 
+    /// Whether an operation that was started with this owner is not complete. Slow: looks at all
+    /// requests.
+    pub fn is_pending(&self, owner: u32) -> Result<bool> {
+        for vci in 0..self.open.load(Ordering::Acquire) {
+            if self.vcis[vci].get().is_none() {
+                continue;
+            }
+            let active = self.lock(vci as VciId)?.engine.records.active();
+            let of_owner = |id: &RequestId| {
+                self.requests
+                    .get(*id)
+                    .is_some_and(|request| request.owner() == owner)
+            };
+            if active.iter().any(of_owner) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Has the next waiting thread print [`Process::report`]. Safe in a signal handler.
     pub fn want_report(&self) {
         self.report_wanted.store(true, Ordering::Relaxed);
@@ -525,7 +559,7 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
             Role::Receiving => "receive, data on its way",
             Role::Queued => "send, waiting for room in the transport",
             Role::AwaitingAck | Role::AwaitingReceiver => "send, waiting for its receive",
-            Role::Streaming => "send, data on its way",
+            Role::Streaming | Role::Ending => "send, data on its way",
             Role::Outside => "collective or generalized request",
             Role::Idle => continue,
         };

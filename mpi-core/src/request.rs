@@ -220,6 +220,8 @@ pub(crate) enum Role {
     AwaitingReceiver,
     /// A rendezvous send whose data is being streamed.
     Streaming,
+    /// A send that is over but for the withdrawal of its memory.
+    Ending,
     /// Completed by its owner, not by the protocol (collectives, generalized requests).
     Outside,
 }

@@ -4,7 +4,7 @@
 //! lines; nothing of it is shared with another VCI.
 
 use std::cell::UnsafeCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use crate::buffer::Buffer;
 use crate::engine::{Action, Address, Engine};
 use crate::error::{Class, Error, Result};
 use crate::flow::cost;
-use crate::request::{Records, RequestId, RequestTable, Returned, Role, Status};
+use crate::request::{Records, RequestId, RequestTable, Returned, Role};
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 
 /// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.
@@ -54,8 +54,9 @@ pub(crate) struct VciState {
     pub engine: Engine,
     ways: Vec<Way>,
     router: Arc<dyn Router>,
-    /// Actions that found no room, in order per address.
-    waiting: HashMap<Address, VecDeque<Action>>,
+    /// Actions that found no room, in order per address. Addresses take turns in an order that
+    /// depends on nothing but them, so that runs over the simulated transport can be repeated.
+    waiting: BTreeMap<Address, VecDeque<Action>>,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
 }
@@ -88,7 +89,7 @@ impl VciState {
             engine,
             ways,
             router,
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             scratch: Vec::new(),
         })
     }
@@ -147,6 +148,8 @@ impl VciState {
     }
 
     /// The send that can't leave at once and whole.
+    #[cold]
+    #[inline(never)]
     fn send_queued(
         &mut self,
         to: Address,
@@ -172,6 +175,45 @@ impl VciState {
         self.engine.outbox.push(Action::Launch(to, id));
         self.dispatch();
         Ok(id)
+    }
+
+    /// Asks for an operation to be cancelled (section 3.8.4).
+    pub fn cancel(&mut self, id: RequestId) {
+        if self.unqueue(id) {
+            self.engine.finish_cancelled(id);
+        } else {
+            self.engine.cancel(id);
+        }
+        self.dispatch();
+    }
+
+    /// Takes back a send of which nothing has left. Nobody else need be asked, so that the wait for
+    /// a cancelled send stays local even if its peer takes nothing in.
+    fn unqueue(&mut self, id: RequestId) -> bool {
+        let Some(record) = self.engine.records.get(id) else {
+            return false;
+        };
+        if record.role != Role::Queued {
+            return false;
+        }
+        let to = Address {
+            peer: record.peer,
+            vci: record.peer_vci,
+        };
+        let Some(queue) = self.waiting.get_mut(&to) else {
+            return false;
+        };
+        let place = queue
+            .iter()
+            .position(|action| matches!(action, Action::Launch(_, queued) if *queued == id));
+        if let Some(place) = place {
+            queue.remove(place);
+        }
+        if queue.is_empty() {
+            self.waiting.remove(&to);
+            self.engine.streams.get(to.peer, to.vci).pending = false;
+        }
+        place.is_some()
     }
 
     /// Which of the ways leads to a peer; found on first contact.
@@ -207,14 +249,34 @@ impl VciState {
     }
 
     /// Carries out the outbox, and what waits for room. Returns whether anything left.
+    ///
+    /// Invariant: the outbox is empty when this returns. Answers to what was retried leave at once
+    /// too, since the program may not call again for a long time once its receive is complete.
     pub fn dispatch(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            any |= self.carry_out();
+            if self.waiting.is_empty() {
+                return any;
+            }
+            any |= self.retry();
+            if self.engine.outbox.is_empty() {
+                return any;
+            }
+        }
+    }
+
+    /// Carries out the outbox; what finds no room joins what waits for it.
+    fn carry_out(&mut self) -> bool {
         let mut any = false;
         while !self.engine.outbox.is_empty() {
             let mut actions = std::mem::take(&mut self.scratch);
             std::mem::swap(&mut actions, &mut self.engine.outbox);
             for action in actions.drain(..) {
                 let to = action.address();
-                if let Some(queue) = self.waiting.get_mut(&to) {
+                // A withdrawal needs no room and must not wait behind what does.
+                let waits = !matches!(action, Action::Withdraw(..));
+                if let (true, Some(queue)) = (waits, self.waiting.get_mut(&to)) {
                     queue.push_back(action);
                 } else if let Some(rest) = self.perform(action, &mut any) {
                     self.waiting.insert(to, VecDeque::from([rest]));
@@ -222,9 +284,6 @@ impl VciState {
                 }
             }
             self.scratch = actions;
-        }
-        if !self.waiting.is_empty() {
-            any |= self.retry();
         }
         any
     }
@@ -265,10 +324,9 @@ impl VciState {
                 len,
                 ..
             } => self.fetch(to, request, remote, len),
-            Action::Withdraw(_, key) => {
-                if let Ok(way) = self.way(to) {
-                    way.transport.withdraw(&key);
-                }
+            Action::Withdraw(_, id, status) => {
+                self.withdraw(to, id);
+                self.engine.records.complete(id, status, None);
                 Ok(())
             }
         };
@@ -284,12 +342,25 @@ impl VciState {
                 | Action::Stream(_, id)
                 | Action::Fetch { request: id, .. } = action
                 {
+                    self.withdraw(to, id);
                     self.engine
                         .fail(id, Error::new(Class::ProcFailed, why.clone()));
                 }
                 netmod::Sink::peer_lost(&mut self.engine, peer, why);
                 None
             }
+        }
+    }
+
+    /// Ends the exposure of a send's memory, if there is one.
+    fn withdraw(&mut self, to: Address, id: RequestId) {
+        let exposed = self
+            .engine
+            .records
+            .get(id)
+            .and_then(|record| record.exposed.take());
+        if let (Some(key), Ok(way)) = (exposed, self.way(to)) {
+            way.transport.withdraw(&key);
         }
     }
 
@@ -384,7 +455,8 @@ impl VciState {
             self.engine.counters.eager_sent += 1;
             match self.engine.records.get(id) {
                 Some(record) if sync => record.role = Role::AwaitingAck,
-                _ => self.engine.records.complete(id, Status::EMPTY, None),
+                // It may have been exposed, for a rendezvous that found no room.
+                _ => self.engine.finish_send(id),
             }
         }
         self.restore_credit(to, trailer, &result);
@@ -540,6 +612,24 @@ impl Vci {
             self.lock.lock();
         }
         VciGuard { vci: self, locked }
+    }
+
+    /// Whether several threads may come.
+    #[inline(always)]
+    pub fn is_threaded(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// Access without taking the lock.
+    ///
+    /// # Safety
+    /// Nobody else may have access at the time.
+    #[inline(always)]
+    pub unsafe fn unlocked(&self) -> VciGuard<'_> {
+        VciGuard {
+            vci: self,
+            locked: false,
+        }
     }
 
     /// `None` if another thread has the lock.

@@ -1,12 +1,12 @@
 //! A lane: endpoint, completion queue and address vector of one VCI; sending.
 
 use crate::buffers::{Buffers, Role};
+use crate::connect::tagged_address;
 use crate::emulation::Reply;
 use crate::ffi::*;
 use crate::ops::Ops;
 use crate::peers::Peers;
-use crate::select::{self, ip_address};
-use crate::transport::{Shared, tagged_address, untagged_address};
+use crate::transport::Shared;
 use crate::wire::{self, Kind, Prefix};
 use netmod::{
     AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
@@ -14,6 +14,7 @@ use netmod::{
 };
 use std::collections::VecDeque;
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -28,8 +29,33 @@ pub(crate) struct Objects {
     pub(crate) av: *mut fid_av,
 }
 
+impl Objects {
+    /// Takes from the queue what nobody wants any longer. ofi_rxm over verbs (1.17) ends in a
+    /// segmentation fault when an endpoint is closed while a message waits in its queue.
+    fn quiet(&mut self) {
+        for _ in 0..1000 {
+            let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; 16];
+            // SAFETY: the queue is open, of this format, and `entries` has room.
+            let got = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
+            if got == -FI_EAVAIL {
+                // SAFETY: all fields are numbers and pointers, for which zero is a value.
+                let mut error: fi_cq_err_entry = unsafe { std::mem::zeroed() };
+                // SAFETY: the queue is open, `error` is written.
+                if unsafe { fi_cq_readerr(self.cq, &mut error) } <= 0 {
+                    break;
+                }
+            } else if got <= 0 {
+                break;
+            }
+        }
+    }
+}
+
 impl Drop for Objects {
     fn drop(&mut self) {
+        if !self.ep.is_null() && !self.cq.is_null() {
+            self.quiet();
+        }
         let objects: [*mut fid; 3] = [self.ep.cast(), self.cq.cast(), self.av.cast()];
         for object in objects {
             if !object.is_null() {
@@ -235,81 +261,6 @@ impl OfiLane {
             code,
         }
         .to_bytes()
-    }
-
-    /// The index of a peer's VCI, whose address is looked up at first contact.
-    #[inline]
-    pub(crate) fn endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let endpoint = match self.peers.find(peer, vci) {
-            Some(endpoint) => endpoint,
-            None => self.connect(peer, vci)?,
-        };
-        if self.peers.endpoint(endpoint).lost {
-            Err(self.lost(endpoint))
-        } else {
-            Ok(endpoint)
-        }
-    }
-
-    #[cold]
-    fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let fail = |why: String| LaneError::lost(peer, why);
-        let address = self
-            .shared
-            .resolver
-            .resolve(peer, vci)
-            .map_err(|error| fail(error.to_string()))?;
-        let Some((provider, name)) = untagged_address(&address) else {
-            return Err(fail(format!(
-                "the address of its VCI {vci} ({} bytes) is not one of libfabric; do all processes \
-                 use the same build and the same transport?",
-                address.len()
-            )));
-        };
-        if provider != self.shared.provider {
-            return Err(fail(format!(
-                "it uses libfabric's provider {provider:?}, this process {:?}; set \
-                 WEFT_OFI_PROVIDER to one that all hosts have",
-                self.shared.provider
-            )));
-        }
-        let format = self.shared.info.addr_format();
-        let theirs = ip_address(format, name).map(|ip| ip.is_loopback());
-        let ours = self.shared.info.ip().map(|ip| ip.is_loopback());
-        if theirs.is_some() && ours.is_some() && theirs != ours {
-            let [inside, outside] = match theirs {
-                Some(true) => ["it", "this process"],
-                _ => ["this process", "it"],
-            };
-            return Err(fail(format!(
-                "{inside} listens on its host's loopback interface, {outside} on a real one (this \
-                 process uses {}); set WEFT_OFI_INTERFACE to an interface that connects all hosts",
-                select::place(&self.shared.info)
-            )));
-        }
-        let mut addr = FI_ADDR_UNSPEC;
-        // A copy with room behind it: providers read a whole address of their format.
-        let mut padded = [0_u64; 40];
-        if name.len() > size_of_val(&padded) {
-            return Err(fail(format!("the address of its VCI {vci} is too long")));
-        }
-        // SAFETY: `padded` has room for `name`; the address vector is open, `addr` is written.
-        let rc = unsafe {
-            std::ptr::copy_nonoverlapping(name.as_ptr(), padded.as_mut_ptr().cast(), name.len());
-            fi_av_insert(self.objects.av, padded.as_ptr().cast(), &mut addr)
-        };
-        if rc != 1 {
-            let why = if rc < 0 {
-                self.shared.lib.error_text(-rc)
-            } else {
-                "refused".to_string()
-            };
-            return Err(fail(format!(
-                "{}: its address: {why}",
-                self.shared.provider
-            )));
-        }
-        Ok(self.peers.add(peer, vci, addr, name))
     }
 
     #[cold]

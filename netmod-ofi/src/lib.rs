@@ -22,6 +22,7 @@
 
 mod buffers;
 mod config;
+mod connect;
 mod emulation;
 #[allow(missing_docs)]
 mod ffi;

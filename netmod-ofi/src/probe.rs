@@ -16,8 +16,12 @@ const FIRST: Duration = Duration::from_millis(300);
 /// The longest time between two questions.
 const LONGEST: Duration = Duration::from_secs(10);
 
+/// How long a process that leaves waits for an endpoint that can't be asked.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// State of an endpoint that has no room.
 pub(crate) struct Stuck {
+    since: Instant,
     next: Instant,
     pause: Duration,
     question: Option<OwnedFd>,
@@ -39,23 +43,35 @@ impl OfiLane {
             && matches!(addr_format, FI_SOCKADDR_IN | FI_SOCKADDR_IN6)
     }
 
-    /// Notes that there was no room for an endpoint, which is asked if that has lasted, or `now`.
-    /// Returns the reason if its process is gone.
+    /// Notes that there was no room for an endpoint, which is asked if that has lasted. When
+    /// `leaving`, it is asked at once, and given up after a while if it can't be asked: all that is
+    /// wanted then is a sign that earlier messages have left. Returns the reason if its process is
+    /// gone.
     #[cold]
-    pub(crate) fn no_room(&mut self, endpoint: u32, now: bool) -> Option<String> {
-        if !self.probes {
+    pub(crate) fn no_room(&mut self, endpoint: u32, leaving: bool) -> Option<String> {
+        let number = self.peers.peer_of(endpoint).number;
+        if let Some(why) = self.shared.lost(number) {
+            return Some(why);
+        }
+        if !self.probes && !leaving {
             return None;
         }
         let clock = Instant::now();
+        let probes = self.probes;
         let state = self.peers.endpoint(endpoint);
         let stuck = state.stuck.get_or_insert_with(|| {
-            let next = if now { clock } else { clock + FIRST };
+            let next = if leaving { clock } else { clock + FIRST };
             Box::new(Stuck {
+                since: clock,
                 next,
                 pause: FIRST,
                 question: None,
             })
         });
+        if !probes {
+            let given_up = clock.duration_since(stuck.since) > PATIENCE;
+            return given_up.then(|| "takes nothing any longer".to_string());
+        }
         if clock < stuck.next {
             return None;
         }

@@ -242,6 +242,7 @@ impl OfiLane {
         }
         let number = peer.number;
         peer.lost = Some(text.clone());
+        self.shared.set_lost(number, why);
         self.notices.push_back(Notice::Lost(number, text.clone()));
         for endpoint in &mut self.peers.endpoints {
             if endpoint.peer == index {

@@ -113,9 +113,11 @@ fn run(prefix: [&[&str]; 2], scenario: &str, provider: &str) {
         "passed",
         "{scenario} with {provider}"
     );
-    assert!(driver.child.wait().unwrap().success());
+    let status = driver.child.wait().unwrap();
+    assert!(status.success(), "driver: {status}");
     if !is_death {
-        assert!(server.child.wait().unwrap().success());
+        let status = server.child.wait().unwrap();
+        assert!(status.success(), "server: {status}");
     }
 }
 
@@ -143,9 +145,12 @@ fn a_killed_peer_is_noticed() {
             continue;
         }
         run([&[], &[]], "death", &provider);
-        run([&[], &[]], "death of a sleeper", &provider);
         run([&[], &[]], "death during access", &provider);
-        run([&[], &[]], "death during access emulated", &provider);
+        // With nothing of the provider's under way, a peer must be asked, which needs a TCP socket.
+        if !provider.starts_with("verbs") {
+            run([&[], &[]], "death of a sleeper", &provider);
+            run([&[], &[]], "death during access emulated", &provider);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::bell;
 use crate::ring::{self, INLINE, ReceiverView, SenderView};
 use crate::segment::{BODY, CELLS, Location, Segment};
 use crate::single_copy::{self, Direction};
+use crate::sync::AtomicU32;
 
 /// A peer's queue.
 struct Remote {
@@ -21,9 +22,45 @@ struct Remote {
     single_copy: Option<bool>,
 }
 
+/// Payloads up to this length are copied by a few instructions in line. Their way through `send` then
+/// makes no call at all, and so needs no stack frame.
+const SHORT: usize = 16;
+
 impl Remote {
     #[inline(always)]
-    fn send(
+    fn send_short(
+        &mut self,
+        me: Peer,
+        senders_fence: bool,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        let front = self.segment.front();
+        let Some(position) = ring::claim(&front.ends, CELLS, &mut self.view) else {
+            return again();
+        };
+        let cell = &self.segment.cells()[position as usize & (CELLS - 1)];
+        let [a, b, c] = header.0;
+        let len = payload.len();
+        // SAFETY: the cell is claimed, so nobody else touches it until it is published, and has
+        // room for a short payload.
+        unsafe {
+            cell.envelope
+                .get()
+                .write([u64::from(me) | (len as u64) << 32, a, b, c]);
+            std::hint::assert_unchecked(len <= SHORT);
+            netmod::copy(payload.as_ptr(), cell.inline.get().cast(), len);
+        }
+        ring::publish(cell, position);
+        if bell::is_silent(&front.bell.0, senders_fence) {
+            Ok(())
+        } else {
+            woken(&front.bell.0)
+        }
+    }
+
+    #[inline(never)]
+    fn send_long(
         &mut self,
         me: Peer,
         senders_fence: bool,
@@ -70,9 +107,26 @@ impl Remote {
         };
         fill(payload);
         ring::publish(cell, position);
-        bell::ring(&front.bell.0, senders_fence);
-        Ok(())
+        if bell::is_silent(&front.bell.0, senders_fence) {
+            Ok(())
+        } else {
+            woken(&front.bell.0)
+        }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn again() -> Result<(), LaneError> {
+    Err(LaneError::Again)
+}
+
+/// Wakes the receiver; the message has been sent.
+#[cold]
+#[inline(never)]
+fn woken(bell: &AtomicU32) -> Result<(), LaneError> {
+    bell::wake(bell);
+    Ok(())
 }
 
 pub(crate) struct ShmLane {
@@ -129,7 +183,7 @@ impl ShmLane {
     ) -> Result<(), LaneError> {
         let (me, senders_fence) = (self.me, self.senders_fence);
         self.remote(to, vci)?
-            .send(me, senders_fence, header, payload)
+            .send_long(me, senders_fence, header, payload)
     }
 
     fn copy(
@@ -190,7 +244,10 @@ impl Lane for ShmLane {
         payload: &[u8],
     ) -> Result<(), LaneError> {
         match self.remotes.peek(to, vci) {
-            Some(Some(remote)) => remote.send(self.me, self.senders_fence, header, payload),
+            Some(Some(remote)) if payload.len() <= SHORT => {
+                remote.send_short(self.me, self.senders_fence, header, payload)
+            }
+            Some(Some(remote)) => remote.send_long(self.me, self.senders_fence, header, payload),
             _ => self.send_first(to, vci, header, payload),
         }
     }

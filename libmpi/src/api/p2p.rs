@@ -4,14 +4,17 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::comm::Purpose;
 use mpi_core::process::Mode;
-use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class, Error, PROC_NULL, Result, Status, TAG_UB};
+use mpi_core::{
+    ANY_SOURCE, ANY_TAG, Buffer, Class, Error, PROC_NULL, RequestId, Result, Status, TAG_UB,
+};
 
 use super::put;
 use crate::abi::{
     self, MPI_Comm, MPI_Datatype, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_Request,
-    MPI_Status,
+    MPI_SUCCESS, MPI_Status,
 };
 use crate::comms::CommObject;
+use crate::raise::{Arg, On, raise};
 use crate::requests::{self, READY};
 use crate::runtime::{Runtime, running, runtime};
 use crate::{bsend, messages, status, types};
@@ -40,7 +43,7 @@ pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {
 }
 
 #[cold]
-fn bad_tag(tag: c_int, receive: bool) -> Error {
+pub(crate) fn bad_tag(tag: c_int, receive: bool) -> Error {
     let wildcard = if receive { " or MPI_ANY_TAG" } else { "" };
     Error::new(
         Class::Tag,
@@ -94,34 +97,154 @@ unsafe fn outgoing(
     Ok(Outgoing { comm, rank, buffer })
 }
 
-/// The send that nothing stands in the way of: right arguments, plain data, room in the transport.
-/// Returns whether it was one; if not, nothing was done, and the long way finds out why.
-///
-/// # Safety
-/// The standard's contract of a send.
+/// The destination and length of a send that nothing is wrong with and whose data needs no second
+/// look; `None`: the long way finds out what there is to it.
 #[inline(always)]
-unsafe fn send_now(
+fn plain_send(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-) -> bool {
-    let Some(runtime) = running() else {
-        return false;
-    };
-    let Some(comm) = runtime.find_comm(comm) else {
-        return false;
-    };
-    let comm = &comm.comm;
-    match types::plain_len(buf, count, datatype) {
-        Some(len) if (dest as u32) < comm.targets() && tag >= 0 => {
-            // SAFETY: `len` is what the program says lies at `buf`, which is not NULL.
-            let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
-            runtime.process.send_now(comm, data, dest as u32, tag)
+) -> Option<(&'static CommObject, usize)> {
+    let comm = running()?.find_comm(comm)?;
+    let len = types::plain_len(buf, count, datatype)?;
+    ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((comm, len))
+}
+
+/// Starts such a send.
+///
+/// # Safety
+/// `len` bytes at `buf` are the program's send buffer.
+#[inline(always)]
+unsafe fn start_plain(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> Result<Option<RequestId>> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
+    // SAFETY: the caller's contract, which is that of `send_plain`.
+    unsafe {
+        runtime
+            .process
+            .send_plain(&comm.comm, data, dest as u32, tag)
+    }
+}
+
+/// Raises an error of a send that had all its arguments right.
+#[cold]
+#[inline(never)]
+fn plain_failed(
+    error: Error,
+    function: &'static str,
+    comm: &CommObject,
+    dest: c_int,
+    tag: c_int,
+) -> c_int {
+    let handle = comm.comm.owner() as MPI_Comm;
+    let args = [
+        ("dest", Arg::Rank(dest)),
+        ("tag", Arg::Tag(tag)),
+        ("comm", Arg::Handle("MPI_Comm", handle)),
+    ];
+    raise(error, function, On::Comm(handle), &args)
+}
+
+/// The short way of `MPI_Isend`.
+///
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn isend_fast(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    if request.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    Some(unsafe { isend_plain(comm, buf, len, dest, tag, request) })
+}
+
+/// # Safety
+/// As for [`start_plain`]; `request` is valid.
+#[inline(never)]
+unsafe fn isend_plain(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+    request: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match start_plain(comm, buf, len, dest, tag) {
+            Ok(started) => {
+                request.write(requests::handle(started));
+                MPI_SUCCESS
+            }
+            Err(error) => plain_failed(error, "MPI_Isend", comm, dest, tag),
         }
-        _ => false,
+    }
+}
+
+/// The short way of `MPI_Send`.
+///
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn send_fast(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    // SAFETY: the caller's contract.
+    Some(unsafe { send_plain(comm, buf, len, dest, tag) })
+}
+
+/// # Safety
+/// As for [`start_plain`].
+#[inline(never)]
+unsafe fn send_plain(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> c_int {
+    // SAFETY: the caller's contract; the send is complete when this returns.
+    let ended = unsafe { start_plain(comm, buf, len, dest, tag) }.and_then(finish_send);
+    match ended {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => plain_failed(error, "MPI_Send", comm, dest, tag),
+    }
+}
+
+/// Waits for a send that may be complete already.
+#[inline(always)]
+fn finish_send(started: Option<RequestId>) -> Result<()> {
+    match started {
+        None => Ok(()),
+        Some(id) => match runtime()?.process.wait(id)?.1 {
+            None => Ok(()),
+            Some(error) => Err(error),
+        },
     }
 }
 
@@ -203,12 +326,7 @@ pub unsafe fn send(
     comm: MPI_Comm,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe {
-        if send_now(buf, count, datatype, dest, tag, comm) {
-            return Ok(());
-        }
-        blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm)
-    }
+    unsafe { blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Ssend` (section 3.4).
@@ -281,10 +399,6 @@ pub unsafe fn isend(
 ) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        if !request.is_null() && send_now(buf, count, datatype, dest, tag, comm) {
-            request.write(READY);
-            return Ok(());
-        }
         start_send(
             Mode::Standard,
             buf,

@@ -1,0 +1,172 @@
+//! A simulated job, and running tests over many seeds.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use mpi_core::process::{Config, Process, Router};
+use mpi_core::wait::WaitPolicy;
+use netmod::{OpenError, Peer};
+use netmod_sim::{Rng, SimConfig, Simulation};
+
+/// The simulated transport is the only one besides the way to oneself.
+struct OnlyWay;
+
+impl Router for OnlyWay {
+    fn route(&self, _peer: Peer) -> Result<usize, OpenError> {
+        Ok(1)
+    }
+}
+
+/// How the processes are set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub ranks: u32,
+    pub vcis: u16,
+    pub eager_limit: usize,
+    pub window: u32,
+    pub threaded: bool,
+}
+
+impl Setup {
+    /// `ranks` processes with one VCI each.
+    pub fn new(ranks: u32) -> Setup {
+        Setup {
+            ranks,
+            vcis: 1,
+            eager_limit: 512,
+            window: 4096,
+            threaded: false,
+        }
+    }
+}
+
+pub struct Job {
+    pub sim: Simulation,
+    pub ranks: Vec<Process>,
+    pub setup: Setup,
+}
+
+impl Job {
+    pub fn new(seed: u64, config: SimConfig, setup: Setup) -> Job {
+        let sim = Simulation::new(seed, config);
+        let ranks = (0..setup.ranks)
+            .map(|me| process(&sim, me, setup))
+            .collect();
+        Job { sim, ranks, setup }
+    }
+
+    /// Lets things happen until nothing more does. Returns whether anything did.
+    pub fn settle(&self) -> bool {
+        let (mut any, mut idle) = (false, 0);
+        while idle < 200 {
+            let mut happened = false;
+            while self.sim.step().is_some() {
+                happened = true;
+            }
+            for rank in &self.ranks {
+                happened |= rank.poll_all().unwrap();
+            }
+            idle = if happened { 0 } else { idle + 1 };
+            any |= happened;
+        }
+        any
+    }
+
+    /// What must hold when everything that was begun has ended.
+    pub fn check_ended(&self) {
+        for rank in &self.ranks {
+            rank.drain().unwrap();
+            for vci in 0..self.setup.vcis {
+                let counters = rank.counters(vci).unwrap();
+                assert_eq!(counters.unexpected_bytes, 0);
+            }
+            let report = rank.report();
+            let lines = report.lines().skip(1).count();
+            let empty = report
+                .matches("0 receives posted, 0 messages unexpected")
+                .count();
+            assert_eq!(
+                (lines, empty),
+                (self.setup.vcis as usize, self.setup.vcis as usize)
+            );
+        }
+        assert_eq!(self.sim.exposed(), 0, "memory is still exposed");
+        assert_eq!(self.sim.under_way(), 0);
+    }
+}
+
+fn process(sim: &Simulation, me: Peer, setup: Setup) -> Process {
+    let config = Config {
+        me,
+        transports: vec![sim.transport(me)],
+        router: Arc::new(OnlyWay),
+        wait: WaitPolicy::for_share(2, 1),
+        eager_limit: setup.eager_limit,
+        window: setup.window,
+        max_vcis: usize::from(setup.vcis),
+        threaded: setup.threaded,
+    };
+    let process = Process::new(config).unwrap();
+    for vci in 1..setup.vcis {
+        process.open_vci(vci).unwrap();
+    }
+    process
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("last events:\n{}", self.sim.log());
+            for rank in &self.ranks {
+                eprint!("{}", rank.report());
+            }
+        }
+    }
+}
+
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "the seed was {0}; set WEFT_TEST_SEED={0} to run it again",
+                self.0
+            );
+        }
+    }
+}
+
+/// Runs a test with `count` seeds, or with the one that the environment names. A seed that does not
+/// end ends the test program.
+pub fn for_seeds(count: u64, test: impl Fn(u64)) {
+    let number = |name| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
+    let seeds: Vec<u64> = match number("WEFT_TEST_SEED") {
+        Some(seed) => vec![seed],
+        None => {
+            let time = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+            let mut rng = Rng::new(time.as_nanos() as u64);
+            let count = count * number("WEFT_TEST_RUNS").unwrap_or(1);
+            (0..count).map(|_| rng.number() >> 24).collect()
+        }
+    };
+    for seed in seeds {
+        let (ended, watch) = mpsc::channel::<()>();
+        let watchdog = std::thread::spawn(move || {
+            if watch.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout)
+            {
+                eprintln!("seed {seed} does not end; WEFT_TEST_SEED={seed} runs it again");
+                std::process::abort();
+            }
+        });
+        let named = Named(seed);
+        test(seed);
+        drop((named, ended));
+        watchdog.join().unwrap();
+    }
+}

@@ -1,0 +1,7 @@
+//! Many processes in one, over the simulated transport.
+//!
+//! Random tests print their seed when they fail. `WEFT_TEST_SEED` reruns one seed, `WEFT_TEST_RUNS`
+//! multiplies the number of seeds tried.
+
+mod job;
+mod protocol;

@@ -1,0 +1,116 @@
+//! What MPI demands of who matched whom, without knowing when messages arrived.
+//!
+//! Invariant (MPI-3.1 section 3.5): messages do not overtake each other. Within one context at one
+//! receiver, call the pair of a message and the receive that it matched a *match*; matches happen
+//! one after the other. From what matched follows that some happened before others:
+//!
+//! * A receive that could have taken an earlier message of the same source finds that message
+//!   matched already: the earlier message's match comes before this one.
+//! * A message that an older receive would have taken finds that receive matched already: the older
+//!   receive's match comes before this one.
+//!
+//! An execution is right if nothing so follows to be before itself.
+
+use crate::program::{Message, Receive};
+
+/// A message and its receive, by their indices, and the place of both in their ranks' programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Match {
+    pub message: usize,
+    pub receive: usize,
+    /// When it was sent: orders the messages of a rank.
+    pub sent: u64,
+    /// When it was posted (or when the probe succeeded): orders the receives of a rank.
+    pub posted: u64,
+}
+
+/// Finds matches that follow to be before themselves.
+pub fn overtaking(messages: &[Message], receives: &[Receive], matches: &[Match]) -> Option<String> {
+    let before = |a: &Match, b: &Match| {
+        let (ma, mb) = (&messages[a.message], &messages[b.message]);
+        let (ra, rb) = (&receives[a.receive], &receives[b.receive]);
+        if (ma.to, ma.context) != (mb.to, mb.context) {
+            return false;
+        }
+        let passed_over = ma.source == mb.source && a.sent < b.sent && rb.accepts(ma);
+        let older = a.posted < b.posted && ra.accepts(mb);
+        passed_over || older
+    };
+    // Take away what nothing comes before, again and again; a circle remains.
+    let mut left: Vec<Match> = matches.to_vec();
+    loop {
+        let count = left.len();
+        let free: Vec<bool> = left
+            .iter()
+            .map(|b| !left.iter().any(|a| a.message != b.message && before(a, b)))
+            .collect();
+        let mut keep = free.iter();
+        left.retain(|_| !keep.next().unwrap());
+        if left.is_empty() {
+            return None;
+        }
+        if left.len() == count {
+            break;
+        }
+    }
+    let lines: Vec<String> = left
+        .iter()
+        .map(|m| format!("{m:?}\n  {:?}\n  {:?}", messages[m.message], receives[m.receive]))
+        .collect();
+    Some(format!("matches that come before each other:\n{}", lines.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{End, How};
+    use mpi_core::process::Mode;
+    use mpi_core::{ANY_SOURCE, ANY_TAG};
+
+    fn message(source: u32, tag: i32) -> Message {
+        Message { source, to: 9, context: 0, tag, len: 4, mode: Mode::Standard, end: End::Wait }
+    }
+
+    fn receive(source: i32, tag: i32) -> Receive {
+        let (how, end) = (How::Receive, End::Wait);
+        Receive { rank: 9, context: 0, source, tag, room: 4, how, end }
+    }
+
+    fn pairs(matches: &[(usize, usize)]) -> Vec<Match> {
+        let pair = |&(message, receive): &(usize, usize)| Match {
+            message,
+            receive,
+            sent: message as u64,
+            posted: receive as u64,
+        };
+        matches.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn the_model_knows_right_from_wrong() {
+        let same = [message(0, 5), message(0, 5)];
+        let exact = [receive(0, 5), receive(0, 5)];
+        assert_eq!(overtaking(&same, &exact, &pairs(&[(0, 0), (1, 1)])), None);
+        assert!(overtaking(&same, &exact, &pairs(&[(0, 1), (1, 0)])).is_some());
+
+        let mixed = [receive(ANY_SOURCE, ANY_TAG), receive(0, 5)];
+        assert!(overtaking(&same, &mixed, &pairs(&[(0, 1), (1, 0)])).is_some());
+
+        // Messages of two sources arrive in either order.
+        let two = [message(0, 5), message(1, 5)];
+        let wild = [receive(ANY_SOURCE, 5), receive(ANY_SOURCE, 5)];
+        assert_eq!(overtaking(&two, &wild, &pairs(&[(0, 0), (1, 1)])), None);
+        assert_eq!(overtaking(&two, &wild, &pairs(&[(0, 1), (1, 0)])), None);
+
+        // Each source's messages in order, and yet no order of arrival explains it: 1 before 0
+        // at the first receive, 2 before 3 there too.
+        let four = [message(0, 5), message(0, 6), message(1, 5), message(1, 6)];
+        let crossed =
+            [receive(ANY_SOURCE, 6), receive(ANY_SOURCE, 5), receive(0, ANY_TAG), receive(1, 6)];
+        assert_eq!(overtaking(&four, &crossed, &pairs(&[(1, 0), (2, 1), (0, 2), (3, 3)])), {
+            // The receive of rank 0's second message finds the first unmatched only if it may not
+            // take it: tag 6 against tag 5.
+            None
+        });
+    }
+}

@@ -1,0 +1,445 @@
+//! Single points of the protocol, each with the invariant or the rule of the standard it checks.
+
+use mpi_core::process::{Destination, Mode, Source};
+use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class, RequestId};
+use netmod_sim::{Get, SimConfig};
+
+use crate::job::{Job, Setup};
+
+const CONTEXT: u64 = 4;
+
+fn to(from: u32, peer: u32, tag: i32) -> Destination {
+    Destination {
+        peer,
+        vci: 0,
+        context: CONTEXT,
+        rank: from as i32,
+        tag,
+        owner: 0,
+    }
+}
+
+fn from(rank: i32, tag: i32) -> Source {
+    Source {
+        context: CONTEXT,
+        rank,
+        tag,
+        owner: 0,
+    }
+}
+
+fn buffer(bytes: &mut [u8]) -> Buffer {
+    // SAFETY: the tests keep their memory until the job has ended.
+    unsafe { Buffer::bytes(bytes.as_mut_ptr(), bytes.len()) }
+}
+
+impl Job {
+    fn send(&self, rank: u32, peer: u32, tag: i32, data: &mut [u8]) -> Option<RequestId> {
+        self.send_mode(rank, peer, tag, data, Mode::Standard)
+    }
+
+    fn send_mode(
+        &self,
+        rank: u32,
+        peer: u32,
+        tag: i32,
+        data: &mut [u8],
+        mode: Mode,
+    ) -> Option<RequestId> {
+        self.ranks[rank as usize]
+            .isend(0, &to(rank, peer, tag), buffer(data), mode)
+            .unwrap()
+    }
+
+    fn receive(&self, rank: u32, source: i32, tag: i32, room: &mut [u8]) -> RequestId {
+        self.ranks[rank as usize]
+            .irecv(0, &from(source, tag), buffer(room))
+            .unwrap()
+    }
+
+    fn done(&self, rank: u32, id: RequestId) -> bool {
+        self.ranks[rank as usize].request(id).unwrap().is_done()
+    }
+
+    fn finish(&self, rank: u32, id: Option<RequestId>) {
+        if let Some(id) = id {
+            assert!(self.done(rank, id));
+            let (status, error) = self.ranks[rank as usize].finish(id).unwrap();
+            assert!(!status.cancelled && error.is_none());
+        }
+    }
+}
+
+/// Credit that comes back while a rendezvous waits for room may turn it into an eager message; what
+/// had been exposed for it must be withdrawn all the same.
+#[test]
+fn a_rendezvous_that_becomes_eager_withdraws_its_memory() {
+    let setup = Setup {
+        window: 1000,
+        ..Setup::new(2)
+    };
+    let job = Job::new(
+        1,
+        SimConfig {
+            depth: 1,
+            ..SimConfig::default()
+        },
+        setup,
+    );
+    let (mut one, mut two) = ([1; 500], [2; 500]);
+    let mut rooms = [[0; 500]; 2];
+    let first = job.send(0, 1, 0, &mut one);
+    let second = job.send(0, 1, 0, &mut two);
+    assert_eq!(
+        job.sim.exposed(),
+        1,
+        "the test wants a rendezvous that found no room"
+    );
+    let receives = [0, 1].map(|i| job.receive(1, 0, 0, &mut rooms[i]));
+    job.settle();
+    assert_eq!(job.ranks[0].counters(0).unwrap().eager_sent, 2);
+    job.finish(0, first);
+    job.finish(0, second);
+    receives.into_iter().for_each(|id| job.finish(1, Some(id)));
+    assert_eq!(rooms, [[1; 500], [2; 500]]);
+    job.check_ended();
+}
+
+/// MPI-3.1 section 3.8.4: the wait for an operation marked for cancellation is local. A send that
+/// has not left yet can be cancelled without asking anybody.
+#[test]
+fn a_send_that_has_not_left_is_cancelled_at_once() {
+    for len in [100, 2000] {
+        let job = Job::new(
+            1,
+            SimConfig {
+                depth: 1,
+                ..SimConfig::default()
+            },
+            Setup::new(2),
+        );
+        let (mut one, mut two, mut three) = ([1; 10], vec![2; len], [3; 10]);
+        let first = job.send(0, 1, 0, &mut one);
+        let second = job.send_mode(0, 1, 0, &mut two, Mode::Synchronous).unwrap();
+        let third = job.send(0, 1, 0, &mut three);
+        job.ranks[0].cancel(second).unwrap();
+        assert!(job.done(0, second), "nobody else is needed for this");
+        let (status, error) = job.ranks[0].finish(second).unwrap();
+        assert!(status.cancelled && error.is_none());
+        let mut rooms = [[0; 10]; 2];
+        let receives = [0, 1].map(|i| job.receive(1, ANY_SOURCE, ANY_TAG, &mut rooms[i]));
+        job.settle();
+        job.finish(0, first);
+        job.finish(0, third);
+        receives.into_iter().for_each(|id| job.finish(1, Some(id)));
+        assert_eq!(rooms, [[1; 10], [3; 10]]);
+        job.check_ended();
+    }
+}
+
+/// A receive may be the last call that its process makes for a long time: when it is complete, the
+/// sender must have been told already.
+#[test]
+fn a_receive_is_complete_only_when_its_sender_has_been_told() {
+    let job = Job::new(1, SimConfig::default(), Setup::new(2));
+    let (mut data, mut room) = (vec![7; 5000], vec![0; 5000]);
+    let send = job.send(0, 1, 0, &mut data).unwrap();
+    let receive = job.receive(1, 0, 0, &mut room);
+    job.sim.change(|config| config.again = 100);
+    while job.sim.step().is_some() {}
+    job.ranks[1].poll(0).unwrap();
+    assert!(!job.done(1, receive), "there is no room for the read");
+    job.sim.change(|config| config.again = 0);
+    while !job.done(1, receive) {
+        job.ranks[1].poll(0).unwrap();
+    }
+    while job.sim.step().is_some() {}
+    job.ranks[0].poll(0).unwrap();
+    job.finish(0, Some(send));
+    job.finish(1, Some(receive));
+    assert_eq!(room, data);
+    job.check_ended();
+}
+
+/// Exposed memory must stay valid until it is withdrawn, and is the program's own again when its
+/// send is complete: so it is withdrawn before, even if messages to the same peer wait for room.
+#[test]
+fn memory_is_withdrawn_before_its_send_is_complete() {
+    let job = Job::new(
+        1,
+        SimConfig {
+            depth: 1,
+            ..SimConfig::default()
+        },
+        Setup::new(2),
+    );
+    let (mut big, mut room, mut small) = (vec![7; 2000], vec![0; 2000], [1; 10]);
+    let send = job.send(0, 1, 0, &mut big).unwrap();
+    let receive = job.receive(1, 0, 0, &mut room);
+    job.sim.step();
+    job.ranks[1].poll(0).unwrap();
+    job.finish(1, Some(receive));
+    let others = [0, 1, 2].map(|_| job.send(0, 1, 1, &mut small));
+    job.sim.step();
+    job.ranks[0].poll(0).unwrap();
+    job.finish(0, Some(send));
+    assert_eq!(job.sim.exposed(), 0);
+    let mut rooms = [[0; 10]; 3];
+    let receives = rooms.each_mut().map(|room| job.receive(1, 0, 1, room));
+    job.settle();
+    others.into_iter().for_each(|id| job.finish(0, id));
+    receives.into_iter().for_each(|id| job.finish(1, Some(id)));
+    job.check_ended();
+}
+
+/// A send that fails because its peer is lost takes its memory back.
+#[test]
+fn a_failed_send_withdraws_its_memory() {
+    let job = Job::new(
+        1,
+        SimConfig {
+            depth: 1,
+            ..SimConfig::default()
+        },
+        Setup::new(2),
+    );
+    let (mut one, mut two) = ([1; 10], [2; 2000]);
+    let first = job.send(0, 1, 0, &mut one);
+    let second = job.send(0, 1, 0, &mut two).unwrap();
+    assert_eq!(job.sim.exposed(), 1);
+    job.finish(0, first);
+    job.sim.lose(1, 0);
+    job.sim.run_until(100);
+    let error = job.ranks[0].poll(0).unwrap_err();
+    assert_eq!(error.class(), Class::ProcFailed);
+    assert!(job.done(0, second));
+    let error = job.ranks[0].finish(second).unwrap().1.unwrap();
+    assert_eq!(error.class(), Class::ProcFailed);
+    let _ = job.ranks[0].poll(0);
+    assert_eq!(job.sim.exposed(), 0);
+}
+
+/// Invariant: a receiver holds at most the window of a stream, and a sender that goes on sending
+/// falls back on rendezvous. Once received, everything flows again.
+#[test]
+fn a_fast_sender_cannot_exhaust_a_slow_receiver() {
+    for get in [Get::Immediate, Get::Unsupported] {
+        let setup = Setup {
+            window: 2000,
+            ..Setup::new(2)
+        };
+        let job = Job::new(
+            1,
+            SimConfig {
+                get,
+                ..SimConfig::default()
+            },
+            setup,
+        );
+        let mut data = vec![[0u8; 100]; 200];
+        for (i, data) in data.iter_mut().enumerate() {
+            data.fill(i as u8);
+        }
+        for round in 0..3 {
+            let sends: Vec<_> = data
+                .iter_mut()
+                .map(|data| job.send(0, 1, 0, data))
+                .collect();
+            job.settle();
+            let counters = job.ranks[1].counters(0).unwrap();
+            assert!(counters.unexpected_bytes_peak <= 2000, "{counters:?}");
+            let mut rooms = vec![[255u8; 100]; 200];
+            let receives: Vec<_> = rooms
+                .iter_mut()
+                .map(|room| job.receive(1, 0, ANY_TAG, room))
+                .collect();
+            job.settle();
+            sends.into_iter().for_each(|id| job.finish(0, id));
+            receives.into_iter().for_each(|id| job.finish(1, Some(id)));
+            assert_eq!(rooms, data);
+            let eager = job.ranks[0].counters(0).unwrap().eager_sent;
+            assert!(eager >= 12 * (round + 1), "credit came back: {eager}");
+        }
+        job.check_ended();
+    }
+}
+
+/// Invariant: cancel either cancels or completes, never both, whoever comes first.
+#[test]
+fn a_cancelled_send_is_given_back_or_received() {
+    for (len, get) in [
+        (10, Get::Immediate),
+        (2000, Get::Immediate),
+        (2000, Get::Unsupported),
+    ] {
+        for cancel_first in [true, false] {
+            let config = SimConfig {
+                get,
+                ..SimConfig::default()
+            };
+            let job = Job::new(1, config, Setup::new(2));
+            let (mut data, mut room) = (vec![7; len], vec![0; len]);
+            let send = job
+                .send_mode(0, 1, 0, &mut data, Mode::Synchronous)
+                .unwrap();
+            let mut receive = None;
+            if cancel_first {
+                // The sender asks while the message lies unexpected at the receiver. Twice.
+                job.settle();
+                job.ranks[0].cancel(send).unwrap();
+                job.ranks[0].cancel(send).unwrap();
+                job.settle();
+                receive = Some(job.receive(1, 0, 0, &mut room));
+            } else {
+                // The request to cancel meets a message that has been matched.
+                job.ranks[0].cancel(send).unwrap();
+                receive.replace(job.receive(1, 0, 0, &mut room));
+                job.settle();
+            }
+            job.settle();
+            assert!(job.done(0, send));
+            let (status, _) = job.ranks[0].finish(send).unwrap();
+            let receive = receive.unwrap();
+            assert_eq!(
+                (status.cancelled, job.done(1, receive)),
+                (cancel_first, !cancel_first)
+            );
+            job.ranks[1].cancel(receive).unwrap();
+            assert_eq!(
+                job.ranks[1].finish(receive).unwrap().0.cancelled,
+                cancel_first
+            );
+            assert_eq!(room, vec![if cancel_first { 0 } else { 7 }; len]);
+            job.check_ended();
+        }
+    }
+}
+
+/// Invariant: non-overtaking, also when some messages find room and some do not, and when eager and
+/// rendezvous messages follow each other.
+#[test]
+fn messages_do_not_overtake_each_other_for_want_of_room() {
+    for seed in 0..50 {
+        let config = SimConfig {
+            depth: 2,
+            again: 40,
+            ..SimConfig::default()
+        };
+        let job = Job::new(
+            seed,
+            config,
+            Setup {
+                window: 1500,
+                ..Setup::new(2)
+            },
+        );
+        let mut data: Vec<Vec<u8>> = (0..40)
+            .map(|i| vec![i as u8; if i % 3 == 0 { 3000 } else { 40 * (i % 11) }])
+            .collect();
+        let sends: Vec<_> = data
+            .iter_mut()
+            .map(|data| job.send(0, 1, 5, data))
+            .collect();
+        let mut rooms = vec![vec![255; 3000]; 40];
+        let half = |job: &Job, rooms: &mut [Vec<u8>], wild| -> Vec<RequestId> {
+            let tag = if wild { ANY_TAG } else { 5 };
+            rooms
+                .iter_mut()
+                .map(|room| job.receive(1, 0, tag, room))
+                .collect()
+        };
+        let mut receives = half(&job, &mut rooms[..20], seed % 2 == 0);
+        job.settle();
+        receives.extend(half(&job, &mut rooms[20..], seed % 2 == 1));
+        job.settle();
+        sends.into_iter().for_each(|id| job.finish(0, id));
+        for ((id, room), data) in receives.into_iter().zip(&rooms).zip(&data) {
+            assert_eq!(
+                job.ranks[1].request(id).unwrap().status().bytes as usize,
+                data.len()
+            );
+            job.finish(1, Some(id));
+            assert!(room.starts_with(data));
+        }
+        job.check_ended();
+    }
+}
+
+/// A truncated receive says so, and neither its sender nor its neighbours notice.
+#[test]
+fn a_truncated_receive_hurts_nobody_else() {
+    for (len, get) in [
+        (300, Get::Immediate),
+        (3000, Get::Delayed),
+        (3000, Get::Unsupported),
+    ] {
+        for late in [false, true] {
+            let config = SimConfig {
+                get,
+                ..SimConfig::default()
+            };
+            let job = Job::new(1, config, Setup::new(2));
+            let (mut one, mut two) = (vec![1; len], vec![2; len]);
+            let (mut short, mut long) = (vec![0; 100], vec![0; len]);
+            let mut receives = Vec::new();
+            let post = |short: &mut [u8], long: &mut [u8]| {
+                vec![
+                    job.receive(1, 0, 0, &mut short[..50]),
+                    job.receive(1, 0, 0, long),
+                ]
+            };
+            if !late {
+                receives = post(&mut short, &mut long);
+            }
+            let sends = [job.send(0, 1, 0, &mut one), job.send(0, 1, 0, &mut two)];
+            job.settle();
+            if late {
+                receives = post(&mut short, &mut long);
+                job.settle();
+            }
+            sends.into_iter().for_each(|id| job.finish(0, id));
+            let (status, error) = job.ranks[1].finish(receives[0]).unwrap();
+            assert_eq!(
+                (status.bytes, error.unwrap().class()),
+                (50, Class::Truncate)
+            );
+            job.finish(1, Some(receives[1]));
+            assert!(short[..50] == [1; 50] && short[50..] == [0; 50] && long == two);
+            job.check_ended();
+        }
+    }
+}
+
+/// `MPI_Finalize` drains: what was sent leaves although its requests are gone.
+#[test]
+fn drain_sends_what_waits_for_room() {
+    let config = SimConfig {
+        depth: 1,
+        poll_steps: true,
+        ..SimConfig::default()
+    };
+    let job = Job::new(1, config, Setup::new(2));
+    let mut data = vec![[3u8; 10]; 20];
+    for data in &mut data {
+        if let Some(id) = job.send(0, 1, 0, data) {
+            job.ranks[0].detach(id).unwrap();
+        }
+    }
+    let mut rooms = vec![[0u8; 10]; 20];
+    let receives: Vec<_> = rooms
+        .iter_mut()
+        .map(|room| job.receive(1, 0, 0, room))
+        .collect();
+    std::thread::scope(|scope| {
+        // The receiver makes progress while the sender drains, each in its thread.
+        let receiver = scope.spawn(|| {
+            for id in receives {
+                job.ranks[1].wait(id).unwrap();
+            }
+        });
+        job.ranks[0].drain().unwrap();
+        receiver.join().unwrap();
+    });
+    assert_eq!(rooms, data);
+    job.check_ended();
+}

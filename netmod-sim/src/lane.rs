@@ -1,0 +1,231 @@
+//! The contract's two halves over a simulation.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use netmod::{
+    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Limits, OpenError, Peer, RemoteAddr,
+    RemoteKey, Sink, Token, Transport, VciId,
+};
+
+use crate::config::Get;
+use crate::log::Place;
+use crate::world::{Item, What, World};
+
+/// The state that all processes of a simulation share.
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<Mutex<World>>);
+
+impl Shared {
+    pub fn new(world: World) -> Self {
+        Shared(Arc::new(Mutex::new(world)))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One process's transport.
+pub(crate) struct SimTransport {
+    pub world: Shared,
+    pub me: Peer,
+}
+
+impl Transport for SimTransport {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn limits(&self) -> Limits {
+        let config = self.world.lock().config;
+        Limits {
+            max_payload: config.max_payload,
+            get: config.get != Get::Unsupported,
+            ordered_put: config.ordered_put,
+            native_atomics: true,
+            max_vcis: usize::from(VciId::MAX),
+        }
+    }
+
+    fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
+        Ok(Box::new(SimLane {
+            world: self.world.clone(),
+            place: (self.me, vci),
+            batch: Vec::new(),
+        }))
+    }
+
+    fn address(&self, vci: VciId) -> Vec<u8> {
+        let mut bytes = self.me.to_le_bytes().to_vec();
+        bytes.extend(vci.to_le_bytes());
+        bytes
+    }
+
+    unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
+        Ok(self.world.lock().expose(self.me, ptr, len))
+    }
+
+    fn withdraw(&self, key: &RemoteKey) {
+        self.world.lock().withdraw(self.me, key);
+    }
+}
+
+struct SimLane {
+    world: Shared,
+    place: Place,
+    /// What a poll takes out, kept for its memory.
+    batch: Vec<Item>,
+}
+
+impl Lane for SimLane {
+    fn send(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        self.send_with(to, vci, header, payload.len(), &mut |out| {
+            out.copy_from_slice(payload)
+        })
+    }
+
+    fn send_with(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        let mut world = self.world.lock();
+        assert!(
+            len <= world.config.max_payload,
+            "a payload of {len} bytes is too long"
+        );
+        world.admit(self.place, (to, vci))?;
+        let mut payload = vec![0; len].into_boxed_slice();
+        fill(&mut payload);
+        world.send(self.place, (to, vci), *header, payload);
+        Ok(())
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        let mut world = self.world.lock();
+        world.take(self.place, budget, &mut self.batch);
+        if self.batch.is_empty() && world.config.poll_steps {
+            world.step(u64::MAX);
+            world.take(self.place, budget, &mut self.batch);
+        }
+        drop(world);
+        let any = !self.batch.is_empty();
+        for item in self.batch.drain(..) {
+            match item {
+                Item::Message {
+                    from,
+                    header,
+                    payload,
+                } => sink.message(from, &header, &payload),
+                Item::Complete(token, result) => sink.complete(token, result),
+                Item::Lost(peer, why) => sink.peer_lost(peer, why),
+            }
+        }
+        any
+    }
+
+    unsafe fn get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let mut world = self.world.lock();
+        let immediate = match world.config.get {
+            Get::Unsupported => return Err(LaneError::Unsupported),
+            Get::Immediate => true,
+            Get::Delayed => false,
+            Get::Mixed => world.coin(),
+        };
+        let done = world.get(
+            self.place,
+            (peer, vci),
+            local,
+            len,
+            remote,
+            token,
+            immediate,
+        )?;
+        Ok(if done { Issued::Done } else { Issued::Pending })
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        _token: Token,
+    ) -> Result<Issued, LaneError> {
+        let mut world = self.world.lock();
+        world.alive([self.place.0, peer])?;
+        // SAFETY: the caller promises that `local` is valid for reads.
+        let data = unsafe { std::slice::from_raw_parts(local, len) };
+        world.put(self.place, (peer, vci), remote, data.into());
+        Ok(Issued::Done)
+    }
+
+    unsafe fn atomic(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        op: AtomicOp,
+        operand: u64,
+        compare: u64,
+        result: *mut u64,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let mut world = self.world.lock();
+        world.alive([self.place.0, peer])?;
+        let what = What::Atomic {
+            issuer: self.place,
+            token,
+            op,
+            operand,
+            compare,
+            result: result as usize,
+            remote,
+        };
+        world.issue_atomic(self.place, (peer, vci), what);
+        Ok(Issued::Pending)
+    }
+
+    fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
+        let mut world = self.world.lock();
+        world.alive([self.place.0, peer])?;
+        let pending = world.flush(self.place, peer, token);
+        Ok(if pending {
+            Issued::Pending
+        } else {
+            Issued::Done
+        })
+    }
+
+    fn drained(&mut self) -> bool {
+        self.world.lock().drained(self.place)
+    }
+
+    fn doorbell(&self) -> Doorbell {
+        Doorbell::None
+    }
+
+    fn arm(&mut self) -> bool {
+        !self.world.lock().has_arrived(self.place)
+    }
+
+    fn disarm(&mut self) {}
+}
