@@ -7,6 +7,7 @@
 pub mod attr;
 pub mod coll;
 pub mod coll_data;
+pub mod coll_neighbor;
 pub mod coll_reduce;
 pub mod comm;
 pub mod convert;
