@@ -80,6 +80,7 @@ pub struct Error(Box<Body>);
 struct Body {
     class: Class,
     detail: String,
+    origin: Option<u32>,
 }
 
 /// The result of anything that can fail with an MPI error.
@@ -92,7 +93,20 @@ impl Error {
         Error(Box::new(Body {
             class,
             detail: detail.into(),
+            origin: None,
         }))
+    }
+
+    /// The same error, come up on an operation of `owner` (see `Request::owner`) rather than on what
+    /// the call names.
+    pub fn on(mut self, owner: u32) -> Self {
+        self.0.origin = Some(owner);
+        self
+    }
+
+    /// The owner of the operation that it came up on, if that is not what the call names.
+    pub fn origin(&self) -> Option<u32> {
+        self.0.origin
     }
 
     /// The error class.

@@ -1,15 +1,41 @@
 //! MPI semantics in Rust, without an ABI and without global state.
 //!
-//! Everything hangs off one value, the process, that is passed in; a test can therefore create
-//! thousands of ranks in one operating-system process over a simulated transport. Handles, integer
-//! constants and structs of the C binding belong to the crates on top.
+//! Everything hangs off one value, the [`process::Process`], that is passed in; a test can therefore
+//! create thousands of ranks in one operating-system process over a simulated transport. Handles,
+//! integer constants and structs of the C binding belong to the crates on top.
 
 pub mod attr;
+pub mod buffer;
 pub mod coll;
+pub mod collective;
+pub mod comm;
 pub mod datatype;
+mod engine;
 pub mod error;
+mod flow;
 pub mod group;
 pub mod info;
+pub mod loopback;
+mod matching;
 pub mod op;
+pub mod process;
+pub mod request;
+pub mod topo;
+mod vci;
+pub mod wait;
+mod wire;
 
+pub use buffer::Buffer;
+pub use engine::MatchedMessage;
 pub use error::{Class, Error, Result};
+pub use process::Process;
+pub use request::{RequestId, Status};
+
+/// In a receive or probe: a message from any rank (`MPI_ANY_SOURCE`).
+pub const ANY_SOURCE: i32 = -2;
+/// In a receive or probe: a message with any tag (`MPI_ANY_TAG`).
+pub const ANY_TAG: i32 = -1;
+/// The rank of nobody (`MPI_PROC_NULL`).
+pub const PROC_NULL: i32 = -1;
+/// The greatest tag a message can have (`MPI_TAG_UB`).
+pub const TAG_UB: i32 = i32::MAX;

@@ -1,0 +1,29 @@
+//! Generates constants and exported functions from the tables, and tells the linker what
+//! `libmpi.so.12` exports.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let write = |name: &str, text: String| -> PathBuf {
+        let path = out.join(name);
+        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        path
+    };
+    write("constants.rs", table.rust_constants());
+    write("shims.rs", table.shims());
+    let script = write("exports.map", table.version_script());
+
+    // rustc hides what it doesn't know, and it doesn't know the weak MPI_ symbols, which
+    // assembler makes. A second, anonymous version script exports them; of the linkers only lld
+    // takes two.
+    println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi.so.12");
+    println!(
+        "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}",
+        script.display()
+    );
+}

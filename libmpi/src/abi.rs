@@ -1,0 +1,16 @@
+//! Types and constants of `mpi.h`, generated from `libmpi/table/constants.mpi`.
+//!
+//! Handles are integers, but for files and the tool information interface, and have their C names.
+
+#![allow(
+    non_camel_case_types,
+    non_snake_case,
+    clippy::doc_markdown,
+    clippy::unreadable_literal,
+    reason = "names and values are C's"
+)]
+
+use std::ffi::c_char;
+use std::ffi::{c_int, c_long, c_void};
+
+include!(concat!(env!("OUT_DIR"), "/constants.rs"));

@@ -1,0 +1,115 @@
+//! Handles and statuses between C and Fortran (section 17.2).
+
+use std::ffi::c_int;
+
+use mpi_core::{Class, Error, Result};
+
+use super::null;
+use crate::abi::{MPI_F_STATUS_SIZE, MPI_F08_status, MPI_Fint, MPI_Status};
+use crate::data;
+
+/// `MPI_Comm_c2f`, `MPI_Comm_f2c` and their like: handles that are integers in C are the same
+/// integers in Fortran.
+pub fn same(handle: c_int) -> c_int {
+    handle
+}
+
+/// `MPI_Status_f2c`.
+///
+/// # Safety
+/// `f_status` is valid for reads, `c_status` for writes.
+pub unsafe fn status_f2c(f_status: *const MPI_Fint, c_status: *mut MPI_Status) -> Result<()> {
+    // SAFETY: the variables of this library are always valid to read.
+    let ignored = unsafe {
+        [
+            data::MPI_F_STATUS_IGNORE.get().read(),
+            data::MPI_F_STATUSES_IGNORE.get().read(),
+        ]
+    };
+    if ignored.contains(&f_status.cast_mut()) {
+        return Err(Error::new(
+            Class::Arg,
+            "f_status is MPI_STATUS_IGNORE, which has no counterpart to convert to",
+        ));
+    }
+    // SAFETY: the caller's contract.
+    unsafe { copy(f_status, "f_status", c_status.cast(), "c_status") }
+}
+
+/// `MPI_Status_c2f`.
+///
+/// # Safety
+/// `c_status` is valid for reads, `f_status` for writes.
+pub unsafe fn status_c2f(c_status: *const MPI_Status, f_status: *mut MPI_Fint) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { copy(c_status.cast(), "c_status", f_status, "f_status") }
+}
+
+/// `MPI_Status_f082c`.
+///
+/// # Safety
+/// `f08_status` is valid for reads, `c_status` for writes.
+pub unsafe fn status_f082c(
+    f08_status: *const MPI_F08_status,
+    c_status: *mut MPI_Status,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { copy(f08_status.cast(), "f08_status", c_status.cast(), "c_status") }
+}
+
+/// `MPI_Status_c2f08`.
+///
+/// # Safety
+/// `c_status` is valid for reads, `f08_status` for writes.
+pub unsafe fn status_c2f08(
+    c_status: *const MPI_Status,
+    f08_status: *mut MPI_F08_status,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { copy(c_status.cast(), "c_status", f08_status.cast(), "f08_status") }
+}
+
+/// `MPI_Status_f082f`.
+///
+/// # Safety
+/// `f08_status` is valid for reads, `f_status` for writes.
+pub unsafe fn status_f082f(
+    f08_status: *const MPI_F08_status,
+    f_status: *mut MPI_Fint,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { copy(f08_status.cast(), "f08_status", f_status, "f_status") }
+}
+
+/// `MPI_Status_f2f08`.
+///
+/// # Safety
+/// `f_status` is valid for reads, `f08_status` for writes.
+pub unsafe fn status_f2f08(
+    f_status: *const MPI_Fint,
+    f08_status: *mut MPI_F08_status,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { copy(f_status, "f_status", f08_status.cast(), "f08_status") }
+}
+
+/// Copies a status: in all three languages it is the same five integers.
+///
+/// # Safety
+/// Where not NULL or `MPI_STATUS_IGNORE` (1), `from` and `to` are valid for five integers.
+unsafe fn copy(
+    from: *const MPI_Fint,
+    from_name: &str,
+    to: *mut MPI_Fint,
+    to_name: &str,
+) -> Result<()> {
+    if from.addr() <= 1 {
+        return Err(null(from_name));
+    }
+    if to.addr() <= 1 {
+        return Err(null(to_name));
+    }
+    // SAFETY: by the contract of this function; `copy` allows for one status in both places.
+    unsafe { from.copy_to(to, MPI_F_STATUS_SIZE as usize) };
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Inquiry about the environment, and addresses (sections 4.1.5, 8.1, 8.6).
+
+use std::ffi::{c_char, c_double, c_int, c_void};
+use std::ptr;
+
+use mpi_core::Result;
+
+use super::{null, put};
+use crate::abi::{MPI_Aint, MPI_Comm, MPI_SUBVERSION, MPI_SUCCESS, MPI_VERSION};
+
+/// `MPI_Wtime`: seconds since some moment in the past of this machine.
+pub fn wtime() -> c_double {
+    let time = clock(|id, time| {
+        // SAFETY: `time` is a valid place for the result.
+        unsafe { libc::clock_gettime(id, time) }
+    });
+    seconds(time)
+}
+
+/// `MPI_Wtick`: the resolution of [`wtime`] in seconds.
+pub fn wtick() -> c_double {
+    let resolution = clock(|id, time| {
+        // SAFETY: `time` is a valid place for the result.
+        unsafe { libc::clock_getres(id, time) }
+    });
+    seconds(resolution)
+}
+
+/// Reads the monotonic clock, which exists on every Linux: reading it doesn't fail.
+fn clock(read: impl Fn(libc::clockid_t, *mut libc::timespec) -> c_int) -> libc::timespec {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 1,
+    };
+    read(libc::CLOCK_MONOTONIC, &raw mut time);
+    time
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "seconds since boot and nanoseconds are far below 2^53"
+)]
+fn seconds(time: libc::timespec) -> f64 {
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// `MPI_Get_version`.
+///
+/// # Safety
+/// The pointers are valid or NULL.
+pub unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        put(version, "version", MPI_VERSION)?;
+        put(subversion, "subversion", MPI_SUBVERSION)
+    }
+}
+
+/// What `MPI_Get_library_version` says.
+const LIBRARY_VERSION: &str = concat!(
+    "Weft ",
+    env!("CARGO_PKG_VERSION"),
+    " (MPI 3.1, ABI of MPICH: libmpi.so.12)"
+);
+
+/// `MPI_Get_library_version`.
+///
+/// # Safety
+/// `version` has room for `MPI_MAX_LIBRARY_VERSION_STRING` characters, or is NULL, as may be
+/// `resultlen`.
+pub unsafe fn get_library_version(version: *mut c_char, resultlen: *mut c_int) -> Result<()> {
+    // SAFETY: by the contract of this function: the text is far shorter than its maximum.
+    unsafe { put_text(version, "version", LIBRARY_VERSION, resultlen) }
+}
+
+/// Writes a string of ours, a NUL behind it, and its length.
+///
+/// # Safety
+/// The pointers are NULL, or valid and `out` has room for the string and NUL.
+pub(crate) unsafe fn put_text(
+    out: *mut c_char,
+    name: &str,
+    text: &str,
+    resultlen: *mut c_int,
+) -> Result<()> {
+    if out.is_null() {
+        return Err(null(name));
+    }
+    let length = c_int::try_from(text.len()).unwrap_or(0);
+    // SAFETY: `out` is not NULL and has room by the contract of this function; a string of ours
+    // can't overlap with memory of the program.
+    unsafe {
+        ptr::copy_nonoverlapping(text.as_ptr().cast(), out, text.len());
+        out.add(text.len()).write(0);
+        put(resultlen, "resultlen", length)
+    }
+}
+
+/// `MPI_Get_address`.
+///
+/// # Safety
+/// `address` is valid or NULL.
+pub unsafe fn get_address(location: *const c_void, address: *mut MPI_Aint) -> Result<()> {
+    let value = location.expose_provenance() as MPI_Aint;
+    // SAFETY: by the contract of this function.
+    unsafe { put(address, "address", value) }
+}
+
+/// `MPI_Aint_add`.
+pub fn aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
+    base.wrapping_add(disp)
+}
+
+/// `MPI_Aint_diff`.
+pub fn aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
+    addr1.wrapping_sub(addr2)
+}
+
+/// `MPIR_Dup_fn`: the attribute copy function that copies (`MPI_COMM_DUP_FN` and its like).
+///
+/// # Safety
+/// Is called as an attribute copy function: `attribute_val_out` is the address of a pointer.
+pub unsafe fn dup_fn(
+    _oldcomm: MPI_Comm,
+    _keyval: c_int,
+    _extra_state: *mut c_void,
+    attribute_val_in: *mut c_void,
+    attribute_val_out: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        flag.write(1);
+        attribute_val_out
+            .cast::<*mut c_void>()
+            .write(attribute_val_in);
+    }
+    MPI_SUCCESS
+}

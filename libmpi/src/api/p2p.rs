@@ -1,0 +1,833 @@
+//! Point-to-point communication (chapter 3).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::comm::Purpose;
+use mpi_core::process::Mode;
+use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class, Error, PROC_NULL, Result, Status, TAG_UB};
+
+use super::put;
+use crate::abi::{
+    self, MPI_Comm, MPI_Datatype, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_Request,
+    MPI_Status,
+};
+use crate::comms::CommObject;
+use crate::requests::{self, READY};
+use crate::runtime::{Runtime, running, runtime};
+use crate::{bsend, messages, status, types};
+
+const _: () = assert!(
+    abi::MPI_ANY_SOURCE == ANY_SOURCE
+        && abi::MPI_ANY_TAG == ANY_TAG
+        && abi::MPI_PROC_NULL == PROC_NULL
+);
+
+#[cold]
+pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {
+    let wildcard = if who == "source" {
+        ", MPI_ANY_SOURCE"
+    } else {
+        ""
+    };
+    Error::new(
+        Class::Rank,
+        format!(
+            "{who} is {rank}; in a communicator of {size} it must be from 0 to {}{wildcard} or \
+             MPI_PROC_NULL",
+            i64::from(size) - 1
+        ),
+    )
+}
+
+#[cold]
+fn bad_tag(tag: c_int, receive: bool) -> Error {
+    let wildcard = if receive { " or MPI_ANY_TAG" } else { "" };
+    Error::new(
+        Class::Tag,
+        format!("tag is {tag}; it must be from 0 to {TAG_UB} (MPI_TAG_UB){wildcard}"),
+    )
+}
+
+/// A send, checked. `rank` is none for `MPI_PROC_NULL`.
+struct Outgoing<'a> {
+    comm: &'a CommObject,
+    rank: Option<u32>,
+    buffer: Buffer,
+}
+
+#[inline(always)]
+fn check_send(
+    runtime: &Runtime,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(&CommObject, Option<u32>)> {
+    let comm = runtime.comm(comm)?;
+    let size = comm.comm.targets();
+    if tag < 0 {
+        return Err(bad_tag(tag, false));
+    }
+    if (dest as u32) < size {
+        Ok((comm, Some(dest as u32)))
+    } else if dest == PROC_NULL {
+        Ok((comm, None))
+    } else {
+        Err(bad_rank(dest, size, "dest"))
+    }
+}
+
+/// # Safety
+/// The buffer is as MPI demands of a send buffer.
+#[inline(always)]
+unsafe fn outgoing(
+    runtime: &Runtime,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<Outgoing<'_>> {
+    let (comm, rank) = check_send(runtime, dest, tag, comm)?;
+    // SAFETY: the caller's contract.
+    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    Ok(Outgoing { comm, rank, buffer })
+}
+
+/// The send that nothing stands in the way of: right arguments, plain data, room in the transport.
+/// Returns whether it was one; if not, nothing was done, and the long way finds out why.
+///
+/// # Safety
+/// The standard's contract of a send.
+#[inline(always)]
+unsafe fn send_now(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> bool {
+    let Some(runtime) = running() else {
+        return false;
+    };
+    let Some(comm) = runtime.find_comm(comm) else {
+        return false;
+    };
+    let comm = &comm.comm;
+    match types::plain_len(buf, count, datatype) {
+        Some(len) if (dest as u32) < comm.targets() && tag >= 0 => {
+            // SAFETY: `len` is what the program says lies at `buf`, which is not NULL.
+            let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
+            runtime.process.send_now(comm, data, dest as u32, tag)
+        }
+        _ => false,
+    }
+}
+
+/// # Safety
+/// The standard's contract of a send.
+#[inline(never)]
+unsafe fn start_send(
+    mode: Mode,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
+    if request.is_null() {
+        return Err(super::null("request"));
+    }
+    let started = match out.rank {
+        Some(rank) => runtime.process.send_on(
+            &out.comm.comm,
+            Purpose::PointToPoint,
+            out.buffer,
+            rank,
+            tag,
+            mode,
+        )?,
+        None => None,
+    };
+    // SAFETY: not NULL, so valid by the caller's contract.
+    unsafe { request.write(requests::handle(started)) };
+    Ok(())
+}
+
+/// # Safety
+/// The standard's contract of a send.
+#[inline(never)]
+unsafe fn blocking_send(
+    mode: Mode,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
+    let Some(rank) = out.rank else { return Ok(()) };
+    let purpose = Purpose::PointToPoint;
+    match runtime
+        .process
+        .send_on(&out.comm.comm, purpose, out.buffer, rank, tag, mode)?
+    {
+        None => Ok(()),
+        Some(id) => match runtime.process.wait(id)?.1 {
+            None => Ok(()),
+            Some(error) => Err(error),
+        },
+    }
+}
+
+/// `MPI_Send` (section 3.2.1).
+///
+/// # Safety
+/// As the standard demands.
+#[inline]
+pub unsafe fn send(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if send_now(buf, count, datatype, dest, tag, comm) {
+            return Ok(());
+        }
+        blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm)
+    }
+}
+
+/// `MPI_Ssend` (section 3.4).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ssend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { blocking_send(Mode::Synchronous, buf, count, datatype, dest, tag, comm) }
+}
+
+/// `MPI_Rsend` (section 3.4): the receive has been posted, which makes it a standard send that is
+/// certain to match.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn rsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm) }
+}
+
+/// `MPI_Bsend` (section 3.4).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn bsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
+    match out.rank {
+        Some(rank) => bsend::send(runtime, &out.comm.comm, &out.buffer, rank, tag),
+        None => Ok(()),
+    }
+}
+
+/// `MPI_Isend` (section 3.7.2).
+///
+/// # Safety
+/// As the standard demands.
+#[inline]
+pub unsafe fn isend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if !request.is_null() && send_now(buf, count, datatype, dest, tag, comm) {
+            request.write(READY);
+            return Ok(());
+        }
+        start_send(
+            Mode::Standard,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
+}
+
+/// `MPI_Issend` (section 3.7.2).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn issend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        start_send(
+            Mode::Synchronous,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
+}
+
+/// `MPI_Irsend` (section 3.7.2).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn irsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        start_send(
+            Mode::Standard,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
+}
+
+/// `MPI_Ibsend` (section 3.7.2): complete when the data is in the attached buffer.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ibsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    if request.is_null() {
+        return Err(super::null("request"));
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        bsend(buf, count, datatype, dest, tag, comm)?;
+        request.write(READY);
+    }
+    Ok(())
+}
+
+/// `MPI_Buffer_attach` (section 3.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn buffer_attach(buffer: *mut c_void, size: c_int) -> Result<()> {
+    runtime()?;
+    // SAFETY: the caller's contract.
+    unsafe { bsend::attach(buffer.cast(), size) }
+}
+
+/// `MPI_Buffer_detach` (section 3.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> Result<()> {
+    let (address, length) = bsend::detach(runtime()?)?;
+    // SAFETY: the caller's contract: the address of a pointer, though declared otherwise.
+    unsafe {
+        put(
+            buffer_addr.cast::<*mut c_void>(),
+            "buffer_addr",
+            address.cast(),
+        )?;
+        put(size, "size", length)
+    }
+}
+
+/// The communicator and the source of a receive or probe; none for `MPI_PROC_NULL`.
+#[inline(always)]
+fn check_source(
+    runtime: &Runtime,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(&CommObject, Option<i32>)> {
+    let comm = runtime.comm(comm)?;
+    let size = comm.comm.targets();
+    if tag < 0 && tag != ANY_TAG {
+        return Err(bad_tag(tag, true));
+    }
+    if (source as u32) < size || source == ANY_SOURCE {
+        Ok((comm, Some(source)))
+    } else if source == PROC_NULL {
+        Ok((comm, None))
+    } else {
+        Err(bad_rank(source, size, "source"))
+    }
+}
+
+/// `MPI_Irecv` (section 3.7.2).
+///
+/// # Safety
+/// As the standard demands.
+#[inline]
+pub unsafe fn irecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    // SAFETY: the caller's contract.
+    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    if request.is_null() {
+        return Err(super::null("request"));
+    }
+    let handle = match source {
+        Some(source) => {
+            let purpose = Purpose::PointToPoint;
+            let id = runtime
+                .process
+                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
+            requests::handle(Some(id))
+        }
+        None => requests::handle(Some(null_receive(runtime, &comm.comm)?)),
+    };
+    // SAFETY: not NULL, so valid by the caller's contract.
+    unsafe { request.write(handle) };
+    Ok(())
+}
+
+/// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
+fn null_receive(runtime: &Runtime, comm: &mpi_core::comm::Comm) -> Result<mpi_core::RequestId> {
+    let id = runtime.process.start_outside(comm.vci(), comm.owner())?;
+    runtime.process.complete(id, Status::PROC_NULL, None)?;
+    Ok(id)
+}
+
+/// `MPI_Recv` (section 3.2.4).
+///
+/// # Safety
+/// As the standard demands.
+#[inline]
+pub unsafe fn recv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    // SAFETY: the caller's contract.
+    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    let (found, error) = match source {
+        Some(source) => {
+            let purpose = Purpose::PointToPoint;
+            let id = runtime
+                .process
+                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
+            runtime.process.wait(id)?
+        }
+        None => (Status::PROC_NULL, None),
+    };
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &found) };
+    error.map_or(Ok(()), Err)
+}
+
+/// `MPI_Sendrecv` (section 3.10).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn sendrecv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
+    let (_, source) = check_source(runtime, source, recvtag, comm)?;
+    // SAFETY: the caller's contract.
+    let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
+    // SAFETY: the caller's contract.
+    unsafe { exchange(runtime, out, sendtag, into, source, recvtag, status) }
+}
+
+/// # Safety
+/// `status` is valid or ignored.
+unsafe fn exchange(
+    runtime: &Runtime,
+    out: Outgoing<'_>,
+    sendtag: c_int,
+    into: Buffer,
+    source: Option<i32>,
+    recvtag: c_int,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let Outgoing { comm, rank, buffer } = out;
+    let (process, comm, purpose) = (&runtime.process, &comm.comm, Purpose::PointToPoint);
+    let receive = match source {
+        Some(source) => Some(process.receive_on(comm, purpose, into, source, recvtag)?),
+        None => None,
+    };
+    let send = match rank {
+        Some(rank) => process.send_on(comm, purpose, buffer, rank, sendtag, Mode::Standard)?,
+        None => None,
+    };
+    let received = match receive {
+        Some(id) => process.wait(id)?,
+        None => (Status::PROC_NULL, None),
+    };
+    let sent = match send {
+        Some(id) => process.wait(id)?.1,
+        None => None,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &received.0) };
+    received.1.or(sent).map_or(Ok(()), Err)
+}
+
+/// `MPI_Sendrecv_replace` (section 3.10).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn sendrecv_replace(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, sendtag, comm)? };
+    let (_, source) = check_source(runtime, source, recvtag, comm)?;
+    // SAFETY: the caller's contract; the message that is sent is the copy made below.
+    let into = unsafe { types::buffer(buf, count, datatype)? };
+    let mut copy = vec![0u8; out.buffer.len()];
+    out.buffer.read(0, &mut copy);
+    // SAFETY: the copy outlives the exchange, which completes below; the caller's contract for
+    // `status`.
+    unsafe {
+        let buffer = Buffer::bytes(copy.as_mut_ptr(), copy.len());
+        exchange(
+            runtime,
+            Outgoing { buffer, ..out },
+            sendtag,
+            into,
+            source,
+            recvtag,
+            status,
+        )
+    }
+}
+
+/// `MPI_Iprobe` (section 3.8.1).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let found = match source {
+        Some(source) => runtime.process.probe_on(&comm.comm, source, tag)?,
+        None => Some(Status::PROC_NULL),
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(found.is_some()))?;
+        if let Some(found) = found {
+            status::write(status, &found);
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Probe` (section 3.8.1).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn probe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let comm = &comm.comm;
+    let found = match source {
+        Some(source) => runtime
+            .process
+            .wait_until(comm.vci(), || runtime.process.probe_on(comm, source, tag))?,
+        None => Status::PROC_NULL,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &found) };
+    Ok(())
+}
+
+/// `MPI_Improbe` (section 3.8.2).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn improbe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let (handle, found) = match source {
+        Some(source) => match runtime.process.matched_probe_on(&comm.comm, source, tag)? {
+            Some(matched) => {
+                let found = matched.status();
+                (messages::keep(matched)?, Some(found))
+            }
+            None => (MPI_MESSAGE_NULL, None),
+        },
+        None => (MPI_MESSAGE_NO_PROC, Some(Status::PROC_NULL)),
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(found.is_some()))?;
+        put(message, "message", handle)?;
+        if let Some(found) = found {
+            status::write(status, &found);
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Mprobe` (section 3.8.2).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let comm = &comm.comm;
+    let (handle, found) = match source {
+        Some(source) => {
+            let matched = runtime.process.wait_until(comm.vci(), || {
+                runtime.process.matched_probe_on(comm, source, tag)
+            })?;
+            let found = matched.status();
+            (messages::keep(matched)?, found)
+        }
+        None => (MPI_MESSAGE_NO_PROC, Status::PROC_NULL),
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(message, "message", handle)?;
+        status::write(status, &found);
+    }
+    Ok(())
+}
+
+/// `MPI_Imrecv` (section 3.8.3).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn imrecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let buffer = types::buffer(buf, count, datatype)?;
+        if request.is_null() {
+            return Err(super::null("request"));
+        }
+        let started = match messages::take(message)? {
+            Some(matched) => runtime.process.imrecv(matched, buffer)?,
+            None => null_receive(runtime, &runtime.world.comm)?,
+        };
+        request.write(requests::handle(Some(started)));
+    }
+    Ok(())
+}
+
+/// `MPI_Mrecv` (section 3.8.3).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn mrecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let buffer = types::buffer(buf, count, datatype)?;
+        let Some(matched) = messages::take(message)? else {
+            status::write(status, &Status::PROC_NULL);
+            return Ok(());
+        };
+        let owner = matched.owner();
+        let id = runtime.process.imrecv(matched, buffer)?;
+        let (found, error) = runtime.process.wait(id)?;
+        status::write(status, &found);
+        error.map_or(Ok(()), |error| Err(error.on(owner)))
+    }
+}
+
+/// `MPI_Get_count` (section 3.2.5).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn get_count(
+    status: *const MPI_Status,
+    datatype: MPI_Datatype,
+    count: *mut c_int,
+) -> Result<()> {
+    let datatype = &types::object(datatype)?.datatype;
+    // SAFETY: the caller's contract.
+    let Some(status) = (unsafe { status.as_ref() }) else {
+        return Err(super::null("status"));
+    };
+    let bytes = usize::try_from(status::bytes(status)).unwrap_or(usize::MAX);
+    let whole = datatype
+        .count_in(bytes)
+        .and_then(|count| c_int::try_from(count).ok());
+    // SAFETY: the caller's contract.
+    unsafe { put(count, "count", whole.unwrap_or(abi::MPI_UNDEFINED)) }
+}
+
+/// `MPI_Cancel` (section 3.8.4).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn cancel(request: *mut MPI_Request) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let Some(request) = (unsafe { request.as_ref() }) else {
+        return Err(super::null("request"));
+    };
+    match runtime.named(*request)? {
+        requests::Named::Operation(id) => runtime.process.cancel(id),
+        requests::Named::Ready => Ok(()),
+        requests::Named::Null => Err(Error::new(
+            Class::Request,
+            "request is MPI_REQUEST_NULL; there is nothing to cancel",
+        )),
+    }
+}
+
+/// `MPI_Test_cancelled` (section 3.8.4).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some(status) = status.as_ref() else {
+            return Err(super::null("status"));
+        };
+        put(flag, "flag", c_int::from(status::cancelled(status)))
+    }
+}

@@ -1,0 +1,525 @@
+//! Completion of nonblocking operations (sections 3.7.3 to 3.7.5).
+
+use std::ffi::c_int;
+
+use mpi_core::{Class, Error, Result, Status};
+
+use super::{null, put};
+use crate::abi::{
+    MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
+};
+use crate::raise;
+use crate::requests::{Ended, Named};
+use crate::runtime::{Runtime, runtime};
+use crate::status;
+
+/// Completes one request of a single-completion call: frees it, nulls the handle, tells the status.
+///
+/// # Safety
+/// `status` is valid or ignored.
+#[inline]
+unsafe fn conclude(
+    runtime: &Runtime,
+    named: Named,
+    request: &mut MPI_Request,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let Ended {
+        status: found,
+        error,
+    } = runtime.take(named)?;
+    *request = MPI_REQUEST_NULL;
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &found) };
+    error.map_or(Ok(()), Err)
+}
+
+/// `MPI_Wait`.
+///
+/// # Safety
+/// As the standard demands.
+#[inline]
+pub unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let Some(request) = (unsafe { request.as_mut() }) else {
+        return Err(null("request"));
+    };
+    let named = runtime.named(*request)?;
+    runtime.wait_for(named)?;
+    // SAFETY: the caller's contract.
+    unsafe { conclude(runtime, named, request, status) }
+}
+
+/// `MPI_Test`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn test(
+    request: *mut MPI_Request,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let Some(request) = (unsafe { request.as_mut() }) else {
+        return Err(null("request"));
+    };
+    let named = runtime.named(*request)?;
+    let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(done))?;
+        if done {
+            conclude(runtime, named, request, status)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Whether `complete` holds, at once or after one round of progress.
+fn is_complete_after_poll(
+    runtime: &Runtime,
+    all: &[Named],
+    complete: impl Fn(&Runtime) -> bool,
+) -> Result<bool> {
+    if complete(runtime) {
+        return Ok(true);
+    }
+    runtime.process.poll(runtime.vci_of(all))?;
+    if !complete(runtime) {
+        runtime.process.poll_others(runtime.vci_of(all))?;
+    }
+    Ok(complete(runtime))
+}
+
+/// `MPI_Request_free`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn request_free(request: *mut MPI_Request) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let Some(request) = (unsafe { request.as_mut() }) else {
+        return Err(null("request"));
+    };
+    match runtime.named(*request)? {
+        Named::Operation(id) => runtime.process.detach(id)?,
+        Named::Ready => {}
+        Named::Null => {
+            let why = "request is MPI_REQUEST_NULL; there is nothing to free";
+            return Err(Error::new(Class::Request, why));
+        }
+    }
+    *request = MPI_REQUEST_NULL;
+    Ok(())
+}
+
+/// `MPI_Request_get_status` (section 3.7.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn request_get_status(
+    request: MPI_Request,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let named = runtime.named(request)?;
+    let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(done))?;
+        if done {
+            let found = match named {
+                Named::Operation(id) => runtime.process.request(id).map(|request| request.status()),
+                _ => None,
+            };
+            status::write(status, &found.unwrap_or(Status::EMPTY));
+        }
+    }
+    Ok(())
+}
+
+/// The program's array of requests.
+///
+/// # Safety
+/// `requests` is valid for `count` requests, or NULL.
+unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> Result<&'a mut [MPI_Request]> {
+    let Ok(count) = usize::try_from(count) else {
+        return Err(Error::new(
+            Class::Count,
+            format!("count is {count}; it must be 0 or more"),
+        ));
+    };
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    if requests.is_null() {
+        return Err(null("array_of_requests"));
+    }
+    // SAFETY: not NULL, so valid for `count` by the caller's contract.
+    Ok(unsafe { std::slice::from_raw_parts_mut(requests, count) })
+}
+
+fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
+    let name = |(index, request): (usize, &MPI_Request)| {
+        runtime.named(*request).map_err(|error| {
+            Error::new(
+                error.class(),
+                format!("array_of_requests[{index}]: {}", error.detail()),
+            )
+        })
+    };
+    requests.iter().enumerate().map(name).collect()
+}
+
+/// Index of a complete request that is not null; `None` if there is none yet.
+fn any_complete(runtime: &Runtime, all: &[Named]) -> Option<usize> {
+    let ready = |named: &Named| !matches!(named, Named::Null) && runtime.is_complete(*named);
+    all.iter().position(ready)
+}
+
+fn all_null(all: &[Named]) -> bool {
+    all.iter().all(|named| matches!(named, Named::Null))
+}
+
+/// `MPI_Waitany`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn waitany(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    index: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(count, array_of_requests)? };
+    let all = name_all(runtime, requests)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        if all_null(&all) {
+            status::write(status, &Status::EMPTY);
+            return put(index, "index", MPI_UNDEFINED);
+        }
+        let vci = runtime.vci_of(&all);
+        let found = runtime
+            .process
+            .wait_until(vci, || Ok(any_complete(runtime, &all)))?;
+        put(index, "index", found as c_int)?;
+        conclude(runtime, all[found], &mut requests[found], status)
+    }
+}
+
+/// `MPI_Testany`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn testany(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(count, array_of_requests)? };
+    let all = name_all(runtime, requests)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        if all_null(&all) {
+            put(index, "index", MPI_UNDEFINED)?;
+            status::write(status, &Status::EMPTY);
+            return put(flag, "flag", 1);
+        }
+        let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
+        is_complete_after_poll(runtime, &all, complete)?;
+        match any_complete(runtime, &all) {
+            Some(found) => {
+                put(flag, "flag", 1)?;
+                put(index, "index", found as c_int)?;
+                conclude(runtime, all[found], &mut requests[found], status)
+            }
+            None => {
+                put(flag, "flag", 0)?;
+                put(index, "index", MPI_UNDEFINED)
+            }
+        }
+    }
+}
+
+/// Completes the requests of a multiple-completion call. Their errors go to the statuses, and the
+/// call's own is that they are there (section 3.7.5).
+///
+/// # Safety
+/// `statuses` is valid for as many as there are, or ignored.
+unsafe fn conclude_many(
+    runtime: &Runtime,
+    each: impl Iterator<Item = (usize, Named)>,
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    let mut failed: Option<(usize, Error)> = None;
+    for (place, (index, named)) in each.enumerate() {
+        let out = status::at(statuses, place);
+        let (ended, code) = if runtime.is_complete(named) {
+            requests[index] = MPI_REQUEST_NULL;
+            let ended = runtime.take(named)?;
+            let code = ended
+                .error
+                .as_ref()
+                .map_or(MPI_SUCCESS, |e| raise::code(e.class()));
+            (ended, code)
+        } else {
+            (Ended::EMPTY, MPI_ERR_PENDING)
+        };
+        // SAFETY: the caller's contract.
+        unsafe {
+            status::write(out, &ended.status);
+            status::write_error(out, code);
+        }
+        if let Some(error) = ended.error {
+            failed.get_or_insert((index, error));
+        }
+    }
+    match failed {
+        None => Ok(()),
+        Some((index, error)) => {
+            let text = format!(
+                "request {index} of the array failed: {} (each status has its own error)",
+                error.detail()
+            );
+            let summary = Error::new(Class::InStatus, text);
+            Err(match error.origin() {
+                Some(owner) => summary.on(owner),
+                None => summary,
+            })
+        }
+    }
+}
+
+/// `MPI_Waitall`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn waitall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(count, array_of_requests)? };
+    // One after the other: the order in which they complete doesn't matter, and while one is waited
+    // for the others move, too.
+    let mut index = 0;
+    while index < requests.len() {
+        let named = match runtime.named(requests[index]) {
+            Ok(named) => named,
+            Err(_) => return name_all(runtime, requests).map(drop),
+        };
+        runtime.wait_for(named)?;
+        let ended = runtime.take(named)?;
+        if let Some(error) = ended.error {
+            // SAFETY: the caller's contract.
+            return unsafe {
+                waitall_failed(
+                    runtime,
+                    requests,
+                    index,
+                    ended.status,
+                    error,
+                    array_of_statuses,
+                )
+            };
+        }
+        requests[index] = MPI_REQUEST_NULL;
+        let out = status::at(array_of_statuses, index);
+        // SAFETY: the caller's contract.
+        unsafe { status::write(out, &ended.status) };
+        index += 1;
+    }
+    Ok(())
+}
+
+/// The rest of a `waitall` in which request `index` has failed: all others are completed and told
+/// with their errors.
+///
+/// # Safety
+/// As for [`waitall`].
+#[cold]
+unsafe fn waitall_failed(
+    runtime: &Runtime,
+    requests: &mut [MPI_Request],
+    index: usize,
+    found: Status,
+    error: Error,
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    requests[index] = MPI_REQUEST_NULL;
+    for before in 0..index {
+        // SAFETY: the caller's contract.
+        unsafe { status::write_error(status::at(statuses, before), MPI_SUCCESS) };
+    }
+    let out = status::at(statuses, index);
+    // SAFETY: the caller's contract.
+    unsafe {
+        status::write(out, &found);
+        status::write_error(out, raise::code(error.class()));
+    }
+    let rest = name_all(runtime, &requests[index + 1..])?;
+    for named in &rest {
+        runtime.wait_for(*named)?;
+    }
+    let after = status::at(statuses, index + 1);
+    let each = rest.into_iter().enumerate();
+    // The first error is told; those of the rest stand in their statuses.
+    // SAFETY: the caller's contract.
+    let _ = unsafe { conclude_many(runtime, each, &mut requests[index + 1..], after) };
+    let text = format!(
+        "request {index} of the array failed: {} (each status has its own error)",
+        error.detail()
+    );
+    let summary = Error::new(Class::InStatus, text);
+    Err(match error.origin() {
+        Some(owner) => summary.on(owner),
+        None => summary,
+    })
+}
+
+/// `MPI_Testall`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn testall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    flag: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(count, array_of_requests)? };
+    let all = name_all(runtime, requests)?;
+    let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
+    let done = is_complete_after_poll(runtime, &all, complete)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(done))?;
+        if done {
+            let each = all.iter().copied().enumerate();
+            conclude_many(runtime, each, requests, array_of_statuses)?;
+        }
+    }
+    Ok(())
+}
+
+/// Indices of complete requests that are not null.
+fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
+    let ready =
+        |index: &usize| !matches!(all[*index], Named::Null) && runtime.is_complete(all[*index]);
+    (0..all.len()).filter(ready).collect()
+}
+
+/// # Safety
+/// As for [`waitsome`].
+unsafe fn conclude_some(
+    runtime: &Runtime,
+    all: &[Named],
+    found: &[usize],
+    requests: &mut [MPI_Request],
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    // SAFETY: the caller's contract: room for as many as there are requests.
+    unsafe {
+        put(outcount, "outcount", found.len() as c_int)?;
+        if !found.is_empty() && indices.is_null() {
+            return Err(null("array_of_indices"));
+        }
+        for (place, index) in found.iter().enumerate() {
+            indices.add(place).write(*index as c_int);
+        }
+        let each = found.iter().map(|index| (*index, all[*index]));
+        conclude_many(runtime, each, requests, statuses)
+    }
+}
+
+/// `MPI_Waitsome`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn waitsome(
+    incount: c_int,
+    array_of_requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(incount, array_of_requests)? };
+    let all = name_all(runtime, requests)?;
+    if all_null(&all) {
+        // SAFETY: the caller's contract.
+        return unsafe { put(outcount, "outcount", MPI_UNDEFINED) };
+    }
+    let vci = runtime.vci_of(&all);
+    runtime
+        .process
+        .wait_until(vci, || Ok(any_complete(runtime, &all)))?;
+    let found = some_complete(runtime, &all);
+    // SAFETY: the caller's contract.
+    unsafe {
+        conclude_some(
+            runtime,
+            &all,
+            &found,
+            requests,
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
+}
+
+/// `MPI_Testsome`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn testsome(
+    incount: c_int,
+    array_of_requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(incount, array_of_requests)? };
+    let all = name_all(runtime, requests)?;
+    if all_null(&all) {
+        // SAFETY: the caller's contract.
+        return unsafe { put(outcount, "outcount", MPI_UNDEFINED) };
+    }
+    let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
+    is_complete_after_poll(runtime, &all, complete)?;
+    let found = some_complete(runtime, &all);
+    // SAFETY: the caller's contract.
+    unsafe {
+        conclude_some(
+            runtime,
+            &all,
+            &found,
+            requests,
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
+}

@@ -1,0 +1,121 @@
+//! Start and end of MPI, and inquiry (sections 8.1, 8.7, 12.4.3).
+
+use std::ffi::{c_char, c_int};
+
+use mpi_core::{Class, Error, Result};
+
+use super::env::put_text;
+use super::put;
+use crate::abi::{
+    MPI_Comm, MPI_MAX_PROCESSOR_NAME, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
+};
+use crate::runtime::{self, Phase, phase, runtime};
+use crate::{fatal, identity};
+
+/// `MPI_Init` (section 8.7).
+///
+/// # Safety
+/// The arguments are not looked at.
+pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
+    runtime::start(MPI_THREAD_SINGLE, false)
+}
+
+/// `MPI_Init_thread` (section 12.4.3). The level asked for is the one provided.
+///
+/// # Safety
+/// `provided` is valid or NULL.
+pub unsafe fn init_thread(
+    _argc: *mut c_int,
+    _argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> Result<()> {
+    if !(MPI_THREAD_SINGLE..=MPI_THREAD_MULTIPLE).contains(&required) {
+        return Err(Error::new(
+            Class::Arg,
+            format!(
+                "required is {required}; it must be MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, \
+                 MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE"
+            ),
+        ));
+    }
+    runtime::start(required, required == MPI_THREAD_MULTIPLE)?;
+    // SAFETY: the caller's contract.
+    unsafe { put(provided, "provided", required) }
+}
+
+/// `MPI_Finalize` (section 8.7).
+pub fn finalize() -> Result<()> {
+    runtime::stop()
+}
+
+/// `MPI_Initialized` (section 8.7).
+///
+/// # Safety
+/// `flag` is valid or NULL.
+pub unsafe fn initialized(flag: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { put(flag, "flag", c_int::from(phase() != Phase::Before)) }
+}
+
+/// `MPI_Finalized` (section 8.7).
+///
+/// # Safety
+/// `flag` is valid or NULL.
+pub unsafe fn finalized(flag: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { put(flag, "flag", c_int::from(phase() == Phase::After)) }
+}
+
+/// `MPI_Abort` (section 8.7): ends all processes of the job, whatever the communicator.
+pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
+    let runtime = runtime()?;
+    let name = runtime
+        .comm(comm)
+        .map(|comm| comm.comm.name())
+        .unwrap_or_default();
+    fatal::complain(&format!(
+        "Weft: MPI_Abort was called with error code {errorcode} on {} by {}\n",
+        if name.is_empty() {
+            "a communicator"
+        } else {
+            &name
+        },
+        identity::Identity
+    ));
+    fatal::abort(errorcode)
+}
+
+/// `MPI_Query_thread` (section 12.4.3).
+///
+/// # Safety
+/// `provided` is valid or NULL.
+pub unsafe fn query_thread(provided: *mut c_int) -> Result<()> {
+    let level = runtime()?.thread_level;
+    // SAFETY: the caller's contract.
+    unsafe { put(provided, "provided", level) }
+}
+
+/// `MPI_Is_thread_main` (section 12.4.3).
+///
+/// # Safety
+/// `flag` is valid or NULL.
+pub unsafe fn is_thread_main(flag: *mut c_int) -> Result<()> {
+    let main = runtime()?.main_thread == std::thread::current().id();
+    // SAFETY: the caller's contract.
+    unsafe { put(flag, "flag", c_int::from(main)) }
+}
+
+/// `MPI_Get_processor_name` (section 8.1): the name of the node.
+///
+/// # Safety
+/// `name` has room for `MPI_MAX_PROCESSOR_NAME` characters, or is NULL, as may be `resultlen`.
+pub unsafe fn get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> Result<()> {
+    runtime()?;
+    let mut host = identity::host();
+    host.truncate(MPI_MAX_PROCESSOR_NAME as usize - 1);
+    // SAFETY: the caller's contract; the text is short enough.
+    unsafe { put_text(name, "name", &host, resultlen) }
+}
+
+const _: () = assert!(MPI_THREAD_FUNNELED > MPI_THREAD_SINGLE);

@@ -1,0 +1,343 @@
+//! From the launcher to a process with transports.
+//!
+//! Each process publishes one *card* (its node, and its address in every transport it opened) and
+//! looks at another's card when it first sends to it. So start-up costs one put and one fence,
+//! whatever the number of processes, and peers never talked to cost nothing.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use mpi_core::process::{Config, Process, Router};
+use mpi_core::wait::WaitPolicy;
+use netmod::{OpenError, Peer, Resolver, Transport, VciId};
+use parking_lot::Mutex;
+use pmi::Client;
+
+use crate::settings::{Netmod, Settings};
+
+/// A process's card.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+struct Card {
+    /// Processes with the same number here can share memory.
+    node: u64,
+    /// Address of VCI 0 by name of the transport.
+    addresses: Vec<(String, Vec<u8>)>,
+}
+
+const VERSION: u8 = 1;
+
+impl Card {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        bytes.extend(self.node.to_le_bytes());
+        for (name, address) in &self.addresses {
+            bytes.push(name.len() as u8);
+            bytes.extend(name.as_bytes());
+            bytes.extend((address.len() as u16).to_le_bytes());
+            bytes.extend(address);
+        }
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Card> {
+        let (version, rest) = bytes.split_first()?;
+        let (node, mut rest) = rest.split_first_chunk::<8>()?;
+        if *version != VERSION {
+            return None;
+        }
+        let mut addresses = Vec::new();
+        while let Some((len, after)) = rest.split_first() {
+            let (name, after) = after.split_at_checked(usize::from(*len))?;
+            let (len, after) = after.split_first_chunk::<2>()?;
+            let (address, after) = after.split_at_checked(u16::from_le_bytes(*len).into())?;
+            addresses.push((String::from_utf8(name.to_vec()).ok()?, address.to_vec()));
+            rest = after;
+        }
+        Some(Card {
+            node: u64::from_le_bytes(*node),
+            addresses,
+        })
+    }
+}
+
+fn key(peer: Peer) -> String {
+    format!("weft-{peer}")
+}
+
+/// The cards of peers, fetched on first contact.
+struct Cards {
+    pmi: Arc<Client>,
+    node: u64,
+    known: Mutex<HashMap<Peer, Card>>,
+    /// Names of the opened transports, in the order of the process's list.
+    transports: Mutex<Vec<&'static str>>,
+    /// Why there is no transport between nodes.
+    no_netmod: Mutex<String>,
+}
+
+impl Cards {
+    fn with<T>(
+        &self,
+        peer: Peer,
+        use_it: impl FnOnce(&Card) -> Result<T, OpenError>,
+    ) -> Result<T, OpenError> {
+        let mut known = self.known.lock();
+        if let Some(card) = known.get(&peer) {
+            return use_it(card);
+        }
+        let text = self
+            .pmi
+            .get(&key(peer))
+            .map_err(|error| OpenError(format!("the launcher did not answer: {error}")))?;
+        let card = text
+            .as_deref()
+            .and_then(pmi::text::decode)
+            .and_then(|bytes| Card::parse(&bytes))
+            .ok_or_else(|| {
+                OpenError(
+                    "it has published no address that this Weft understands; does it run the same \
+                     library?"
+                        .to_string(),
+                )
+            })?;
+        use_it(known.entry(peer).or_insert(card))
+    }
+}
+
+impl Router for Cards {
+    fn route(&self, peer: Peer) -> Result<usize, OpenError> {
+        self.with(peer, |card| {
+            for (index, name) in self.transports.lock().iter().enumerate() {
+                let offered = card.addresses.iter().any(|(other, _)| other == name);
+                if offered && (*name != "shm" || card.node == self.node) {
+                    return Ok(index + 1);
+                }
+            }
+            let place = if card.node == self.node {
+                "this node"
+            } else {
+                "another node"
+            };
+            let offers: Vec<_> = card
+                .addresses
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect();
+            Err(OpenError(format!(
+                "it is on {place} and offers {}, which leaves no way to it. {}",
+                if offers.is_empty() {
+                    "no transport".to_string()
+                } else {
+                    offers.join(", ")
+                },
+                self.no_netmod.lock()
+            )))
+        })
+    }
+}
+
+/// The addresses of one transport.
+struct Addresses {
+    cards: Arc<Cards>,
+    transport: &'static str,
+}
+
+impl Resolver for Addresses {
+    fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
+        if vci != 0 {
+            return Err(OpenError(format!(
+                "the address of its VCI {vci} has not been exchanged"
+            )));
+        }
+        self.cards.with(peer, |card| {
+            let address = card
+                .addresses
+                .iter()
+                .find(|(name, _)| name == self.transport);
+            let address = address.map(|(_, address)| address.clone());
+            address.ok_or_else(|| OpenError(format!("it offers no {} address", self.transport)))
+        })
+    }
+}
+
+/// What tells nodes apart: host name and kernel, and what keeps processes of one kernel from
+/// reaching each other's memory: process namespace and user.
+fn node_id() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    crate::identity::host().hash(&mut hasher);
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .hash(&mut hasher);
+    std::fs::read_link("/proc/self/ns/pid")
+        .unwrap_or_default()
+        .hash(&mut hasher);
+    // SAFETY: cannot fail and touches no memory.
+    unsafe { libc::geteuid() }.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// How many ranks of the job share this node, as far as the launcher tells.
+fn ranks_here(pmi: &Client) -> Option<usize> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
+    if let Some(count) = number("WEFT_LOCAL_SIZE").or_else(|| number("MPI_LOCALNRANKS")) {
+        return Some(count);
+    }
+    let nodes = pmi.process_mapping().ok()??;
+    let mine = nodes.get(pmi.rank() as usize)?;
+    Some(nodes.iter().filter(|node| *node == mine).count())
+}
+
+/// How many cores the ranks of this node have together. A rank that is bound to a core of its own
+/// sees one; then it is the machine's that count, unless the launcher has told.
+fn cores_here() -> usize {
+    let told = std::env::var("WEFT_LOCAL_CORES")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    // SAFETY: reads a system constant.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as usize;
+    told.unwrap_or(if allowed == 1 { online } else { allowed })
+}
+
+/// A started process and the notes on what was chosen.
+pub struct Started {
+    /// The process.
+    pub process: Process,
+    /// Tells nodes apart.
+    pub node: u64,
+    /// What was opened and what was refused, for people.
+    pub notes: Vec<String>,
+}
+
+/// Opens the transports, exchanges cards, and makes the process.
+pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<Started, OpenError> {
+    let (me, size) = (pmi.rank(), pmi.size() as usize);
+    let node = node_id();
+    let cards = Arc::new(Cards {
+        pmi: pmi.clone(),
+        node,
+        known: Mutex::default(),
+        transports: Mutex::default(),
+        no_netmod: Mutex::default(),
+    });
+    let resolver = |transport| {
+        Arc::new(Addresses {
+            cards: cards.clone(),
+            transport,
+        })
+    };
+    let mut notes = Vec::new();
+    let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
+
+    let here = ranks_here(pmi);
+    if size > 1 && settings.shm && here != Some(1) {
+        let config = shmmod::Config {
+            me,
+            single_copy: settings.shm_single_copy,
+        };
+        transports.push(Arc::new(shmmod::Shm::open(config, resolver("shm"))));
+    } else if size > 1 {
+        let reason = if settings.shm {
+            "this rank is alone on its node"
+        } else {
+            "WEFT_SHM=0"
+        };
+        notes.push(format!("shared memory is not used: {reason}"));
+    }
+    let all_here = settings.shm && here == Some(size);
+    let wanted = match settings.netmod {
+        Netmod::None => Err("WEFT_NETMOD=none; set it to ofi".to_string()),
+        Netmod::Auto if size == 1 => Err("the job has one process".to_string()),
+        Netmod::Auto if all_here => {
+            Err("the launcher said that all ranks share this node; set WEFT_NETMOD=ofi".to_string())
+        }
+        _ => Ok(()),
+    };
+    match wanted.and_then(|()| open_ofi(me, settings, resolver("ofi")).map_err(|error| error.0)) {
+        Ok(transport) => transports.push(transport),
+        Err(reason) => {
+            let reason = format!("no transport between nodes is open: {reason}");
+            if transports.is_empty() && size > 1 {
+                return Err(OpenError(format!(
+                    "no way to the other processes: {reason}"
+                )));
+            }
+            cards.no_netmod.lock().clone_from(&reason);
+            notes.push(reason);
+        }
+    }
+    *cards.transports.lock() = transports
+        .iter()
+        .map(|transport| transport.name())
+        .collect();
+    notes.splice(
+        0..0,
+        transports.iter().map(|transport| transport.describe()),
+    );
+
+    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
+    wait.spins = settings.spin.unwrap_or(wait.spins);
+    wait.yields = settings.yields.unwrap_or(wait.yields);
+    let window = (64 << 20) / (size as u32).max(64);
+    let process = Process::new(Config {
+        me,
+        transports: transports.clone(),
+        router: cards,
+        wait,
+        eager_limit: settings.eager_limit,
+        window: settings.eager_window.unwrap_or(window.max(16 << 10)),
+        max_vcis: settings.num_vcis,
+        threaded,
+    })?;
+
+    if size > 1 {
+        let addresses = transports
+            .iter()
+            .map(|transport| (transport.name().to_string(), transport.address(0)))
+            .collect();
+        let card = Card { node, addresses };
+        let failed = |error| OpenError(format!("the launcher did not take our address: {error}"));
+        pmi.put(&key(me), &pmi::text::encode(&card.to_bytes()))
+            .map_err(failed)?;
+        pmi.fence().map_err(failed)?;
+    }
+    Ok(Started {
+        process,
+        node,
+        notes,
+    })
+}
+
+fn open_ofi(
+    me: Peer,
+    settings: &Settings,
+    resolver: Arc<dyn Resolver>,
+) -> Result<Arc<dyn Transport>, OpenError> {
+    let config = netmod_ofi::Config {
+        provider: settings.ofi_provider.clone(),
+        interface: settings.ofi_interface.clone(),
+        ..netmod_ofi::Config::new(me)
+    };
+    Ok(Arc::new(netmod_ofi::OfiTransport::open(config, resolver)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_round_trip_and_other_bytes_are_refused() {
+        let card = Card {
+            node: 77,
+            addresses: vec![("shm".into(), vec![1, 2, 3]), ("ofi".into(), vec![9; 300])],
+        };
+        let bytes = card.to_bytes();
+        assert_eq!(Card::parse(&bytes), Some(card));
+        for end in 0..bytes.len() {
+            let _ = Card::parse(&bytes[..end]);
+        }
+        assert_eq!(Card::parse(&[]), None);
+        assert_eq!(Card::parse(&[2; 40]), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Buffered sends: messages copied to memory that the program attached (section 3.6).
+//!
+//! The memory is used first-fit; each message takes its length and `MPI_BSEND_OVERHEAD`, which the
+//! standard lets programs add up to know how much to attach.
+
+use std::ffi::c_int;
+
+use mpi_core::comm::{Comm, Purpose};
+use mpi_core::process::Mode;
+use mpi_core::{Buffer, Class, Error, RequestId, Result};
+use parking_lot::Mutex;
+
+use crate::abi::MPI_BSEND_OVERHEAD;
+use crate::runtime::Runtime;
+
+struct Attached {
+    start: *mut u8,
+    size: usize,
+    /// Messages in the buffer, by position.
+    taken: Vec<Taken>,
+}
+
+struct Taken {
+    from: usize,
+    len: usize,
+    /// None while it is being started.
+    request: Option<RequestId>,
+}
+
+// SAFETY: the program lends the memory to the library until it detaches it; which thread writes to
+// it makes no difference.
+unsafe impl Send for Attached {}
+
+static ATTACHED: Mutex<Option<Attached>> = Mutex::new(None);
+
+/// `MPI_Buffer_attach`.
+///
+/// # Safety
+/// The memory is the library's until `detach`.
+pub unsafe fn attach(start: *mut u8, size: c_int) -> Result<()> {
+    let Ok(size) = usize::try_from(size) else {
+        return Err(Error::new(
+            Class::Arg,
+            format!("size is {size}; it must be 0 or more"),
+        ));
+    };
+    if start.is_null() && size > 0 {
+        return Err(Error::new(
+            Class::Buffer,
+            format!("buffer is NULL, but size is {size}"),
+        ));
+    }
+    let mut attached = ATTACHED.lock();
+    if attached.is_some() {
+        let why = "a buffer is attached already; call MPI_Buffer_detach before attaching another";
+        return Err(Error::new(Class::Buffer, why));
+    }
+    *attached = Some(Attached {
+        start,
+        size,
+        taken: Vec::new(),
+    });
+    Ok(())
+}
+
+/// `MPI_Buffer_detach`: waits until all messages have left the buffer.
+pub fn detach(runtime: &Runtime) -> Result<(*mut u8, c_int)> {
+    loop {
+        let mut attached = ATTACHED.lock();
+        let Some(buffer) = attached.as_mut() else {
+            let why = "no buffer is attached; MPI_Buffer_attach comes first";
+            return Err(Error::new(Class::Buffer, why));
+        };
+        reclaim(runtime, buffer)?;
+        let Some(pending) = buffer.taken.first() else {
+            let result = (buffer.start, buffer.size as c_int);
+            *attached = None;
+            return Ok(result);
+        };
+        let request = pending.request;
+        drop(attached);
+        if let Some(request) = request.and_then(|id| runtime.process.request(id)) {
+            runtime
+                .process
+                .wait_until(request.vci(), || Ok(request.is_done().then_some(())))?;
+        }
+    }
+}
+
+/// Frees the room of messages that have left.
+fn reclaim(runtime: &Runtime, buffer: &mut Attached) -> Result<()> {
+    let mut failed = None;
+    buffer.taken.retain(|taken| {
+        let Some(id) = taken.request else { return true };
+        if !runtime
+            .process
+            .request(id)
+            .is_some_and(|request| request.is_done())
+        {
+            return true;
+        }
+        if let Err(error) = runtime.process.finish(id) {
+            failed = Some(error);
+        }
+        false
+    });
+    failed.map_or(Ok(()), Err)
+}
+
+/// Takes `len` bytes of the buffer, or says how many are free at most in one piece.
+fn allot(buffer: &mut Attached, len: usize) -> std::result::Result<usize, usize> {
+    let mut from = 0;
+    let mut largest = 0;
+    for index in 0..=buffer.taken.len() {
+        let end = buffer
+            .taken
+            .get(index)
+            .map_or(buffer.size, |next| next.from);
+        let room = end.saturating_sub(from);
+        if room >= len {
+            buffer.taken.insert(
+                index,
+                Taken {
+                    from,
+                    len,
+                    request: None,
+                },
+            );
+            return Ok(from);
+        }
+        largest = largest.max(room);
+        from = buffer
+            .taken
+            .get(index)
+            .map_or(from, |next| next.from + next.len);
+    }
+    Err(largest)
+}
+
+/// Copies a message to the buffer and starts sending it from there.
+pub fn send(runtime: &Runtime, comm: &Comm, data: &Buffer, rank: u32, tag: i32) -> Result<()> {
+    let needed = data.len() + MPI_BSEND_OVERHEAD as usize;
+    let mut attached = ATTACHED.lock();
+    let Some(buffer) = attached.as_mut() else {
+        return Err(Error::new(
+            Class::Buffer,
+            format!(
+                "no buffer is attached; attach at least {needed} bytes (message and \
+                 MPI_BSEND_OVERHEAD) by MPI_Buffer_attach first"
+            ),
+        ));
+    };
+    runtime.process.poll(comm.vci())?;
+    reclaim(runtime, buffer)?;
+    let from = allot(buffer, needed).map_err(|largest| {
+        Error::new(
+            Class::Buffer,
+            format!(
+                "the attached buffer of {} bytes is full: the message needs {needed} (with \
+                 MPI_BSEND_OVERHEAD), {largest} are free in one piece; attach a larger one",
+                buffer.size
+            ),
+        )
+    })?;
+    // SAFETY: `allot` gave this piece of the attached memory to this message alone, until its send
+    // is complete.
+    let copy = unsafe {
+        let piece = std::slice::from_raw_parts_mut(buffer.start.add(from), data.len());
+        data.read(0, piece);
+        Buffer::bytes(piece.as_mut_ptr(), piece.len())
+    };
+    let purpose = Purpose::PointToPoint;
+    let started = runtime
+        .process
+        .send_on(comm, purpose, copy, rank, tag, Mode::Standard);
+    let place = buffer
+        .taken
+        .iter()
+        .position(|taken| taken.from == from && taken.request.is_none());
+    if let Some(place) = place {
+        match started {
+            Ok(Some(id)) => buffer.taken[place].request = Some(id),
+            _ => drop(buffer.taken.remove(place)),
+        }
+    }
+    started.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_found_between_messages_and_refused_when_there_is_none() {
+        let start = std::ptr::null_mut();
+        let mut buffer = Attached {
+            start,
+            size: 100,
+            taken: Vec::new(),
+        };
+        assert_eq!(allot(&mut buffer, 40), Ok(0));
+        assert_eq!(allot(&mut buffer, 40), Ok(40));
+        assert_eq!(allot(&mut buffer, 40), Err(20));
+        buffer.taken.remove(0);
+        assert_eq!(allot(&mut buffer, 30), Ok(0));
+        assert_eq!(allot(&mut buffer, 10), Ok(30));
+        assert_eq!(allot(&mut buffer, 21), Err(20));
+        assert_eq!(allot(&mut buffer, 20), Ok(80));
+        assert_eq!(allot(&mut buffer, 1), Err(0));
+    }
+}

@@ -1,0 +1,225 @@
+//! From the integers that the C binding calls handles to the objects behind them, and back.
+//!
+//! A handle of the ABI has its kind in bits 31-30 (1 predefined, 2 made at run time), the type of
+//! object in bits 29-26, and an index in the rest. Looking one up takes no lock and finds out
+//! handles that are null, of another type, freed or made up.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+const INDEX_BITS: u32 = 26;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
+const PREDEFINED: u32 = 1;
+const MADE: u32 = 2;
+
+/// The type bits of handles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Type {
+    Comm = 0x1,
+    Group = 0x2,
+    Datatype = 0x3,
+    Errhandler = 0x5,
+    Op = 0x6,
+    Info = 0x7,
+    Win = 0x8,
+    Keyval = 0x9,
+    Request = 0xb,
+    Message = 0xc,
+}
+
+/// The handle of an object made at run time.
+#[inline(always)]
+pub const fn made(object: Type, index: u32) -> c_int {
+    (MADE << 30 | (object as u32) << INDEX_BITS | index) as c_int
+}
+
+/// The index in a handle of `object` made at run time.
+#[inline(always)]
+pub const fn made_index(handle: c_int, object: Type) -> Option<u32> {
+    let handle = handle as u32;
+    if handle >> INDEX_BITS == MADE << 4 | object as u32 {
+        Some(handle & INDEX_MASK)
+    } else {
+        None
+    }
+}
+
+/// The index in a predefined handle of `object`.
+#[inline(always)]
+pub const fn predefined_index(handle: c_int, object: Type) -> Option<u32> {
+    let handle = handle as u32;
+    let wanted = PREDEFINED << 4 | object as u32;
+    if handle >> INDEX_BITS == wanted {
+        Some(handle & INDEX_MASK)
+    } else {
+        None
+    }
+}
+
+const FIRST: u32 = 64;
+const SEGMENTS: usize = 21;
+
+/// The objects of one type that were made at run time, by index.
+///
+/// Grows in segments that never move, so that a look-up is two loads.
+pub struct HandleTable<T> {
+    object: Type,
+    segments: [OnceLock<Box<[AtomicPtr<T>]>>; SEGMENTS],
+    vacant: Mutex<Vacant>,
+}
+
+struct Vacant {
+    next: u32,
+    freed: Vec<u32>,
+}
+
+impl<T> HandleTable<T> {
+    /// An empty table for objects of type `object`.
+    pub const fn new(object: Type) -> Self {
+        HandleTable {
+            object,
+            segments: [const { OnceLock::new() }; SEGMENTS],
+            vacant: Mutex::new(Vacant {
+                next: 0,
+                freed: Vec::new(),
+            }),
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, index: u32) -> Option<&AtomicPtr<T>> {
+        let position = index + FIRST;
+        let segment = 31 - position.leading_zeros() - FIRST.trailing_zeros();
+        self.segments
+            .get(segment as usize)?
+            .get()?
+            .get((position - (FIRST << segment)) as usize)
+    }
+
+    /// The object behind a handle, if there is one.
+    ///
+    /// The reference must not be used beyond the call that the program made: freeing a handle while
+    /// another thread uses it is an error of the program (MPI-3.1 section 12.4.2).
+    #[inline(always)]
+    pub fn get(&self, handle: c_int) -> Option<&T> {
+        let object = self
+            .slot(made_index(handle, self.object)?)?
+            .load(Ordering::Acquire);
+        // SAFETY: non-null pointers come from `Arc::into_raw` in `insert` and stay valid until
+        // `remove`, which the program may not call meanwhile.
+        unsafe { object.as_ref() }
+    }
+
+    /// As [`HandleTable::get`], to be kept.
+    pub fn get_arc(&self, handle: c_int) -> Option<Arc<T>> {
+        let object = self
+            .slot(made_index(handle, self.object)?)?
+            .load(Ordering::Acquire);
+        if object.is_null() {
+            return None;
+        }
+        // SAFETY: as in `get`, the pointer is that of a living `Arc`, whose count is raised for the
+        // new one.
+        unsafe {
+            Arc::increment_strong_count(object);
+            Some(Arc::from_raw(object))
+        }
+    }
+
+    /// Puts an object in and gives its handle; `None` when all 2^26 are in use.
+    pub fn insert(&self, object: Arc<T>) -> Option<c_int> {
+        let index = {
+            let mut vacant = self.vacant.lock();
+            match vacant.freed.pop() {
+                Some(index) => index,
+                None if vacant.next <= INDEX_MASK => {
+                    vacant.next += 1;
+                    vacant.next - 1
+                }
+                None => return None,
+            }
+        };
+        let segment = 31 - (index + FIRST).leading_zeros() - FIRST.trailing_zeros();
+        self.segments[segment as usize].get_or_init(|| {
+            (0..FIRST << segment)
+                .map(|_| AtomicPtr::new(ptr::null_mut()))
+                .collect()
+        });
+        self.slot(index)?
+            .store(Arc::into_raw(object).cast_mut(), Ordering::Release);
+        Some(made(self.object, index))
+    }
+
+    /// Takes an object out; its handle is invalid from then on.
+    pub fn remove(&self, handle: c_int) -> Option<Arc<T>> {
+        let index = made_index(handle, self.object)?;
+        let object = self.slot(index)?.swap(ptr::null_mut(), Ordering::AcqRel);
+        if object.is_null() {
+            return None;
+        }
+        self.vacant.lock().freed.push(index);
+        // SAFETY: the pointer came from `Arc::into_raw`, and the swap made this its only owner.
+        Some(unsafe { Arc::from_raw(object) })
+    }
+
+    /// Handles of all objects in the table.
+    pub fn handles(&self) -> Vec<c_int> {
+        let next = self.vacant.lock().next;
+        let live = |index: &u32| {
+            self.slot(*index)
+                .is_some_and(|slot| !slot.load(Ordering::Acquire).is_null())
+        };
+        (0..next)
+            .filter(live)
+            .map(|index| made(self.object, index))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_find_their_objects_until_freed() {
+        let table = HandleTable::<String>::new(Type::Info);
+        let handles: Vec<_> = (0..1000)
+            .map(|i| table.insert(Arc::new(i.to_string())).unwrap())
+            .collect();
+        for (i, &handle) in handles.iter().enumerate() {
+            assert_eq!(table.get(handle), Some(&i.to_string()));
+            assert_eq!(table.get_arc(handle).as_deref(), Some(&i.to_string()));
+        }
+        assert_eq!(table.handles(), handles);
+        assert_eq!(
+            table.remove(handles[500]).as_deref(),
+            Some(&"500".to_string())
+        );
+        assert!(table.get(handles[500]).is_none());
+        assert!(table.remove(handles[500]).is_none());
+        assert_eq!(table.insert(Arc::new("again".into())), Some(handles[500]));
+    }
+
+    #[test]
+    fn made_up_handles_are_found_out() {
+        let table = HandleTable::<u8>::new(Type::Comm);
+        let comm = table.insert(Arc::new(1)).unwrap();
+        assert_eq!(comm as u32, 0x8400_0000);
+        for wrong in [
+            0,
+            -1,
+            1,
+            comm + 1,
+            made(Type::Group, 0),
+            made(Type::Comm, INDEX_MASK),
+        ] {
+            assert!(table.get(wrong).is_none(), "{wrong:#x}");
+        }
+    }
+}

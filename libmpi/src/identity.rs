@@ -1,0 +1,43 @@
+//! Who this process is, for messages.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+static IDENTITY: OnceLock<(usize, usize)> = OnceLock::new();
+
+/// Remembers rank and number of ranks in `MPI_COMM_WORLD`; the first call counts.
+pub fn set(rank: usize, size: usize) {
+    let _ = IDENTITY.set((rank, size));
+}
+
+/// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
+pub fn get() -> Option<(usize, usize)> {
+    IDENTITY.get().copied()
+}
+
+/// Prints as `rank 0 of 2 (host, pid 123)`.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity;
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match get() {
+            Some((rank, size)) => write!(f, "rank {rank} of {size}")?,
+            None => f.write_str("a process without a rank")?,
+        }
+        write!(f, " ({}, pid {})", host(), std::process::id())
+    }
+}
+
+/// This machine's name.
+pub fn host() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: the buffer has the length that is given; one byte is kept for the NUL that a
+    // truncated name would lack.
+    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+    if failed || length == 0 {
+        return "unknown host".to_owned();
+    }
+    String::from_utf8_lossy(&name[..length]).into_owned()
+}

@@ -1,0 +1,41 @@
+//! The C ABI of Weft: `libmpi.so.12`, the MPICH ABI of MPI-3.1.
+//!
+//! Here are no MPI semantics: handles become references, arguments are checked, `mpi-core` does
+//! the work, and a `Result` becomes an error handler call. The exported functions ("shims") are
+//! generated from `libmpi/table/functions.mpi`; each calls the function of [`api`] that the table
+//! names. [`raise`] is what happens when that returns an error.
+
+pub mod abi;
+pub mod api;
+pub mod bootstrap;
+pub mod bsend;
+pub mod comms;
+pub mod data;
+pub mod errhandler;
+pub mod fatal;
+pub mod handles;
+pub mod identity;
+pub mod messages;
+pub mod raise;
+pub mod report;
+pub mod requests;
+pub mod runtime;
+pub mod settings;
+pub mod status;
+pub mod types;
+
+/// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
+#[allow(
+    unused_unsafe,
+    clippy::undocumented_unsafe_blocks,
+    reason = "generated: the table doesn't say which implementations are safe functions; each \
+              block's argument stands above the call"
+)]
+mod shims {
+    #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]
+    use crate::abi::*;
+    use crate::raise::{Arg, On, raise};
+    use std::ffi::{c_char, c_double, c_int, c_void};
+
+    include!(concat!(env!("OUT_DIR"), "/shims.rs"));
+}

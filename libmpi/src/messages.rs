@@ -1,0 +1,52 @@
+//! Messages that matched probes took out (section 3.8.2), by handle.
+
+use std::sync::Arc;
+
+use mpi_core::{Class, Error, MatchedMessage, Result};
+use parking_lot::Mutex;
+
+use crate::abi::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message};
+use crate::handles::{HandleTable, Type};
+
+static MESSAGES: HandleTable<Mutex<Option<MatchedMessage>>> = HandleTable::new(Type::Message);
+
+/// A handle for a message.
+pub fn keep(message: MatchedMessage) -> Result<MPI_Message> {
+    MESSAGES
+        .insert(Arc::new(Mutex::new(Some(message))))
+        .ok_or_else(|| {
+            Error::new(
+                Class::NoMem,
+                "all 67,108,864 message handles are in use; receive some",
+            )
+        })
+}
+
+/// The message behind a handle, which becomes null; none for `MPI_MESSAGE_NO_PROC`.
+///
+/// # Safety
+/// `message` is NULL or valid.
+pub unsafe fn take(message: *mut MPI_Message) -> Result<Option<MatchedMessage>> {
+    // SAFETY: the caller's contract.
+    let Some(handle) = (unsafe { message.as_mut() }) else {
+        return Err(crate::api::null("message"));
+    };
+    let given = *handle;
+    if given == MPI_MESSAGE_NO_PROC {
+        *handle = MPI_MESSAGE_NULL;
+        return Ok(None);
+    }
+    match MESSAGES
+        .remove(given)
+        .and_then(|message| message.lock().take())
+    {
+        Some(message) => {
+            *handle = MPI_MESSAGE_NULL;
+            Ok(Some(message))
+        }
+        None => Err(Error::new(
+            Class::Request,
+            format!("message {given:#x} does not exist; it was never probed, or has been received"),
+        )),
+    }
+}

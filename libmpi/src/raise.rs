@@ -1,0 +1,288 @@
+//! From an error to the error handler.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::fmt::{self, Write as _};
+
+use mpi_core::{Class, Error};
+
+use crate::abi::{
+    self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_WORLD, MPI_Comm, MPI_FILE_NULL,
+    MPI_File, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT, MPI_WIN_NULL, MPI_Win, error_name,
+    handle_name,
+};
+use crate::errhandler::{self, Handler};
+use crate::fatal;
+use crate::identity::Identity;
+
+/// The object that an error is raised on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum On {
+    /// A communicator.
+    Comm(MPI_Comm),
+    /// A window.
+    Win(MPI_Win),
+    /// A file; `MPI_FILE_NULL` where none is open yet.
+    File(MPI_File),
+    /// None of these.
+    Process,
+}
+
+/// An argument of a function, for messages.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg {
+    /// The address of a buffer.
+    Buffer(*const c_void),
+    /// Another address.
+    Pointer(*const c_void),
+    /// An integer.
+    Int(c_int),
+    /// A long integer.
+    Long(c_long),
+    /// A rank.
+    Rank(c_int),
+    /// A tag.
+    Tag(c_int),
+    /// A handle, with the name of its type.
+    Handle(&'static str, c_int),
+    /// A string of the program's.
+    Text(*const c_char),
+}
+
+/// Calls the error handler of `on` for an error in `function`, and gives the code that the function
+/// is to return.
+#[cold]
+#[inline(never)]
+pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str, Arg)]) -> c_int {
+    let on = error
+        .origin()
+        .map_or(on, |owner| On::Comm(owner as MPI_Comm));
+    let code = code(error.class());
+    match errhandler::lookup(on) {
+        Handler::Return => {}
+        Handler::Fatal => {
+            fatal::complain(&message(&error, function, on, args));
+            fatal::abort(code);
+        }
+        user => call(user, on, code),
+    }
+    code
+}
+
+/// Calls the program's own handler.
+fn call(handler: Handler, on: On, code: c_int) {
+    let mut code = code;
+    match handler {
+        Handler::Fatal | Handler::Return => {}
+        Handler::Comm(function) => {
+            let mut comm = match on {
+                On::Comm(comm) => comm,
+                _ => MPI_COMM_WORLD,
+            };
+            // SAFETY: a handler's contract (section 8.3.1) is to be called with the addresses of
+            // handle and code; the program gave this function as such a handler.
+            unsafe { function(&raw mut comm, &raw mut code) };
+        }
+        Handler::Win(function) => {
+            let mut win = match on {
+                On::Win(win) => win,
+                _ => MPI_WIN_NULL,
+            };
+            // SAFETY: as for communicators (section 8.3.2).
+            unsafe { function(&raw mut win, &raw mut code) };
+        }
+        Handler::File(function) => {
+            let mut file = match on {
+                On::File(file) => file,
+                _ => MPI_FILE_NULL,
+            };
+            // SAFETY: as for communicators (section 8.3.3).
+            unsafe { function(&raw mut file, &raw mut code) };
+        }
+    }
+}
+
+/// What is printed when an error is fatal.
+fn message(error: &Error, function: &str, on: On, args: &[(&str, Arg)]) -> String {
+    let code = code(error.class());
+    let mut text = format!("Weft: {function}(");
+    for (index, (name, value)) in args.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        let _ = write!(text, "{comma}{name}={value}");
+    }
+    let _ = writeln!(text, ") failed on {Identity}:");
+    let detail = error.detail();
+    let stop = if detail.ends_with(['.', '!', '?', '\n']) {
+        ""
+    } else {
+        "."
+    };
+    match error_name(code) {
+        Some(name) => {
+            let _ = writeln!(text, "      {name}: {detail}{stop}");
+        }
+        None => {
+            let _ = writeln!(text, "      error {code}: {detail}{stop}");
+        }
+    }
+    let whose = match on {
+        On::Comm(comm) => format!(" of {}", Arg::Handle("MPI_Comm", comm)),
+        On::Win(_) => " of the window".to_owned(),
+        On::File(_) => " of the file".to_owned(),
+        On::Process => String::new(),
+    };
+    let _ = writeln!(
+        text,
+        "      The job ends, because the error handler{whose} is MPI_ERRORS_ARE_FATAL."
+    );
+    text
+}
+
+impl fmt::Display for Arg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Arg::Buffer(address) if address == MPI_IN_PLACE.cast_const() => {
+                f.write_str("MPI_IN_PLACE")
+            }
+            Arg::Buffer(address) if address == MPI_BOTTOM.cast_const() => f.write_str("NULL"),
+            Arg::Pointer(address) if address.is_null() => f.write_str("NULL"),
+            Arg::Buffer(address) | Arg::Pointer(address) => write!(f, "{address:p}"),
+            Arg::Rank(MPI_PROC_NULL) => f.write_str("MPI_PROC_NULL"),
+            Arg::Rank(MPI_ANY_SOURCE) => f.write_str("MPI_ANY_SOURCE"),
+            Arg::Rank(MPI_ROOT) => f.write_str("MPI_ROOT"),
+            Arg::Tag(MPI_ANY_TAG) => f.write_str("MPI_ANY_TAG"),
+            Arg::Int(value) | Arg::Rank(value) | Arg::Tag(value) => write!(f, "{value}"),
+            Arg::Long(value) => write!(f, "{value}"),
+            Arg::Handle(handle_type, value) => match handle_name(handle_type, value) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "{value:#x}"),
+            },
+            Arg::Text(text) if text.is_null() => f.write_str("NULL"),
+            Arg::Text(text) => {
+                // SAFETY: the program promised a string that ends in NUL; not being NULL was
+                // checked above.
+                let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+                let mut chars = text.chars();
+                let beginning: String = chars.by_ref().take(80).collect();
+                let more = if chars.next().is_some() { "..." } else { "" };
+                write!(f, "{beginning:?}{more}")
+            }
+        }
+    }
+}
+
+/// The number of an error class in the ABI.
+pub fn code(class: Class) -> c_int {
+    match class {
+        Class::Buffer => abi::MPI_ERR_BUFFER,
+        Class::Count => abi::MPI_ERR_COUNT,
+        Class::Type => abi::MPI_ERR_TYPE,
+        Class::Tag => abi::MPI_ERR_TAG,
+        Class::Comm => abi::MPI_ERR_COMM,
+        Class::Rank => abi::MPI_ERR_RANK,
+        Class::Request => abi::MPI_ERR_REQUEST,
+        Class::Root => abi::MPI_ERR_ROOT,
+        Class::Group => abi::MPI_ERR_GROUP,
+        Class::Op => abi::MPI_ERR_OP,
+        Class::Topology => abi::MPI_ERR_TOPOLOGY,
+        Class::Dims => abi::MPI_ERR_DIMS,
+        Class::Arg => abi::MPI_ERR_ARG,
+        Class::Unknown => abi::MPI_ERR_UNKNOWN,
+        Class::Truncate => abi::MPI_ERR_TRUNCATE,
+        Class::Other => abi::MPI_ERR_OTHER,
+        Class::Intern => abi::MPI_ERR_INTERN,
+        Class::InStatus => abi::MPI_ERR_IN_STATUS,
+        Class::Pending => abi::MPI_ERR_PENDING,
+        Class::Keyval => abi::MPI_ERR_KEYVAL,
+        Class::NoMem => abi::MPI_ERR_NO_MEM,
+        Class::Base => abi::MPI_ERR_BASE,
+        Class::InfoKey => abi::MPI_ERR_INFO_KEY,
+        Class::InfoValue => abi::MPI_ERR_INFO_VALUE,
+        Class::InfoNokey => abi::MPI_ERR_INFO_NOKEY,
+        Class::Info => abi::MPI_ERR_INFO,
+        Class::Spawn => abi::MPI_ERR_SPAWN,
+        Class::Port => abi::MPI_ERR_PORT,
+        Class::Service => abi::MPI_ERR_SERVICE,
+        Class::Name => abi::MPI_ERR_NAME,
+        Class::Win => abi::MPI_ERR_WIN,
+        Class::Size => abi::MPI_ERR_SIZE,
+        Class::Disp => abi::MPI_ERR_DISP,
+        Class::Locktype => abi::MPI_ERR_LOCKTYPE,
+        Class::Assert => abi::MPI_ERR_ASSERT,
+        Class::RmaConflict => abi::MPI_ERR_RMA_CONFLICT,
+        Class::RmaSync => abi::MPI_ERR_RMA_SYNC,
+        Class::RmaRange => abi::MPI_ERR_RMA_RANGE,
+        Class::RmaAttach => abi::MPI_ERR_RMA_ATTACH,
+        Class::RmaShared => abi::MPI_ERR_RMA_SHARED,
+        Class::RmaFlavor => abi::MPI_ERR_RMA_FLAVOR,
+        Class::File => abi::MPI_ERR_FILE,
+        Class::NotSame => abi::MPI_ERR_NOT_SAME,
+        Class::Amode => abi::MPI_ERR_AMODE,
+        Class::UnsupportedDatarep => abi::MPI_ERR_UNSUPPORTED_DATAREP,
+        Class::UnsupportedOperation => abi::MPI_ERR_UNSUPPORTED_OPERATION,
+        Class::NoSuchFile => abi::MPI_ERR_NO_SUCH_FILE,
+        Class::FileExists => abi::MPI_ERR_FILE_EXISTS,
+        Class::BadFile => abi::MPI_ERR_BAD_FILE,
+        Class::Access => abi::MPI_ERR_ACCESS,
+        Class::NoSpace => abi::MPI_ERR_NO_SPACE,
+        Class::Quota => abi::MPI_ERR_QUOTA,
+        Class::ReadOnly => abi::MPI_ERR_READ_ONLY,
+        Class::FileInUse => abi::MPI_ERR_FILE_IN_USE,
+        Class::DupDatarep => abi::MPI_ERR_DUP_DATAREP,
+        Class::Conversion => abi::MPI_ERR_CONVERSION,
+        Class::Io => abi::MPI_ERR_IO,
+        Class::ProcFailed => abi::MPIX_ERR_PROC_FAILED,
+        Class::User(number) => number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{MPI_COMM_SELF, MPI_INT};
+
+    #[test]
+    fn message_names_function_arguments_and_reason() {
+        let error = Error::new(Class::Count, "count is -1; it must be 0 or more");
+        let address = std::ptr::without_provenance::<c_void>(0x1000);
+        let text = message(
+            &error,
+            "MPI_Send",
+            On::Comm(MPI_COMM_SELF),
+            &[
+                ("buf", Arg::Buffer(address)),
+                ("count", Arg::Int(-1)),
+                ("datatype", Arg::Handle("MPI_Datatype", MPI_INT)),
+                ("dest", Arg::Rank(MPI_PROC_NULL)),
+                ("tag", Arg::Tag(3)),
+                ("comm", Arg::Handle("MPI_Comm", 0x8400_0001_u32 as c_int)),
+                ("name", Arg::Text(c"a \"b\"".as_ptr())),
+            ],
+        );
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with(
+                "Weft: MPI_Send(buf=0x1000, count=-1, datatype=MPI_INT, dest=MPI_PROC_NULL, \
+                 tag=3, comm=0x84000001, name=\"a \\\"b\\\"\") failed on "
+            ),
+            "{text}"
+        );
+        assert_eq!(
+            lines[1..],
+            [
+                "      MPI_ERR_COUNT: count is -1; it must be 0 or more.",
+                "      The job ends, because the error handler of MPI_COMM_SELF is \
+                 MPI_ERRORS_ARE_FATAL.",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_handler_that_returns_gives_the_class() {
+        let error = Error::new(Class::Amode, "no access mode");
+        assert_eq!(
+            raise(error, "MPI_File_open", On::File(MPI_FILE_NULL), &[]),
+            abi::MPI_ERR_AMODE
+        );
+        assert_eq!(code(Class::User(0x4000_0001)), 0x4000_0001);
+    }
+}

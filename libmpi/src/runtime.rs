@@ -1,0 +1,215 @@
+//! The process between `MPI_Init` and `MPI_Finalize`: the only static of Weft.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::thread::ThreadId;
+
+use mpi_core::comm::{Comm, ContextId, Members};
+use mpi_core::{Class, Error, Process, Result};
+use pmi::Client;
+
+use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
+use crate::comms::CommObject;
+use crate::handles::{HandleTable, Type};
+use crate::settings::Settings;
+use crate::{bootstrap, fatal, identity};
+
+/// Everything that exists while MPI is up.
+pub struct Runtime {
+    /// The process.
+    pub process: Process,
+    /// The launcher.
+    pub pmi: Arc<Client>,
+    /// `MPI_COMM_WORLD`.
+    pub world: Arc<CommObject>,
+    /// `MPI_COMM_SELF`.
+    pub self_comm: Arc<CommObject>,
+    /// Communicators made at run time.
+    pub comms: HandleTable<CommObject>,
+    /// Tells nodes apart: processes with the same number can share memory.
+    pub node: u64,
+    /// The thread level that was provided.
+    pub thread_level: c_int,
+    /// The thread that called `MPI_Init`.
+    pub main_thread: ThreadId,
+    /// Contexts that this process has led.
+    next_context: AtomicU32,
+}
+
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
+static PHASE: AtomicU8 = AtomicU8::new(0);
+
+/// How far the process has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+pub enum Phase {
+    /// `MPI_Init` has not been called.
+    Before,
+    /// Between `MPI_Init` and `MPI_Finalize`.
+    Running,
+    /// `MPI_Finalize` has been called.
+    After,
+}
+
+/// How far the process has come.
+pub fn phase() -> Phase {
+    match PHASE.load(Ordering::Acquire) {
+        0 => Phase::Before,
+        1 => Phase::Running,
+        _ => Phase::After,
+    }
+}
+
+/// The runtime, if MPI is up.
+#[inline(always)]
+pub fn running() -> Option<&'static Runtime> {
+    // SAFETY: non-null only between `start` and `stop`; a call that overlaps with MPI_Finalize is
+    // an error of the program.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
+/// The runtime; an error before `MPI_Init` and after `MPI_Finalize` (section 8.7).
+#[inline(always)]
+pub fn runtime() -> Result<&'static Runtime> {
+    running().ok_or_else(not_running)
+}
+
+#[cold]
+fn not_running() -> Error {
+    let when = match phase() {
+        Phase::Before => "before MPI_Init or MPI_Init_thread; call one of them first",
+        _ => "after MPI_Finalize, which must be the last call of MPI",
+    };
+    Error::new(Class::Other, format!("it was called {when}"))
+}
+
+/// Brings MPI up.
+pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
+    if phase() != Phase::Before {
+        let why = "MPI_Init and MPI_Init_thread can be called once only, by one thread";
+        return Err(Error::new(Class::Other, why));
+    }
+    let failed = |why: String| Error::new(Class::Other, why);
+    let settings = Settings::from_env().map_err(failed)?;
+    let pmi = Arc::new(Client::from_env().map_err(|error| failed(error.to_string()))?);
+    let (rank, size) = (pmi.rank(), pmi.size());
+    identity::set(rank as usize, size as usize);
+    fatal::set_launcher(pmi.clone());
+    let started = bootstrap::start(&pmi, &settings, threaded).map_err(|error| failed(error.0))?;
+    if settings.info && rank == 0 {
+        for note in &started.notes {
+            eprintln!("Weft: {note}");
+        }
+    }
+
+    let everybody = Members::Regular {
+        first: 0,
+        step: 1,
+        size,
+    };
+    let myself = Members::Regular {
+        first: rank,
+        step: 1,
+        size: 1,
+    };
+    let world = Comm::new(ContextId::new(0, 0), everybody, None, rank);
+    world.set_name("MPI_COMM_WORLD");
+    let self_comm = Comm::new(ContextId::new(rank, 1), myself, None, 0);
+    self_comm.set_name("MPI_COMM_SELF");
+    let runtime = Box::new(Runtime {
+        process: started.process,
+        pmi,
+        world: Arc::new(CommObject::new(world, MPI_COMM_WORLD)),
+        self_comm: Arc::new(CommObject::new(self_comm, MPI_COMM_SELF)),
+        comms: HandleTable::new(Type::Comm),
+        node: started.node,
+        thread_level,
+        main_thread: std::thread::current().id(),
+        next_context: AtomicU32::new(2),
+    });
+    RUNTIME.store(Box::into_raw(runtime), Ordering::Release);
+    PHASE.store(1, Ordering::Release);
+    crate::report::install();
+    Ok(())
+}
+
+/// Takes MPI down, after all that has been sent has left.
+pub fn stop() -> Result<()> {
+    let runtime = runtime()?;
+    runtime.process.barrier(&runtime.world.comm)?;
+    runtime.process.drain()?;
+    runtime
+        .pmi
+        .finalize()
+        .map_err(|error| Error::new(Class::Other, error.to_string()))?;
+    PHASE.store(2, Ordering::Release);
+    let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
+    crate::report::uninstall();
+    // SAFETY: made by `Box::into_raw` in `start`; the swap makes this its only owner, and no call
+    // may overlap with MPI_Finalize.
+    drop(unsafe { Box::from_raw(runtime) });
+    Ok(())
+}
+
+/// Asks for a report of pending operations, if MPI is up. Safe in a signal handler.
+pub fn want_report() -> bool {
+    match running() {
+        Some(runtime) => {
+            runtime.process.want_report();
+            true
+        }
+        None => false,
+    }
+}
+
+impl Runtime {
+    /// The communicator behind a handle, if there is one.
+    #[inline(always)]
+    pub fn find_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
+        if handle == MPI_COMM_WORLD {
+            return Some(&self.world);
+        }
+        match self.comms.get(handle) {
+            None if handle == MPI_COMM_SELF => Some(&self.self_comm),
+            found => found,
+        }
+    }
+
+    /// The communicator behind a handle.
+    #[inline(always)]
+    pub fn comm(&self, handle: MPI_Comm) -> Result<&CommObject> {
+        self.find_comm(handle).ok_or_else(|| invalid_comm(handle))
+    }
+
+    /// A context that nobody else has: this process leads its use.
+    pub fn new_context(&self) -> ContextId {
+        let count = self.next_context.fetch_add(1, Ordering::Relaxed);
+        ContextId::new(self.process.me(), count & 0x3fff_ffff)
+    }
+
+    /// Gives a communicator a handle.
+    pub fn add_comm(&self, comm: Comm, parent: Option<&CommObject>) -> Result<MPI_Comm> {
+        let object = Arc::new(CommObject::new(comm, MPI_COMM_NULL));
+        if let Some(parent) = parent {
+            object.inherit(parent);
+        }
+        let handle = self.comms.insert(object.clone()).ok_or_else(|| {
+            let why = "all 67,108,864 communicator handles are in use; free some";
+            Error::new(Class::NoMem, why)
+        })?;
+        object.comm.set_owner(handle as u32);
+        Ok(handle)
+    }
+}
+
+/// The error for a handle that is no communicator.
+#[cold]
+pub fn invalid_comm(handle: MPI_Comm) -> Error {
+    let what = if handle == MPI_COMM_NULL {
+        "comm is MPI_COMM_NULL".to_string()
+    } else {
+        format!("communicator {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Comm, what)
+}

@@ -1,0 +1,257 @@
+//! Control variables: everything that the environment can change, in one table.
+//!
+//! `docs/tuning.md` is generated from it.
+
+use std::fmt::Write as _;
+
+/// A control variable.
+pub struct Variable {
+    /// Name in the environment.
+    pub name: &'static str,
+    /// What it holds, for people.
+    pub kind: &'static str,
+    /// Its value when it is not set, for people.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// All control variables.
+pub const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "WEFT_SHM",
+        kind: "0 or 1",
+        default: "1",
+        help: "Shared memory between the processes of a node. With 0 they talk over the netmod, as \
+               if they were on different nodes.",
+    },
+    Variable {
+        name: "WEFT_SHM_SINGLE_COPY",
+        kind: "0 or 1",
+        default: "1",
+        help: "Large messages between processes of a node are copied once, by the kernel \
+               (process_vm_readv), if a trial at first contact shows that it is allowed. With 0 they \
+               always go through shared memory in pieces.",
+    },
+    Variable {
+        name: "WEFT_EAGER_LIMIT",
+        kind: "bytes",
+        default: "8184",
+        help: "Messages up to this size are sent before the receiver asks for them. Transports may \
+               allow less.",
+    },
+    Variable {
+        name: "WEFT_EAGER_WINDOW",
+        kind: "bytes",
+        default: "1048576, less in jobs of more than 64 processes",
+        help: "How much a sender may have lying unexpected at a receiver, per pair of processes; \
+               beyond that its messages wait at the sender.",
+    },
+    Variable {
+        name: "WEFT_NUM_VCIS",
+        kind: "count",
+        default: "64",
+        help: "The greatest number of VCIs that this process opens. They are opened when a \
+               communicator or window first asks for one; unused ones cost nothing.",
+    },
+    Variable {
+        name: "WEFT_SPIN",
+        kind: "count",
+        default: "20000; 4 when a node has more ranks than cores",
+        help: "Fruitless polls of a waiting thread before it yields its core between polls.",
+    },
+    Variable {
+        name: "WEFT_YIELD",
+        kind: "count",
+        default: "2000; 200 when a node has more ranks than cores",
+        help: "Yields of a waiting thread before it sleeps until something arrives.",
+    },
+    Variable {
+        name: "WEFT_NETMOD",
+        kind: "auto, ofi or none",
+        default: "auto",
+        help: "The transport between nodes. With auto libfabric is opened unless the launcher says \
+               that all ranks share this node.",
+    },
+    Variable {
+        name: "WEFT_OFI_PROVIDER",
+        kind: "name",
+        default: "chosen by what libfabric offers",
+        help: "The libfabric provider to use, for instance tcp or \"tcp;ofi_rxm\" (see fi_info).",
+    },
+    Variable {
+        name: "WEFT_OFI_INTERFACE",
+        kind: "name",
+        default: "chosen by what libfabric offers",
+        help: "The network interface or libfabric domain to use, for instance eth0 or lo.",
+    },
+    Variable {
+        name: "WEFT_INFO",
+        kind: "0 or 1",
+        default: "0",
+        help: "Rank 0 prints at start which transports were chosen, and what was refused and why.",
+    },
+];
+
+/// The control variables as set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "see the table above")]
+pub struct Settings {
+    pub shm: bool,
+    pub shm_single_copy: bool,
+    pub eager_limit: usize,
+    pub eager_window: Option<u32>,
+    pub num_vcis: usize,
+    pub spin: Option<u32>,
+    pub yields: Option<u32>,
+    pub netmod: Netmod,
+    pub ofi_provider: Option<String>,
+    pub ofi_interface: Option<String>,
+    pub info: bool,
+}
+
+/// `WEFT_NETMOD`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Netmod {
+    Auto,
+    Ofi,
+    None,
+}
+
+impl Settings {
+    /// From the environment; the error names the variable, its value and what it may hold.
+    pub fn from_env() -> Result<Settings, String> {
+        Settings::read(|name| std::env::var(name).ok())
+    }
+
+    fn read(get: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
+        let reader = Reader { get };
+        Ok(Settings {
+            shm: reader.flag("WEFT_SHM", true)?,
+            shm_single_copy: reader.flag("WEFT_SHM_SINGLE_COPY", true)?,
+            eager_limit: reader
+                .number("WEFT_EAGER_LIMIT", 0..=1 << 30)?
+                .unwrap_or(8184) as usize,
+            eager_window: reader
+                .number("WEFT_EAGER_WINDOW", 4096..=1 << 30)?
+                .map(|bytes| bytes as u32),
+            num_vcis: reader.number("WEFT_NUM_VCIS", 1..=4096)?.unwrap_or(64) as usize,
+            spin: reader
+                .number("WEFT_SPIN", 0..=1 << 30)?
+                .map(|count| count as u32),
+            yields: reader
+                .number("WEFT_YIELD", 0..=1 << 30)?
+                .map(|count| count as u32),
+            netmod: match reader.text("WEFT_NETMOD").as_deref() {
+                None | Some("auto") => Netmod::Auto,
+                Some("ofi") => Netmod::Ofi,
+                Some("none") => Netmod::None,
+                Some(other) => {
+                    return Err(format!(
+                        "WEFT_NETMOD is {other:?}; it can be auto, ofi or none"
+                    ));
+                }
+            },
+            ofi_provider: reader.text("WEFT_OFI_PROVIDER"),
+            ofi_interface: reader.text("WEFT_OFI_INTERFACE"),
+            info: reader.flag("WEFT_INFO", false)?,
+        })
+    }
+}
+
+struct Reader<F> {
+    get: F,
+}
+
+impl<F: Fn(&str) -> Option<String>> Reader<F> {
+    fn text(&self, name: &str) -> Option<String> {
+        debug_assert!(VARIABLES.iter().any(|variable| variable.name == name));
+        (self.get)(name).filter(|value| !value.is_empty())
+    }
+
+    fn flag(&self, name: &str, default: bool) -> Result<bool, String> {
+        match self.text(name).as_deref() {
+            None => Ok(default),
+            Some("1" | "yes" | "on" | "true") => Ok(true),
+            Some("0" | "no" | "off" | "false") => Ok(false),
+            Some(other) => Err(format!("{name} is {other:?}; it can be 0 or 1")),
+        }
+    }
+
+    fn number(
+        &self,
+        name: &str,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Result<Option<u64>, String> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let (digits, unit) = match text.as_bytes().last() {
+            Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
+            Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
+            _ => (text.as_str(), 1),
+        };
+        let value = digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(unit));
+        match value {
+            Some(value) if range.contains(&value) => Ok(Some(value)),
+            _ => Err(format!(
+                "{name} is {text:?}; it can be a number from {} to {} (k and m may follow)",
+                range.start(),
+                range.end()
+            )),
+        }
+    }
+}
+
+/// `docs/tuning.md`.
+pub fn document() -> String {
+    let mut text = String::from(
+        "# Tuning: the control variables\n\n\
+         Weft reads these from the environment at MPI_Init. A value that can't be understood is an\n\
+         error that names it. This page is generated from the code (`cargo xtask docs`).\n\n\
+         | variable | value | default | what it does |\n| --- | --- | --- | --- |\n",
+    );
+    for Variable {
+        name,
+        kind,
+        default,
+        help,
+    } in VARIABLES
+    {
+        let _ = writeln!(text, "| `{name}` | {kind} | {default} | {help} |");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &'static str, value: &'static str) -> Result<Settings, String> {
+        Settings::read(move |asked| (asked == name).then(|| value.to_string()))
+    }
+
+    #[test]
+    fn values_are_read_and_wrong_ones_named() {
+        assert!(with("", "").unwrap().shm);
+        assert!(!with("WEFT_SHM", "0").unwrap().shm);
+        assert_eq!(
+            with("WEFT_EAGER_WINDOW", "64k").unwrap().eager_window,
+            Some(65536)
+        );
+        for (name, value) in [
+            ("WEFT_SHM", "maybe"),
+            ("WEFT_NUM_VCIS", "0"),
+            ("WEFT_EAGER_LIMIT", "-1"),
+            ("WEFT_EAGER_LIMIT", "99999999999999999999k"),
+            ("WEFT_NETMOD", "ucy"),
+        ] {
+            let error = with(name, value).unwrap_err();
+            assert!(error.contains(name) && error.contains(value), "{error}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Statuses in the ABI's form.
+
+use std::ffi::c_int;
+
+use mpi_core::Status;
+
+use crate::abi::{MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE, MPI_Status};
+
+/// Writes what an operation says of itself, unless the program ignores it. The error field is left
+/// alone (section 3.2.5: only calls that return several statuses set it).
+///
+/// # Safety
+/// `out` is valid for writes, or one of the constants.
+#[inline(always)]
+pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
+    if ignored(out) {
+        return;
+    }
+    // SAFETY: valid by the contract of this function. Field by field, because the error field may
+    // be uninitialised.
+    unsafe {
+        (&raw mut (*out).count_lo).write(status.bytes as u32 as c_int);
+        let high = (status.bytes >> 32) as u32;
+        let flags = high << 1 | u32::from(status.cancelled);
+        (&raw mut (*out).count_hi_and_cancelled).write(flags as c_int);
+        (&raw mut (*out).MPI_SOURCE).write(status.source);
+        (&raw mut (*out).MPI_TAG).write(status.tag);
+    }
+}
+
+/// Writes the error field of one of several statuses.
+///
+/// # Safety
+/// As for [`write`].
+pub unsafe fn write_error(out: *mut MPI_Status, code: c_int) {
+    if !ignored(out) {
+        // SAFETY: valid by the contract of this function.
+        unsafe { (&raw mut (*out).MPI_ERROR).write(code) };
+    }
+}
+
+/// Whether the program doesn't want a status. NULL is taken for that, too: it was so in MPI-1, and
+/// the alternative is a crash.
+#[inline(always)]
+pub fn ignored(out: *mut MPI_Status) -> bool {
+    out == MPI_STATUS_IGNORE || out == MPI_STATUSES_IGNORE || out.is_null()
+}
+
+/// Element `index` of an array of statuses that may be ignored.
+pub fn at(array: *mut MPI_Status, index: usize) -> *mut MPI_Status {
+    if ignored(array) {
+        MPI_STATUS_IGNORE
+    } else {
+        array.wrapping_add(index)
+    }
+}
+
+/// Bytes received.
+pub fn bytes(status: &MPI_Status) -> u64 {
+    u64::from(status.count_lo as u32) | u64::from(status.count_hi_and_cancelled as u32 >> 1) << 32
+}
+
+/// Whether the operation was cancelled.
+pub fn cancelled(status: &MPI_Status) -> bool {
+    status.count_hi_and_cancelled & 1 != 0
+}
+
+/// Sets the number of bytes.
+pub fn set_bytes(status: &mut MPI_Status, bytes: u64) {
+    status.count_lo = bytes as u32 as c_int;
+    let flag = status.count_hi_and_cancelled & 1;
+    status.count_hi_and_cancelled = ((bytes >> 32) as u32) as c_int * 2 | flag;
+}
+
+/// Sets whether the operation was cancelled.
+pub fn set_cancelled(status: &mut MPI_Status, cancelled: bool) {
+    status.count_hi_and_cancelled = status.count_hi_and_cancelled & !1 | c_int::from(cancelled);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_beyond_4_gib_and_the_flag_share_the_fields() {
+        // SAFETY: a status is five integers.
+        let mut status: MPI_Status = unsafe { std::mem::zeroed() };
+        for bytes in [0, 1, 0xffff_ffff, 0x1_0000_0000, 0x7fff_ffff_ffff_ffff] {
+            for flag in [false, true] {
+                set_bytes(&mut status, bytes);
+                set_cancelled(&mut status, flag);
+                assert_eq!((super::bytes(&status), cancelled(&status)), (bytes, flag));
+                let from = Status {
+                    source: 3,
+                    tag: 4,
+                    bytes,
+                    cancelled: flag,
+                };
+                // SAFETY: a local variable.
+                unsafe { write(&raw mut status, &from) };
+                assert_eq!((super::bytes(&status), cancelled(&status)), (bytes, flag));
+            }
+        }
+    }
+}

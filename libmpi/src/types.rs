@@ -1,0 +1,314 @@
+//! Datatypes by handle, and user buffers made of them.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, LazyLock};
+
+use mpi_core::datatype::{Datatype, Predefined};
+use mpi_core::{Buffer, Class, Error, Result};
+use parking_lot::Mutex;
+
+use crate::abi::{self, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::handles::{HandleTable, Type, predefined_index};
+
+/// A datatype that has a handle.
+pub struct TypeObject {
+    /// The datatype.
+    pub datatype: Datatype,
+    /// Its name, if the program gave it one.
+    pub name: Mutex<Option<String>>,
+}
+
+impl TypeObject {
+    /// Without a name.
+    pub fn new(datatype: Datatype) -> Self {
+        TypeObject {
+            datatype,
+            name: Mutex::new(None),
+        }
+    }
+}
+
+/// Handles of the predefined datatypes.
+pub const PREDEFINED: &[(MPI_Datatype, Predefined)] = &[
+    (abi::MPI_CHAR, Predefined::Char),
+    (abi::MPI_WCHAR, Predefined::Wchar),
+    (abi::MPI_CHARACTER, Predefined::Character),
+    (abi::MPI_SIGNED_CHAR, Predefined::SignedChar),
+    (abi::MPI_INT8_T, Predefined::Int8T),
+    (abi::MPI_SHORT, Predefined::Short),
+    (abi::MPI_INT16_T, Predefined::Int16T),
+    (abi::MPI_INT, Predefined::Int),
+    (abi::MPI_INT32_T, Predefined::Int32T),
+    (abi::MPI_LONG, Predefined::Long),
+    (abi::MPI_LONG_LONG_INT, Predefined::LongLong),
+    (abi::MPI_INT64_T, Predefined::Int64T),
+    (abi::MPI_UNSIGNED_CHAR, Predefined::UnsignedChar),
+    (abi::MPI_UINT8_T, Predefined::Uint8T),
+    (abi::MPI_UNSIGNED_SHORT, Predefined::UnsignedShort),
+    (abi::MPI_UINT16_T, Predefined::Uint16T),
+    (abi::MPI_UNSIGNED, Predefined::Unsigned),
+    (abi::MPI_UINT32_T, Predefined::Uint32T),
+    (abi::MPI_UNSIGNED_LONG, Predefined::UnsignedLong),
+    (abi::MPI_UNSIGNED_LONG_LONG, Predefined::UnsignedLongLong),
+    (abi::MPI_UINT64_T, Predefined::Uint64T),
+    (abi::MPI_INTEGER, Predefined::Integer),
+    (abi::MPI_INTEGER4, Predefined::Integer4),
+    (abi::MPI_INTEGER1, Predefined::Integer1),
+    (abi::MPI_INTEGER2, Predefined::Integer2),
+    (abi::MPI_INTEGER8, Predefined::Integer8),
+    (abi::MPI_AINT, Predefined::Aint),
+    (abi::MPI_OFFSET, Predefined::Offset),
+    (abi::MPI_COUNT, Predefined::Count),
+    (abi::MPI_FLOAT, Predefined::Float),
+    (abi::MPI_REAL, Predefined::Real),
+    (abi::MPI_REAL4, Predefined::Real4),
+    (abi::MPI_DOUBLE, Predefined::Double),
+    (abi::MPI_DOUBLE_PRECISION, Predefined::DoublePrecision),
+    (abi::MPI_REAL8, Predefined::Real8),
+    (abi::MPI_LONG_DOUBLE, Predefined::LongDouble),
+    (abi::MPI_REAL16, Predefined::Real16),
+    (abi::MPI_C_BOOL, Predefined::CBool),
+    (abi::MPI_CXX_BOOL, Predefined::CxxBool),
+    (abi::MPI_LOGICAL, Predefined::Logical),
+    (abi::MPI_C_FLOAT_COMPLEX, Predefined::CFloatComplex),
+    (abi::MPI_CXX_FLOAT_COMPLEX, Predefined::CxxFloatComplex),
+    (abi::MPI_COMPLEX, Predefined::Complex),
+    (abi::MPI_COMPLEX8, Predefined::Complex8),
+    (abi::MPI_C_DOUBLE_COMPLEX, Predefined::CDoubleComplex),
+    (abi::MPI_CXX_DOUBLE_COMPLEX, Predefined::CxxDoubleComplex),
+    (abi::MPI_DOUBLE_COMPLEX, Predefined::DoubleComplex),
+    (abi::MPI_COMPLEX16, Predefined::Complex16),
+    (
+        abi::MPI_C_LONG_DOUBLE_COMPLEX,
+        Predefined::CLongDoubleComplex,
+    ),
+    (
+        abi::MPI_CXX_LONG_DOUBLE_COMPLEX,
+        Predefined::CxxLongDoubleComplex,
+    ),
+    (abi::MPI_COMPLEX32, Predefined::Complex32),
+    (abi::MPI_BYTE, Predefined::Byte),
+    (abi::MPI_PACKED, Predefined::Packed),
+    (abi::MPI_FLOAT_INT, Predefined::FloatInt),
+    (abi::MPI_DOUBLE_INT, Predefined::DoubleInt),
+    (abi::MPI_LONG_INT, Predefined::LongInt),
+    (abi::MPI_2INT, Predefined::TwoInt),
+    (abi::MPI_SHORT_INT, Predefined::ShortInt),
+    (abi::MPI_LONG_DOUBLE_INT, Predefined::LongDoubleInt),
+    (abi::MPI_2REAL, Predefined::TwoReal),
+    (abi::MPI_2DOUBLE_PRECISION, Predefined::TwoDoublePrecision),
+    (abi::MPI_2INTEGER, Predefined::TwoInteger),
+];
+
+/// Number of predefined datatypes whose handles look as if made at run time (pairs with gaps): they
+/// take the first places of the table.
+const PAIRS: u32 = 5;
+
+/// How long an element is, by the low byte of a predefined handle; 0 for handles that don't exist
+/// and for types with gaps.
+static GAPLESS: [u8; 256] = {
+    let mut sizes = [0; 256];
+    let mut row = 0;
+    while row < PREDEFINED.len() {
+        let handle = PREDEFINED[row].0 as u32;
+        if handle >> 26 == 0x13 {
+            sizes[(handle & 0xff) as usize] = (handle >> 8) as u8;
+        }
+        row += 1;
+    }
+    sizes
+};
+
+/// Objects of the predefined handles, by their low byte.
+static PREDEFINED_OBJECTS: LazyLock<Vec<Option<TypeObject>>> = LazyLock::new(|| {
+    let mut objects: Vec<Option<TypeObject>> = (0..256).map(|_| None).collect();
+    for &(handle, predefined) in PREDEFINED {
+        if predefined_index(handle, Type::Datatype).is_some() {
+            let object = TypeObject::new(Datatype::predefined(predefined));
+            objects[(handle & 0xff) as usize] = Some(object);
+        }
+    }
+    objects[(abi::MPI_LB & 0xff) as usize] = Some(TypeObject::new(Datatype::lower_bound()));
+    objects[(abi::MPI_UB & 0xff) as usize] = Some(TypeObject::new(Datatype::upper_bound()));
+    objects
+});
+
+/// Datatypes made at run time, and before them the pairs with gaps.
+static MADE: LazyLock<HandleTable<TypeObject>> = LazyLock::new(|| {
+    let table = HandleTable::new(Type::Datatype);
+    let pairs = PREDEFINED.iter().filter(|(handle, _)| *handle < 0);
+    let mut pairs: Vec<_> = pairs.collect();
+    pairs.sort_by_key(|(handle, _)| *handle);
+    debug_assert_eq!(pairs.len(), PAIRS as usize);
+    for (handle, predefined) in pairs {
+        let object = TypeObject::new(Datatype::predefined(*predefined));
+        let given = table.insert(Arc::new(object));
+        debug_assert_eq!(given, Some(*handle));
+    }
+    table
+});
+
+/// Whether a handle is predefined and so can't be freed.
+pub fn is_predefined(handle: MPI_Datatype) -> bool {
+    let first = abi::MPI_FLOAT_INT;
+    predefined_index(handle, Type::Datatype).is_some()
+        || (first..first + PAIRS as c_int).contains(&handle)
+}
+
+/// The datatype behind a handle.
+pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
+    let found = if handle as u32 >> 26 == 0x13 {
+        let object = PREDEFINED_OBJECTS[(handle & 0xff) as usize].as_ref();
+        object.filter(|_| exact(handle))
+    } else {
+        MADE.get(handle)
+    };
+    found.ok_or_else(|| invalid(handle))
+}
+
+/// Whether a handle with the type bits of a predefined one is one in all its bits.
+#[inline(always)]
+fn exact(handle: MPI_Datatype) -> bool {
+    let low = (handle & 0xff) as usize;
+    handle as u32 & 0x03ff_ff00 == u32::from(GAPLESS[low]) << 8
+}
+
+/// A handle for a datatype made at run time.
+pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
+    MADE.insert(Arc::new(object)).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 datatype handles are in use; free some",
+        )
+    })
+}
+
+/// Frees a handle. The datatype lives on where it is used.
+pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
+    if is_predefined(handle) {
+        return Err(Error::new(
+            Class::Type,
+            "a predefined datatype cannot be freed",
+        ));
+    }
+    MADE.remove(handle).ok_or_else(|| invalid(handle))
+}
+
+#[cold]
+fn invalid(handle: MPI_Datatype) -> Error {
+    let what = if handle == MPI_DATATYPE_NULL {
+        "datatype is MPI_DATATYPE_NULL".to_string()
+    } else {
+        format!("datatype {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Type, what)
+}
+
+/// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
+#[inline(always)]
+pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+    // The element's length stands in the handle; a handle that isn't exactly the table's is wrong.
+    let size = u32::from(GAPLESS[(datatype & 0xff) as usize]);
+    let right = datatype as u32 & 0xffff_ff00 == 0x4c00_0000 | size << 8;
+    (right && size > 0 && count > 0 && !buf.is_null()).then(|| count as usize * size as usize)
+}
+
+/// The buffer that a program passes as `buf, count, datatype`.
+///
+/// # Errors
+/// Of class `Count` for a negative count, `Type` for a datatype that doesn't exist or is not
+/// committed, `Buffer` for NULL with data.
+///
+/// # Safety
+/// As for [`Buffer::typed`].
+#[inline]
+pub unsafe fn buffer(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Result<Buffer> {
+    match plain_len(buf, count, datatype) {
+        // SAFETY: as for this function.
+        Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
+        // SAFETY: as for this function.
+        None => unsafe { buffer_checked(buf, count, datatype) },
+    }
+}
+
+/// # Safety
+/// As for [`buffer`].
+#[inline(never)]
+unsafe fn buffer_checked(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+) -> Result<Buffer> {
+    let (count, datatype) = checked(count, datatype)?;
+    check_address(buf, count, datatype)?;
+    // SAFETY: as for `buffer`.
+    Ok(unsafe { Buffer::typed(buf.cast_mut().cast(), count, datatype) })
+}
+
+/// Checks a count and a datatype that are to be communicated.
+pub fn checked(count: c_int, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
+    let Ok(count) = usize::try_from(count) else {
+        return Err(Error::new(
+            Class::Count,
+            format!("count is {count}; it must be 0 or more"),
+        ));
+    };
+    let object = object(datatype)?;
+    if !object.datatype.is_committed() {
+        return Err(Error::new(
+            Class::Type,
+            format!(
+                "datatype {datatype:#x} ({}) is not committed; call MPI_Type_commit first",
+                object.datatype
+            ),
+        ));
+    }
+    Ok((count, &object.datatype))
+}
+
+/// Refuses NULL for data, unless its addresses are absolute (`MPI_BOTTOM`).
+pub fn check_address(buf: *const c_void, count: usize, datatype: &Datatype) -> Result<()> {
+    if buf.is_null() && count > 0 && datatype.size() > 0 && datatype.true_lb() == 0 {
+        return Err(Error::new(
+            Class::Buffer,
+            format!(
+                "the buffer is NULL, but {count} elements of {} bytes are to be moved",
+                datatype.size()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_predefined_handle_finds_its_type_and_no_other_does() {
+        for &(handle, predefined) in PREDEFINED {
+            let object = object(handle).unwrap_or_else(|error| panic!("{handle:#x}: {error:?}"));
+            assert_eq!(object.datatype.as_predefined(), Some(predefined));
+            assert!(is_predefined(handle));
+            if handle > 0 {
+                assert_eq!(object.datatype.size(), (handle >> 8 & 0xff) as usize);
+            }
+            assert!(remove(handle).is_err());
+        }
+        for wrong in [
+            0,
+            1,
+            -1,
+            MPI_DATATYPE_NULL,
+            abi::MPI_INT + 0x100,
+            0x4c00_00ff,
+            abi::MPI_SUM,
+        ] {
+            assert_eq!(
+                object(wrong).err().map(|e| e.class()),
+                Some(Class::Type),
+                "{wrong:#x}"
+            );
+        }
+    }
+}

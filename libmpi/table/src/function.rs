@@ -1,0 +1,544 @@
+//! The function table: prototypes by chapter, and what each parameter means.
+
+use crate::ctype::CType;
+use crate::source::{ParseError, Tokens, statements};
+
+/// All functions.
+#[derive(Debug)]
+pub struct Functions {
+    /// The chapters of the standard, in order, and then the groups of other symbols.
+    pub chapters: Vec<Chapter>,
+}
+
+/// A chapter of the standard, or a group of symbols that the standard does not name.
+#[derive(Debug)]
+pub struct Chapter {
+    /// The chapter's number, none for a group of other symbols.
+    pub number: Option<u32>,
+    /// The chapter's title.
+    pub title: String,
+    /// Its functions, in the order of the table.
+    pub functions: Vec<Function>,
+}
+
+/// A function.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// The name, `MPI_Send`.
+    pub name: String,
+    /// What it returns.
+    pub result: CType,
+    /// The parameters, without those behind `...`.
+    pub params: Vec<Param>,
+    /// Whether the prototype ends in `...`.
+    pub variadic: bool,
+    /// The Rust function below `crate::api` that does it; none: missing.
+    pub implementation: Option<String>,
+    /// Deprecated or removed by the standard.
+    pub outdated: bool,
+    /// Whether `mpi.h` defines it as a macro too (handle conversions).
+    pub is_macro: bool,
+    /// What the Rust function returns.
+    pub style: Style,
+    /// The section of the standard, "3.2 Blocking send and receive"; may be empty.
+    pub section: String,
+    /// The line of the table.
+    pub line: usize,
+}
+
+/// What the Rust function behind a C function returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Style {
+    /// A `Result`: an error goes to the error handler, and its code is returned.
+    Checked,
+    /// The value that C sees.
+    Plain,
+}
+
+/// A parameter.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ctype: CType,
+    /// What it means.
+    pub kind: Kind,
+    /// Who writes it, or what it points to.
+    pub direction: Direction,
+}
+
+/// Whether the library reads or writes what a parameter gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// It is read.
+    In,
+    /// It is written.
+    Out,
+    /// It is read and written.
+    InOut,
+}
+
+/// What a parameter means; with a pointer type, what it points to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "handles by their names")]
+pub enum Kind {
+    /// The program's data, of the datatype that another parameter gives.
+    Buffer,
+    /// Another address.
+    Address,
+    /// Something of the program's that is handed to its callbacks.
+    ExtraState,
+    /// The value of an attribute.
+    Attribute,
+    Comm,
+    Group,
+    Datatype,
+    Op,
+    Request,
+    Message,
+    Errhandler,
+    Info,
+    Win,
+    File,
+    Status,
+    /// A status as Fortran 2008 sees it.
+    StatusF08,
+    /// A handle of the tool information interface.
+    Tool,
+    /// A number of elements.
+    Count,
+    /// A rank, or a constant that stands for one.
+    Rank,
+    /// A message tag.
+    Tag,
+    /// A truth value.
+    Logical,
+    /// An attribute key.
+    Keyval,
+    /// An error code or class.
+    ErrorCode,
+    /// Another int.
+    Int,
+    /// `MPI_Aint`.
+    Aint,
+    /// `MPI_Offset`.
+    Offset,
+    /// `MPI_Count`.
+    BigCount,
+    /// A Fortran `INTEGER`.
+    Fint,
+    /// A string that ends in NUL.
+    Text,
+    /// An array of strings, or of arrays of strings.
+    Texts,
+    /// A function of the program's.
+    Callback,
+}
+
+impl Functions {
+    /// Parses a function table; `file` is the name for messages.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ParseError> {
+        let mut chapters: Vec<Chapter> = Vec::new();
+        let mut section = String::new();
+        for statement in statements(file, text)? {
+            let fail = |what: String| ParseError {
+                file: file.to_owned(),
+                line: statement.line,
+                what,
+            };
+            let line = statement.text();
+            match line.split_once(' ') {
+                Some(("chapter", rest)) => {
+                    let (number, title) = rest
+                        .split_once(' ')
+                        .ok_or_else(|| fail("a chapter needs number and title".to_owned()))?;
+                    let number = number
+                        .parse()
+                        .map_err(|_| fail(format!("`{number}` is not a chapter's number")))?;
+                    chapters.push(Chapter {
+                        number: Some(number),
+                        title: title.to_owned(),
+                        functions: Vec::new(),
+                    });
+                    section.clear();
+                }
+                Some(("support", title)) => {
+                    chapters.push(Chapter {
+                        number: None,
+                        title: title.to_owned(),
+                        functions: Vec::new(),
+                    });
+                    section.clear();
+                }
+                Some(("section", rest)) => rest.clone_into(&mut section),
+                _ => {
+                    let mut function = Function::parse(&line, statement.line).map_err(fail)?;
+                    section.clone_into(&mut function.section);
+                    let twin = chapters
+                        .iter()
+                        .flat_map(|chapter| &chapter.functions)
+                        .find(|other| other.name == function.name);
+                    if let Some(twin) = twin {
+                        let (name, line) = (&twin.name, twin.line);
+                        return Err(fail(format!("{name} stands on line {line} already")));
+                    }
+                    chapters
+                        .last_mut()
+                        .ok_or_else(|| fail("a function above the first chapter".to_owned()))?
+                        .functions
+                        .push(function);
+                }
+            }
+        }
+        Ok(Functions { chapters })
+    }
+
+    /// All functions, in the order of the table.
+    pub fn all(&self) -> impl Iterator<Item = &Function> {
+        self.chapters.iter().flat_map(|chapter| &chapter.functions)
+    }
+
+    /// The functions that there are.
+    pub fn present(&self) -> impl Iterator<Item = &Function> {
+        self.all()
+            .filter(|function| function.implementation.is_some())
+    }
+}
+
+impl Function {
+    /// Parses a prototype with its attributes and implementation.
+    fn parse(text: &str, line: usize) -> Result<Self, String> {
+        let mut tokens = Tokens::new(text);
+        let (result, name, params, variadic) = prototype(&mut tokens)?;
+        let mut function = Function {
+            style: if result.to_c("") == "int" && !name.starts_with("MPI_T_") {
+                Style::Checked
+            } else {
+                Style::Plain
+            },
+            name,
+            result,
+            params,
+            variadic,
+            implementation: None,
+            outdated: false,
+            is_macro: false,
+            section: String::new(),
+            line,
+        };
+        if !function.name.starts_with("MPI") {
+            return Err(format!("`{}` is not a name of MPI", function.name));
+        }
+        for param in &mut function.params {
+            param.kind = kind(&param.ctype, &param.name).ok_or_else(|| {
+                let (ctype, name) = (&param.ctype, &param.name);
+                format!("what `{}` means is not known here", ctype.to_c(name))
+            })?;
+            param.direction = direction(&param.ctype);
+        }
+        if tokens.take("[") {
+            loop {
+                function.attribute(&mut tokens)?;
+                if !tokens.take(",") {
+                    break;
+                }
+            }
+            tokens.expect("]")?;
+        }
+        if tokens.take("->") {
+            let module = tokens.identifier("a module of crate::api")?;
+            tokens.expect("::")?;
+            let name = tokens.identifier("a function's name")?;
+            function.implementation = Some(format!("{module}::{name}"));
+        }
+        match tokens.rest() {
+            "" => Ok(function),
+            rest => Err(format!("`{rest}` does not belong here")),
+        }
+    }
+
+    fn attribute(&mut self, tokens: &mut Tokens<'_>) -> Result<(), String> {
+        match tokens.identifier("an attribute")? {
+            "deprecated" | "removed" => self.outdated = true,
+            "macro" => self.is_macro = true,
+            "plain" => self.style = Style::Plain,
+            "in" => self.each_named(tokens, |param| param.direction = Direction::In)?,
+            "inout" => self.each_named(tokens, |param| param.direction = Direction::InOut)?,
+            "is" => {
+                let name = tokens.identifier("a parameter")?;
+                let kind = named_kind(tokens.identifier("a kind")?)?;
+                self.param_mut(name)?.kind = kind;
+            }
+            other => return Err(format!("`{other}` is not an attribute")),
+        }
+        Ok(())
+    }
+
+    fn each_named(
+        &mut self,
+        tokens: &mut Tokens<'_>,
+        change: impl Fn(&mut Param),
+    ) -> Result<(), String> {
+        loop {
+            change(self.param_mut(tokens.identifier("a parameter")?)?);
+            if matches!(tokens.peek(), "," | "]") {
+                return Ok(());
+            }
+        }
+    }
+
+    fn param_mut(&mut self, name: &str) -> Result<&mut Param, String> {
+        let function = &self.name;
+        self.params
+            .iter_mut()
+            .find(|param| param.name == name)
+            .ok_or_else(|| format!("{function} has no parameter `{name}`"))
+    }
+
+    /// Whether the standard names it, so that it has a `PMPI_` twin.
+    pub fn is_standard(&self) -> bool {
+        self.name.starts_with("MPI_") || self.name.starts_with("MPIX_")
+    }
+
+    /// The symbol that has the code: `PMPI_Send`.
+    pub fn strong_name(&self) -> String {
+        if self.is_standard() {
+            format!("P{}", self.name)
+        } else {
+            self.name.clone()
+        }
+    }
+
+    /// The prototype in C under another name, in one line, without a semicolon.
+    pub fn prototype(&self, name: &str) -> String {
+        prototype_text(&self.result, name, &self.params, self.variadic)
+    }
+}
+
+/// Writes a prototype in one line.
+pub(crate) fn prototype_text(
+    result: &CType,
+    name: &str,
+    params: &[Param],
+    variadic: bool,
+) -> String {
+    let mut list: Vec<String> = params
+        .iter()
+        .map(|param| param.ctype.to_c_param(&param.name))
+        .collect();
+    if variadic {
+        list.push("...".to_owned());
+    }
+    if list.is_empty() {
+        list.push("void".to_owned());
+    }
+    format!("{}({})", result.to_c(name), list.join(", "))
+}
+
+/// Parses `int NAME(PARAMETERS)`; kinds and directions are not yet known.
+pub(crate) fn prototype(
+    tokens: &mut Tokens<'_>,
+) -> Result<(CType, String, Vec<Param>, bool), String> {
+    let result = CType::abstract_type(tokens)?;
+    let name = tokens.identifier("a function's name")?.to_owned();
+    tokens.expect("(")?;
+    let mut params: Vec<Param> = Vec::new();
+    let mut variadic = false;
+    if tokens.peek() == "void" {
+        let mut ahead = Tokens::new(tokens.rest());
+        ahead.next();
+        if ahead.peek() == ")" {
+            tokens.next();
+        }
+    }
+    if !tokens.take(")") {
+        loop {
+            if tokens.take("...") {
+                variadic = true;
+                tokens.expect(")")?;
+                break;
+            }
+            let (ctype, name) = CType::declaration(tokens)?;
+            if params.iter().any(|param| param.name == name) {
+                return Err(format!("two parameters have the name `{name}`"));
+            }
+            params.push(Param {
+                name,
+                ctype,
+                kind: Kind::Int,
+                direction: Direction::In,
+            });
+            if tokens.take(")") {
+                break;
+            }
+            tokens.expect(",")?;
+        }
+    }
+    Ok((result, name, params, variadic))
+}
+
+/// Constant things are read; the program hands in a pointer to anything else to have it written.
+fn direction(ctype: &CType) -> Direction {
+    if ctype.is_pointer() && !ctype.is_const && !ctype.is_callback() {
+        Direction::Out
+    } else {
+        Direction::In
+    }
+}
+
+/// What a parameter means, from its type, and for ints and addresses from its name.
+fn kind(ctype: &CType, name: &str) -> Option<Kind> {
+    Some(match ctype.base.as_str() {
+        "void" => match name {
+            "extra_state" => Kind::ExtraState,
+            _ if name.starts_with("attribute_val") => Kind::Attribute,
+            "base" | "baseptr" | "location" | "buffer_addr" | "obj_handle" => Kind::Address,
+            _ => Kind::Buffer,
+        },
+        "char" if ctype.pointers + ctype.dimensions.len() > 1 => Kind::Texts,
+        "char" => Kind::Text,
+        "int" => int_kind(name),
+        "MPI_Comm" => Kind::Comm,
+        "MPI_Group" => Kind::Group,
+        "MPI_Datatype" => Kind::Datatype,
+        "MPI_Op" => Kind::Op,
+        "MPI_Request" => Kind::Request,
+        "MPI_Message" => Kind::Message,
+        "MPI_Errhandler" => Kind::Errhandler,
+        "MPI_Info" => Kind::Info,
+        "MPI_Win" => Kind::Win,
+        "MPI_File" => Kind::File,
+        "MPI_Status" => Kind::Status,
+        "MPI_F08_status" => Kind::StatusF08,
+        "MPI_Aint" => Kind::Aint,
+        "MPI_Offset" => Kind::Offset,
+        "MPI_Count" => Kind::BigCount,
+        "MPI_Fint" => Kind::Fint,
+        tool if tool.starts_with("MPI_T_") => Kind::Tool,
+        _ if ctype.is_callback() => Kind::Callback,
+        _ => return None,
+    })
+}
+
+fn int_kind(name: &str) -> Kind {
+    match name {
+        "dest" | "source" | "root" | "rank" | "target_rank" | "local_leader" | "remote_leader"
+        | "rank_source" | "rank_dest" | "newrank" | "ranks" | "ranks1" | "ranks2" | "sources"
+        | "destinations" | "neighbors" | "edges" => Kind::Rank,
+        "tag" | "sendtag" | "recvtag" => Kind::Tag,
+        "flag" | "reorder" | "periods" | "remain_dims" | "commute" | "high" | "weighted" => {
+            Kind::Logical
+        }
+        "errorcode" | "errorclass" | "array_of_errcodes" => Kind::ErrorCode,
+        _ if name.ends_with("keyval") => Kind::Keyval,
+        _ if name.ends_with("count") || name.ends_with("counts") => Kind::Count,
+        _ => Kind::Int,
+    }
+}
+
+fn named_kind(name: &str) -> Result<Kind, String> {
+    Ok(match name {
+        "buffer" => Kind::Buffer,
+        "address" => Kind::Address,
+        "count" => Kind::Count,
+        "rank" => Kind::Rank,
+        "tag" => Kind::Tag,
+        "logical" => Kind::Logical,
+        "keyval" => Kind::Keyval,
+        "errorcode" => Kind::ErrorCode,
+        "int" => Kind::Int,
+        other => return Err(format!("`{other}` is not a kind that can be given")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Result<Function, String> {
+        Functions::parse("t", &format!("chapter 3 Title\n{text}"))
+            .map(|functions| functions.all().next().unwrap().clone())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn prototype_with_everything() {
+        let function = one(
+            "int MPI_Mrecv(void *buf, int count,\n    MPI_Message *message, int \
+                            odd) [removed, inout message, is odd rank] -> p2p::mrecv",
+        )
+        .unwrap();
+        assert_eq!(function.implementation.as_deref(), Some("p2p::mrecv"));
+        assert!(function.outdated);
+        let meaning: Vec<(Kind, Direction)> = function
+            .params
+            .iter()
+            .map(|param| (param.kind, param.direction))
+            .collect();
+        assert_eq!(
+            meaning,
+            [
+                (Kind::Buffer, Direction::Out),
+                (Kind::Count, Direction::In),
+                (Kind::Message, Direction::InOut),
+                (Kind::Rank, Direction::In),
+            ]
+        );
+        assert_eq!(
+            function.prototype("PMPI_Mrecv"),
+            "int PMPI_Mrecv(void *buf, int count, MPI_Message *message, int odd)"
+        );
+    }
+
+    #[test]
+    fn styles() {
+        assert_eq!(one("int MPI_X(void)").unwrap().style, Style::Checked);
+        assert_eq!(one("double MPI_X(void)").unwrap().style, Style::Plain);
+        assert_eq!(one("int MPI_T_x(void)").unwrap().style, Style::Plain);
+        assert_eq!(one("int MPI_X(void) [plain]").unwrap().style, Style::Plain);
+        assert!(
+            one("int MPI_Pcontrol(const int level, ...)")
+                .unwrap()
+                .variadic
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (text, message) in [
+            (
+                "int MPI_X(int a, int a)",
+                "t:2: two parameters have the name `a`",
+            ),
+            ("int MPI_X(int)", "t:2: expected a name before `)`"),
+            (
+                "int MPI_X(MPI_Foo *x)",
+                "t:2: what `MPI_Foo *x` means is not known here",
+            ),
+            (
+                "int MPI_X(int a) [inout b]",
+                "t:2: MPI_X has no parameter `b`",
+            ),
+            ("int MPI_X(int a) [nice]", "t:2: `nice` is not an attribute"),
+            ("int MPI_X(int a) -> send", "t:2: expected `::` before ``"),
+            ("int MPI_X(int a);", "t:2: `;` does not belong here"),
+            ("int foo(int a)", "t:2: `foo` is not a name of MPI"),
+            (
+                "int MPI_X(void)\nint MPI_X(void)",
+                "t:3: MPI_X stands on line 2 already",
+            ),
+        ] {
+            assert_eq!(one(text).unwrap_err(), message);
+        }
+        assert_eq!(
+            Functions::parse("t", "int MPI_X(void)")
+                .unwrap_err()
+                .to_string(),
+            "t:1: a function above the first chapter"
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! The one table that names every MPI function and every constant once, and the generators that
+//! turn it into a C header, Rust constants, exported symbols and a coverage report.
+//!
+//! `functions.mpi` and `constants.mpi` explain their formats in their first lines. To add a
+//! function to the library, write it under `libmpi/src/api` and name it after `->` behind its
+//! prototype in `functions.mpi`.
+
+pub mod constant;
+pub mod ctype;
+pub mod function;
+pub mod header;
+pub mod report;
+pub mod rust;
+pub mod shims;
+mod source;
+
+pub use constant::{Constants, Group, Item, Value};
+pub use ctype::CType;
+pub use function::{Chapter, Direction, Function, Functions, Kind, Param, Style};
+pub use source::ParseError;
+
+/// The text of the function table.
+pub const FUNCTIONS: &str = include_str!("../functions.mpi");
+/// The text of the constant table.
+pub const CONSTANTS: &str = include_str!("../constants.mpi");
+
+/// Both tables, parsed.
+#[derive(Debug)]
+pub struct Table {
+    /// The functions.
+    pub functions: Functions,
+    /// Types, constants and variables.
+    pub constants: Constants,
+}
+
+impl Table {
+    /// Parses the tables of this library.
+    ///
+    /// # Errors
+    /// The first mistake in one of them, with file and line.
+    pub fn load() -> Result<Self, ParseError> {
+        Ok(Table {
+            functions: Functions::parse("functions.mpi", FUNCTIONS)?,
+            constants: Constants::parse("constants.mpi", CONSTANTS)?,
+        })
+    }
+}

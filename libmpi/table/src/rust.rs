@@ -1,0 +1,192 @@
+//! Types and constants for Rust.
+
+use std::fmt::Write as _;
+
+use crate::Table;
+use crate::constant::{Item, Value};
+use crate::ctype::CType;
+use crate::function::Param;
+
+impl Table {
+    /// The text of a Rust module with all types and constants, for `include!`.
+    ///
+    /// It expects `c_int` and its like from `std::ffi` in scope.
+    pub fn rust_constants(&self) -> String {
+        let mut text = String::new();
+        for group in &self.constants.groups {
+            for item in &group.items {
+                self.rust_item(&mut text, item);
+            }
+        }
+        self.handle_names(&mut text);
+        self.error_names(&mut text);
+        text
+    }
+
+    fn rust_item(&self, text: &mut String, item: &Item) {
+        match item {
+            Item::Typedef { name, ctype } => {
+                if ctype.base == "int" || ctype.base == "long" {
+                    let _ = writeln!(text, "/// `{name}` of C.");
+                    let _ = writeln!(text, "pub type {name} = {};", ctype.to_rust());
+                }
+            }
+            Item::Handle { name, ctype } => {
+                if let Some(target) = ctype.base.strip_prefix("struct ") {
+                    let _ = writeln!(
+                        text,
+                        "/// What [`{name}`] points to.\n\
+                         #[repr(C)]\n\
+                         #[derive(Debug)]\n\
+                         pub struct {target} {{\n    _opaque: [u8; 0],\n}}"
+                    );
+                }
+                let _ = writeln!(text, "/// `{name}` of C.");
+                let _ = writeln!(text, "pub type {name} = {};", ctype.to_rust());
+            }
+            Item::Struct { name, fields } => {
+                let _ = writeln!(
+                    text,
+                    "/// `{name}` of C.\n\
+                     #[repr(C)]\n\
+                     #[derive(Clone, Copy, PartialEq, Eq, Debug)]\n\
+                     pub struct {name} {{"
+                );
+                for (ctype, field) in fields {
+                    let _ = writeln!(text, "    /// Field `{field}`.");
+                    let _ = writeln!(text, "    pub {field}: {},", ctype.to_rust());
+                }
+                text.push_str("}\n");
+            }
+            Item::Callback {
+                name,
+                result,
+                params,
+                variadic,
+            } => {
+                let mut list: Vec<String> = params.iter().map(rust_param).collect();
+                if *variadic {
+                    list.push("...".to_owned());
+                }
+                let result = rust_result(result);
+                let _ = writeln!(text, "/// `{name}` of C.");
+                let _ = writeln!(
+                    text,
+                    "pub type {name} = unsafe extern \"C\" fn({}){result};",
+                    list.join(", ")
+                );
+            }
+            Item::Constant { name, ctype, value } => {
+                if let Value::Integer {
+                    number,
+                    text: digits,
+                } = value
+                {
+                    let ctype_text = ctype.to_rust();
+                    let value = if ctype.is_callback() {
+                        "None".to_owned()
+                    } else if ctype.is_pointer() || self.is_pointer_handle(ctype) {
+                        rust_pointer(*number)
+                    } else if i32::try_from(*number).is_ok() {
+                        digits.clone()
+                    } else {
+                        format!("{digits}_u32 as c_int")
+                    };
+                    let _ = writeln!(text, "/// `{name}`.");
+                    let _ = writeln!(text, "pub const {name}: {ctype_text} = {value};");
+                }
+            }
+            Item::Alias { name, target } => {
+                let constant = self.constants.items().find_map(|item| match item {
+                    Item::Constant { name, ctype, .. } if name == target => Some(ctype),
+                    _ => None,
+                });
+                if let Some(ctype) = constant {
+                    let _ = writeln!(text, "/// `{name}`, another name of [`{target}`].");
+                    let _ = writeln!(text, "pub const {name}: {} = {target};", ctype.to_rust());
+                }
+            }
+            Item::Data { .. } => {}
+        }
+    }
+
+    fn is_pointer_handle(&self, ctype: &CType) -> bool {
+        self.constants.items().any(|item| {
+            matches!(item, Item::Handle { name, ctype: target }
+                if *name == ctype.base && target.is_pointer())
+        })
+    }
+
+    /// A function that tells the name of a predefined handle.
+    fn handle_names(&self, text: &mut String) {
+        text.push_str(
+            "/// The name of the predefined handle `value` of a type, `\"MPI_Comm\"` say.\n\
+             pub fn handle_name(handle_type: &str, value: c_int) -> Option<&'static str> {\n    \
+             Some(match (handle_type, value) {\n",
+        );
+        for item in self.constants.items() {
+            if let Item::Constant {
+                name,
+                ctype,
+                value: Value::Integer { .. },
+            } = item
+            {
+                if self.constants.is_handle(&ctype.base) && !self.is_pointer_handle(ctype) {
+                    let _ = writeln!(text, "        (\"{}\", {name}) => \"{name}\",", ctype.base);
+                }
+            }
+        }
+        text.push_str("        _ => return None,\n    })\n}\n");
+    }
+
+    /// A function that tells the name of an error class.
+    fn error_names(&self, text: &mut String) {
+        text.push_str(
+            "/// The name of a predefined error class, `\"MPI_ERR_COUNT\"` say.\n\
+             pub fn error_name(class: c_int) -> Option<&'static str> {\n    \
+             Some(match class {\n",
+        );
+        for item in self.constants.items() {
+            if let Item::Constant { name, .. } = item {
+                let is_class =
+                    name == "MPI_SUCCESS" || (name != "MPI_ERR_LASTCODE" && name.contains("_ERR_"));
+                if is_class {
+                    let _ = writeln!(text, "        {name} => \"{name}\",");
+                }
+            }
+        }
+        text.push_str("        _ => return None,\n    })\n}\n");
+    }
+}
+
+fn rust_pointer(number: i64) -> String {
+    if number == 0 {
+        "std::ptr::null_mut()".to_owned()
+    } else {
+        format!("std::ptr::without_provenance_mut({number}_isize as usize)")
+    }
+}
+
+/// A name that Rust takes: keywords get `r#`.
+pub(crate) fn rust_name(name: &str) -> String {
+    match name {
+        "type" | "fn" | "in" | "ref" | "match" | "move" | "use" | "mod" | "impl" | "loop"
+        | "where" | "box" | "final" | "virtual" | "override" | "priv" | "try" | "gen" => {
+            format!("r#{name}")
+        }
+        other => other.to_owned(),
+    }
+}
+
+pub(crate) fn rust_param(param: &Param) -> String {
+    format!("{}: {}", rust_name(&param.name), param.ctype.to_rust())
+}
+
+/// ` -> c_int`, or nothing for `void`.
+pub(crate) fn rust_result(result: &CType) -> String {
+    if result.to_c("") == "void" {
+        String::new()
+    } else {
+        format!(" -> {}", result.to_rust())
+    }
+}

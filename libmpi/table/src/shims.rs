@@ -1,0 +1,183 @@
+//! The exported C functions: for each a Rust function `PMPI_X` and a weak symbol `MPI_X`.
+
+use std::fmt::Write as _;
+
+use crate::Table;
+use crate::function::{Chapter, Direction, Function, Kind, Param, Style};
+use crate::rust::{rust_name, rust_param, rust_result};
+
+impl Table {
+    /// The text of a Rust module with the shims of all functions that there are, for `include!`.
+    ///
+    /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, `mpi_core`, and
+    /// `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module
+    /// of the function, because the assembler can give another name only to a symbol that it
+    /// sees.
+    pub fn shims(&self) -> String {
+        let mut text = String::new();
+        for chapter in &self.functions.chapters {
+            for function in &chapter.functions {
+                if let Some(implementation) = &function.implementation {
+                    shim(&mut text, chapter, function, implementation);
+                }
+            }
+        }
+        text.push_str("std::arch::global_asm!(\n");
+        for name in self.weak_names() {
+            let _ = writeln!(text, "    \".weak {name}\",");
+            let _ = writeln!(text, "    \".type {name}, @function\",");
+            let _ = writeln!(text, "    \".set {name}, P{name}\",");
+        }
+        text.push_str(");\n");
+        text
+    }
+
+    /// The weak symbols that the library exports: `MPI_Send` …
+    pub fn weak_names(&self) -> impl Iterator<Item = &str> {
+        self.functions
+            .present()
+            .filter(|function| function.is_standard())
+            .map(|function| function.name.as_str())
+    }
+
+    /// A linker's version script that exports the weak symbols; the strong ones are exported by
+    /// rustc.
+    pub fn version_script(&self) -> String {
+        let mut text = String::from("{\n  global:\n");
+        for name in self.weak_names() {
+            let _ = writeln!(text, "    {name};");
+        }
+        text.push_str("};\n");
+        text
+    }
+}
+
+fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementation: &str) {
+    let name = &function.name;
+    let place = match chapter.number {
+        Some(number) => format!("MPI-3.1 chapter {number}, {}", chapter.title),
+        None => chapter.title.clone(),
+    };
+    let params: Vec<String> = function.params.iter().map(rust_param).collect();
+    let names: Vec<String> = function
+        .params
+        .iter()
+        .map(|param| rust_name(&param.name))
+        .collect();
+    let _ = writeln!(
+        text,
+        "/// `{name}` ({place}).\n\
+         ///\n\
+         /// # Safety\n\
+         /// The arguments are as the standard asks.\n\
+         #[unsafe(no_mangle)]\n\
+         pub unsafe extern \"C\" fn {}({}){} {{",
+        function.strong_name(),
+        params.join(", "),
+        rust_result(&function.result)
+    );
+    let call = format!("crate::api::{implementation}({})", names.join(", "));
+    let safety = "    // SAFETY: the program keeps to the standard's contract, and the Rust function\n    \
+                  // asks for no more than that.\n";
+    match function.style {
+        Style::Plain => {
+            text.push_str(safety);
+            let _ = writeln!(text, "    unsafe {{ {call} }}");
+        }
+        Style::Checked => {
+            let on = object(function);
+            let args: Vec<String> = function.params.iter().map(argument).collect();
+            let mut fail = names;
+            fail.insert(0, "error".to_owned());
+            let mut fail_params = params;
+            fail_params.insert(0, "error: mpi_core::Error".to_owned());
+            // Printing takes a stack frame, which the way without errors shall not pay for.
+            let _ = writeln!(
+                text,
+                "    #[cold]\n    \
+                 #[inline(never)]\n    \
+                 fn fail({}) -> c_int {{\n        \
+                 raise(error, \"{name}\", {on}, &[{}])\n    \
+                 }}\n\
+                 {safety}    \
+                 match unsafe {{ {call} }} {{\n        \
+                 Ok(()) => MPI_SUCCESS,\n        \
+                 Err(error) => fail({}),\n    }}",
+                fail_params.join(", "),
+                args.join(", "),
+                fail.join(", ")
+            );
+        }
+    }
+    text.push_str("}\n\n");
+}
+
+/// On which object an error is raised (section 8.3): the communicator, window or file among the
+/// arguments.
+fn object(function: &Function) -> String {
+    // Before there is a file, errors go to the handler of MPI_FILE_NULL (section 13.7).
+    let is_io = function.name.starts_with("MPI_File_") || function.name == "MPI_Register_datarep";
+    let candidates: &[(Kind, &str)] = if is_io {
+        &[(Kind::File, "File")]
+    } else {
+        &[(Kind::Comm, "Comm"), (Kind::Win, "Win")]
+    };
+    for (kind, variant) in candidates {
+        let param = function
+            .params
+            .iter()
+            .find(|param| param.kind == *kind && param.direction != Direction::Out);
+        if let Some(param) = param {
+            let name = rust_name(&param.name);
+            if !param.ctype.is_pointer() {
+                return format!("On::{variant}({name})");
+            }
+            // An array of such handles has no single object.
+            if param.ctype.dimensions.is_empty() && param.direction == Direction::InOut {
+                return format!(
+                    "match unsafe {{ {name}.as_ref() }} {{ \
+                     Some(object) => On::{variant}(*object), None => On::Process }}"
+                );
+            }
+        }
+    }
+    if is_io {
+        "On::File(MPI_FILE_NULL)".to_owned()
+    } else {
+        "On::Process".to_owned()
+    }
+}
+
+/// An argument for the message.
+fn argument(param: &Param) -> String {
+    let name = rust_name(&param.name);
+    let value = if param.ctype.is_callback() {
+        format!("Arg::Pointer({name}.map_or(std::ptr::null(), |f| f as *const c_void))")
+    } else if param.ctype.is_pointer() {
+        match param.kind {
+            Kind::Buffer => format!("Arg::Buffer({name}.cast())"),
+            Kind::Text if param.ctype.is_const => format!("Arg::Text({name})"),
+            _ => format!("Arg::Pointer({name}.cast())"),
+        }
+    } else {
+        match param.kind {
+            Kind::Comm
+            | Kind::Group
+            | Kind::Datatype
+            | Kind::Op
+            | Kind::Request
+            | Kind::Message
+            | Kind::Errhandler
+            | Kind::Info
+            | Kind::Win => {
+                format!("Arg::Handle(\"{}\", {name})", param.ctype.base)
+            }
+            Kind::File | Kind::Tool => format!("Arg::Pointer({name}.cast())"),
+            Kind::Aint | Kind::Offset | Kind::BigCount => format!("Arg::Long({name})"),
+            Kind::Rank => format!("Arg::Rank({name})"),
+            Kind::Tag => format!("Arg::Tag({name})"),
+            _ => format!("Arg::Int({name})"),
+        }
+    };
+    format!("(\"{}\", {value})", param.name)
+}

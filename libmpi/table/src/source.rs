@@ -1,0 +1,139 @@
+//! Statements and tokens of the two tables.
+
+use std::fmt;
+
+/// A mistake in a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParseError {
+    /// The file's name.
+    pub file: String,
+    /// The line on which the statement begins, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.what)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// One statement: a line that begins at the left margin and those below that don't.
+#[derive(Debug)]
+pub(crate) struct Statement<'a> {
+    pub line: usize,
+    /// The lines, without comments, first line first.
+    pub lines: Vec<&'a str>,
+}
+
+impl Statement<'_> {
+    /// The statement as one line.
+    pub fn text(&self) -> String {
+        let trimmed: Vec<&str> = self.lines.iter().map(|line| line.trim()).collect();
+        trimmed.join(" ")
+    }
+}
+
+/// Splits a table into statements; `#` begins a comment, empty lines mean nothing.
+pub(crate) fn statements<'a>(file: &str, text: &'a str) -> Result<Vec<Statement<'a>>, ParseError> {
+    let mut found: Vec<Statement<'a>> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line_number = index + 1;
+        let code = line.split('#').next().unwrap_or_default().trim_end();
+        if code.is_empty() {
+            continue;
+        }
+        if code.starts_with([' ', '\t']) {
+            match found.last_mut() {
+                Some(statement) => statement.lines.push(code),
+                None => {
+                    return Err(ParseError {
+                        file: file.to_owned(),
+                        line: line_number,
+                        what: "a continuation line without a statement above it".to_owned(),
+                    });
+                }
+            }
+        } else {
+            found.push(Statement {
+                line: line_number,
+                lines: vec![code],
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The tokens of a statement, with one token of look-ahead. Errors are texts without a place.
+pub(crate) struct Tokens<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Tokens<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Tokens {
+            rest: text.trim_start(),
+        }
+    }
+
+    fn split(&self) -> (&'a str, &'a str) {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let length = match self.rest.chars().next() {
+            None => 0,
+            Some(c) if is_word(c) => self.rest.find(|c| !is_word(c)).unwrap_or(self.rest.len()),
+            Some(c) => ["...", "->", "::"]
+                .iter()
+                .find(|long| self.rest.starts_with(**long))
+                .map_or(c.len_utf8(), |long| long.len()),
+        };
+        self.rest.split_at(length)
+    }
+
+    /// The next token, empty at the end.
+    pub fn peek(&self) -> &'a str {
+        self.split().0
+    }
+
+    /// Takes the next token, empty at the end.
+    pub fn next(&mut self) -> &'a str {
+        let (token, rest) = self.split();
+        self.rest = rest.trim_start();
+        token
+    }
+
+    /// Takes the next token if it is `token`.
+    pub fn take(&mut self, token: &str) -> bool {
+        let found = self.peek() == token;
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    /// Takes `token`.
+    pub fn expect(&mut self, token: &str) -> Result<(), String> {
+        if self.take(token) {
+            Ok(())
+        } else {
+            Err(format!("expected `{token}` before `{}`", self.rest))
+        }
+    }
+
+    /// Takes an identifier; `what` says of what.
+    pub fn identifier(&mut self, what: &str) -> Result<&'a str, String> {
+        let token = self.peek();
+        if token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            Ok(self.next())
+        } else {
+            Err(format!("expected {what} before `{}`", self.rest))
+        }
+    }
+
+    /// What is left.
+    pub fn rest(&self) -> &'a str {
+        self.rest
+    }
+}

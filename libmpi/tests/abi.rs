@@ -1,0 +1,178 @@
+//! Types, values and prototypes are those of another library of the same ABI, by its header.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use mpi_table::{Item, Table};
+
+/// What differs on purpose: the other header is of MPI 4.
+const DIFFERENT: &[&str] = &["MPI_VERSION", "MPI_SUBVERSION"];
+
+/// Names that the other header has beyond MPI-3.1: MPI 4, its own, and leftovers.
+const BEYOND: &[&str] = &[
+    "MPI_AINT_FMT_DEC_SPEC",
+    "MPI_AINT_FMT_HEX_SPEC",
+    "MPI_COMM_TYPE_HW_GUIDED",
+    "MPI_COMM_TYPE_HW_UNGUIDED",
+    "MPI_CONVERSION_FN_NULL_C",
+    "MPI_ERRORS_ABORT",
+    "MPI_ERR_PROC_ABORTED",
+    "MPI_ERR_SESSION",
+    "MPI_ERR_VALUE_TOO_LARGE",
+    "MPI_FILE_DEFINED",
+    "MPI_INCLUDED",
+    "MPI_MAX_PSET_NAME_LEN",
+    "MPI_MAX_STRINGTAG_LEN",
+    "MPI_PROTO_H_INCLUDED",
+    "MPI_SESSION_NULL",
+    "MPI_Session_c2f",
+    "MPI_Session_f2c",
+    "MPI_T_ERR_NOT_SUPPORTED",
+];
+
+#[test]
+fn values_and_layouts_are_those_of_the_abi() {
+    let table = Table::load().expect("a good table");
+    let dir = common::installed();
+    let source = common::write(dir.path(), "values.c", &printer(&table));
+    let ours = values(dir.path(), &source, &common::include());
+    let theirs = values(dir.path(), &source, &common::mpich_include());
+    assert!(ours.len() > 300, "only {} values", ours.len());
+    let mut problems = Vec::new();
+    for (name, value) in &ours {
+        let other = theirs.get(name).map_or("nothing", String::as_str);
+        if value != other && !DIFFERENT.contains(&name.as_str()) {
+            problems.push(format!("{name} is {value}, should be {other}"));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// A C program that prints every constant and the layout of every type.
+fn printer(table: &Table) -> String {
+    let mut body = String::new();
+    for item in table.constants.items() {
+        let name = item.name();
+        let _ = match item {
+            Item::Typedef { .. } | Item::Handle { .. } if !name.ends_with("_fn") => {
+                writeln!(body, "    show(\"sizeof {name}\", sizeof({name}));")
+            }
+            Item::Struct { fields, .. } => {
+                let _ = writeln!(body, "    show(\"sizeof {name}\", sizeof({name}));");
+                for (_, field) in fields {
+                    let _ = writeln!(
+                        body,
+                        "    show(\"{name}.{field}\", offsetof({name}, {field}));"
+                    );
+                }
+                Ok(())
+            }
+            Item::Constant { .. } => writeln!(
+                body,
+                "    show(\"{name}\", (long long)({name}));\n    \
+                 show(\"sizeof {name}\", sizeof({name}));"
+            ),
+            Item::Alias { .. } => writeln!(body, "    show(\"{name}\", (long long)({name}));"),
+            Item::Data { .. } => {
+                writeln!(body, "    show(\"sizeof {name}\", sizeof({name}));")
+            }
+            Item::Typedef { .. } | Item::Handle { .. } | Item::Callback { .. } => Ok(()),
+        };
+    }
+    // The addresses of functions differ from run to run; only which one it is counts.
+    format!(
+        "#include <stddef.h>\n\
+         #include <stdio.h>\n\
+         #include <mpi.h>\n\
+         int MPIR_Dup_fn(MPI_Comm, int, void *, void *, void *, int *);\n\
+         static void show(const char *name, long long value) {{\n    \
+             if (value == (long long)&MPIR_Dup_fn) printf(\"%s = MPIR_Dup_fn\\n\", name);\n    \
+             else printf(\"%s = %lld\\n\", name, value);\n\
+         }}\n\
+         int main(void) {{\n{body}    return 0;\n}}\n"
+    )
+}
+
+fn values(dir: &Path, source: &Path, include: &Path) -> BTreeMap<String, String> {
+    let program = dir.join("values");
+    common::compile(
+        common::cc(include)
+            .args(["-std=gnu11", "-w", "-o"])
+            .arg(&program)
+            .arg(source)
+            .arg("-L")
+            .arg(dir)
+            .arg(format!("-Wl,-rpath,{}", dir.display()))
+            .arg("-lmpi"),
+    );
+    common::stdout(&mut Command::new(&program))
+        .lines()
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// C allows to declare a function or typedef again only with a compatible type: so the compiler
+/// compares all prototypes, also of the functions that are still missing.
+#[test]
+fn prototypes_are_those_of_the_abi() {
+    let table = Table::load().expect("a good table");
+    let mut text = String::from("#include <mpi.h>\n");
+    for line in table.header().lines() {
+        if line.starts_with("extern MPI") || line.starts_with("extern int") {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    // Callbacks stand in several lines.
+    let header = table.header();
+    for typedef in header.split("typedef ").skip(1) {
+        let end = typedef.find(';').expect("a semicolon");
+        if !typedef[..end].contains('{') {
+            let _ = writeln!(text, "typedef {};", &typedef[..end]);
+        }
+    }
+    for function in table.functions.all() {
+        let names = [function.name.clone(), function.strong_name()];
+        for name in names {
+            let _ = writeln!(text, "#undef {name}\n{};", function.prototype(&name));
+        }
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let source = common::write(dir.path(), "again.c", &text);
+    common::compile(
+        common::cc(&common::mpich_include())
+            .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
+            .arg(&source),
+    );
+}
+
+#[test]
+fn no_macro_of_the_standard_is_forgotten() {
+    let table = Table::load().expect("a good table");
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let source = common::write(dir.path(), "macros.c", "#include <mpi.h>\n");
+    let text = common::stdout(
+        common::cc(&common::mpich_include())
+            .args(["-dM", "-E"])
+            .arg(&source),
+    );
+    let mut forgotten = Vec::new();
+    for line in text.lines() {
+        let name: String = line
+            .strip_prefix("#define ")
+            .unwrap_or_default()
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect();
+        let known = table.constants.items().any(|item| item.name() == name)
+            || table.functions.all().any(|function| function.name == name);
+        if name.starts_with("MPI_") && !known && !BEYOND.contains(&name.as_str()) {
+            forgotten.push(name);
+        }
+    }
+    assert!(forgotten.is_empty(), "not in constants.mpi: {forgotten:?}");
+}

@@ -1,0 +1,12 @@
+/* An error that the initial error handler makes fatal; the line before it is not lost. */
+#include <mpi.h>
+#include <stdio.h>
+
+int main(void)
+{
+    int length;
+    printf("before");
+    MPI_Error_string(12345, NULL, &length);
+    printf("after");
+    return 0;
+}

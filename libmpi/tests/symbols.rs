@@ -1,0 +1,107 @@
+//! What `libmpi.so.12` exports is what the table says.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use mpi_table::{Item, Table};
+
+#[test]
+fn exported_symbols_are_those_of_the_table() {
+    let text = common::stdout(
+        Command::new("nm")
+            .args(["--dynamic", "--defined-only"])
+            .arg(common::library()),
+    );
+    let mut found: BTreeMap<&str, char> = BTreeMap::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace().skip(1);
+        let kind = words.next().and_then(|word| word.chars().next());
+        if let (Some(kind), Some(name)) = (kind, words.next()) {
+            found.insert(name, kind);
+        }
+    }
+
+    let table = Table::load().expect("a good table");
+    let mut problems = Vec::new();
+    let mut expect = |name: &str, kinds: &str, what: &str| match found.remove(name) {
+        Some(kind) if kinds.contains(kind) => {}
+        Some(kind) => problems.push(format!("{name} is `{kind}`, not {what}")),
+        None => problems.push(format!("{name} is missing")),
+    };
+    for function in table.functions.present() {
+        expect(&function.strong_name(), "T", "a strong function");
+        if function.is_standard() {
+            expect(&function.name, "W", "a weak function");
+        }
+    }
+    for item in table.constants.items() {
+        if let Item::Data { name, .. } = item {
+            expect(name, "BDR", "a variable");
+        }
+    }
+    for (name, kind) in found {
+        problems.push(format!("{name} ({kind}) is exported, but not in the table"));
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn soname_is_that_of_the_abi() {
+    let text = common::stdout(Command::new("readelf").arg("-d").arg(common::library()));
+    assert!(text.contains("[libmpi.so.12]"), "{text}");
+    // Symbol versions would tie programs to this library.
+    assert!(!text.contains("VERDEF"), "{text}");
+}
+
+#[test]
+fn every_api_function_is_in_the_table() {
+    let table = Table::load().expect("a good table");
+    let named: Vec<&str> = table
+        .functions
+        .present()
+        .filter_map(|function| function.implementation.as_deref())
+        .collect();
+    let mut problems = Vec::new();
+    let mut count = 0;
+    for (module, text) in sources(&common::crate_root().join("src/api")) {
+        for line in text.lines() {
+            let Some(rest) = ["pub fn ", "pub unsafe fn "]
+                .iter()
+                .find_map(|start| line.strip_prefix(start))
+            else {
+                continue;
+            };
+            let name: String = rest
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
+            let path = format!("{module}::{name}");
+            count += 1;
+            if !named.contains(&path.as_str()) {
+                problems.push(format!(
+                    "api::{path} is not in functions.mpi: name it there, or make it pub(crate)"
+                ));
+            }
+        }
+    }
+    assert!(count > 0, "no function found in src/api");
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// The modules of a folder with their texts.
+fn sources(dir: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).expect("src/api") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        if path.is_file() && name != "mod" {
+            let text = fs::read_to_string(&path).expect("a source");
+            found.push((name.into_owned(), text));
+        }
+    }
+    found
+}

@@ -1,0 +1,131 @@
+//! User buffers: the one type through which mpi-core touches the program's memory.
+
+use std::ptr;
+use std::slice;
+
+use crate::datatype::Datatype;
+
+/// `count` elements of a datatype at an address: what a program passes to MPI.
+///
+/// Gapless data is recognised when the buffer is made, so that hot paths see a pointer and a length.
+pub struct Buffer {
+    /// Gapless: the first byte of data. Otherwise the buffer's address as MPI means it.
+    ptr: *mut u8,
+    /// Gapless: the length in bytes. Otherwise the number of elements.
+    count: usize,
+    /// `None` if gapless.
+    layout: Option<Datatype>,
+}
+
+// SAFETY: a buffer is an address range that the program has lent to the library until the operation
+// completes (MPI-3.1 section 3.7.2); whichever thread makes progress may move the data.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// No data.
+    pub const EMPTY: Buffer = Buffer {
+        ptr: ptr::null_mut(),
+        count: 0,
+        layout: None,
+    };
+
+    /// `len` bytes at `ptr`.
+    ///
+    /// # Safety
+    /// The memory must stay valid, for reading if the buffer is sent from and for writing if it is
+    /// received into, and not be touched otherwise, until the operation has completed.
+    #[inline(always)]
+    pub unsafe fn bytes(ptr: *mut u8, len: usize) -> Buffer {
+        Buffer {
+            ptr,
+            count: len,
+            layout: None,
+        }
+    }
+
+    /// `count` elements of `datatype` at `ptr`.
+    ///
+    /// # Safety
+    /// As for [`Buffer::bytes`], for every byte of the data that the datatype describes.
+    #[inline]
+    pub unsafe fn typed(ptr: *mut u8, count: usize, datatype: &Datatype) -> Buffer {
+        if datatype.is_contiguous() {
+            let first = ptr.wrapping_offset(datatype.true_lb());
+            Buffer {
+                ptr: first,
+                count: count * datatype.size(),
+                layout: None,
+            }
+        } else {
+            Buffer {
+                ptr,
+                count,
+                layout: Some(datatype.clone()),
+            }
+        }
+    }
+
+    /// Bytes of data.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        match &self.layout {
+            None => self.count,
+            Some(datatype) => self.count * datatype.size(),
+        }
+    }
+
+    /// Whether there is no data.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The data, if it is gapless.
+    #[inline(always)]
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self.layout {
+            // SAFETY: `bytes` and `typed` were promised that the memory is valid.
+            None if self.count > 0 => Some(unsafe { slice::from_raw_parts(self.ptr, self.count) }),
+            None => Some(&[]),
+            Some(_) => None,
+        }
+    }
+
+    /// Where gapless data lies, for transports that write to it.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> Option<*mut u8> {
+        self.layout.is_none().then_some(self.ptr)
+    }
+
+    /// Copies the packed data from byte `skip` on to `out`, all of which is within the data.
+    #[inline]
+    pub fn read(&self, skip: usize, out: &mut [u8]) {
+        assert!(skip + out.len() <= self.len());
+        match &self.layout {
+            // SAFETY: the range lies within memory promised valid for reading; `out` is a
+            // reference and so cannot overlap what the program has lent.
+            None => unsafe {
+                netmod::copy(self.ptr.add(skip), out.as_mut_ptr(), out.len());
+            },
+            // SAFETY: as promised to `typed`.
+            Some(datatype) => unsafe { datatype.pack(self.ptr, self.count, skip, out) },
+        }
+    }
+
+    /// Writes packed data at byte `skip`; what lies beyond the buffer's end is left out.
+    #[inline]
+    pub fn write(&mut self, skip: usize, data: &[u8]) {
+        let room = self.len().saturating_sub(skip);
+        let data = &data[..data.len().min(room)];
+        if data.is_empty() {
+            return;
+        }
+        match &self.layout {
+            // SAFETY: the range lies within memory promised valid for writing.
+            None => unsafe {
+                netmod::copy(data.as_ptr(), self.ptr.add(skip), data.len());
+            },
+            // SAFETY: as promised to `typed`.
+            Some(datatype) => unsafe { datatype.unpack(self.ptr, self.count, skip, data) },
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Collective operations on communicators: schedules run over the process's own messages.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::buffer::Buffer;
+use crate::coll::{self, Port, Progress, Run, Schedule, Team};
+use crate::comm::{Comm, Purpose};
+use crate::datatype::Datatype;
+use crate::error::{Class, Error, Result};
+use crate::process::{Mode, Process};
+use crate::request::{RequestId, Status};
+
+/// A collective's message: none if its send was complete at once.
+type Message = Option<RequestId>;
+
+/// A schedule running on a communicator.
+pub(crate) type CommRun = Run<Message>;
+
+/// The messages of one communicator, for the engine of schedules.
+struct CommPort<'a> {
+    process: &'a Process,
+    comm: &'a Comm,
+    purpose: Purpose,
+}
+
+impl Port for CommPort<'_> {
+    type Req = Message;
+
+    unsafe fn isend(
+        &mut self,
+        buf: *const u8,
+        count: usize,
+        datatype: &Datatype,
+        to: u32,
+        tag: u32,
+    ) -> Result<Message> {
+        // SAFETY: as the engine promises.
+        let buffer = unsafe { Buffer::typed(buf.cast_mut(), count, datatype) };
+        self.process.send_on(
+            self.comm,
+            self.purpose,
+            buffer,
+            to,
+            tag as i32,
+            Mode::Standard,
+        )
+    }
+
+    unsafe fn irecv(
+        &mut self,
+        buf: *mut u8,
+        count: usize,
+        datatype: &Datatype,
+        from: u32,
+        tag: u32,
+    ) -> Result<Message> {
+        // SAFETY: as the engine promises.
+        let buffer = unsafe { Buffer::typed(buf, count, datatype) };
+        self.process
+            .receive_on(self.comm, self.purpose, buffer, from as i32, tag as i32)
+            .map(Some)
+    }
+
+    #[inline]
+    fn test(&mut self, message: Message) -> Result<bool> {
+        let Some(id) = message else { return Ok(true) };
+        match self.process.request(id) {
+            Some(request) if !request.is_done() => Ok(false),
+            _ => match self.process.finish(id)?.1 {
+                None => Ok(true),
+                Some(error) => Err(error),
+            },
+        }
+    }
+}
+
+/// Where a collective's data is.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffers {
+    /// The send buffer, if the schedule uses one.
+    pub send: *const u8,
+    /// The receive buffer, if the schedule uses one.
+    pub recv: *mut u8,
+}
+
+impl Buffers {
+    /// For schedules without data.
+    pub const NONE: Buffers = Buffers {
+        send: std::ptr::null(),
+        recv: std::ptr::null_mut(),
+    };
+}
+
+/// A nonblocking collective under way.
+struct Active {
+    run: CommRun,
+    comm: Arc<Comm>,
+    request: RequestId,
+}
+
+/// The nonblocking collectives of a process.
+#[derive(Default)]
+pub(crate) struct ActiveRuns {
+    count: AtomicUsize,
+    runs: Mutex<Vec<Active>>,
+}
+
+/// Collectives as schedules. The builder is called once and sees the cleared schedule; buffers must
+/// be as it was told, and stay so until the operation is complete.
+impl Process {
+    /// Runs a collective to its end.
+    ///
+    /// # Safety
+    /// The buffers are valid for what the schedule that `build` makes reads and writes.
+    pub unsafe fn collective(
+        &self,
+        comm: &Comm,
+        buffers: Buffers,
+        build: impl FnOnce(&mut Schedule),
+    ) -> Result<()> {
+        // SAFETY: as for this function.
+        unsafe {
+            self.collective_for(
+                comm,
+                Purpose::Collective,
+                comm.next_collective(),
+                buffers,
+                build,
+            )
+        }
+    }
+
+    /// As [`Process::collective`], with messages of another purpose and a tag of the caller's.
+    ///
+    /// # Safety
+    /// As for [`Process::collective`].
+    pub unsafe fn collective_for(
+        &self,
+        comm: &Comm,
+        purpose: Purpose,
+        tag: u32,
+        buffers: Buffers,
+        build: impl FnOnce(&mut Schedule),
+    ) -> Result<()> {
+        let mut run = comm.take_run();
+        build(run.rebuild());
+        // SAFETY: as for this function; the buffers outlive the run, which ends below.
+        unsafe { run.start(buffers.send, buffers.recv, tag) };
+        let mut port = CommPort {
+            process: self,
+            comm,
+            purpose,
+        };
+        let result = self.wait_until(comm.vci(), || match run.advance(&mut port)? {
+            Progress::Done => Ok(Some(())),
+            Progress::Pending => Ok(None),
+        });
+        if !run.is_running() {
+            comm.give_run(run);
+        }
+        result
+    }
+
+    /// Starts a collective that progress completes.
+    ///
+    /// # Safety
+    /// The buffers are valid for what the schedule reads and writes until the request is complete.
+    pub unsafe fn start_collective(
+        &self,
+        comm: &Arc<Comm>,
+        buffers: Buffers,
+        build: impl FnOnce(&mut Schedule),
+    ) -> Result<RequestId> {
+        let request = self.start_outside(comm.vci(), comm.owner())?;
+        let mut run = comm.take_run();
+        build(run.rebuild());
+        // SAFETY: as for this function.
+        unsafe { run.start(buffers.send, buffers.recv, comm.next_collective()) };
+        let mut active = Active {
+            run,
+            comm: comm.clone(),
+            request,
+        };
+        if !self.advance(&mut active)? {
+            let mut runs = self.active.runs.lock();
+            runs.push(active);
+            self.active.count.store(runs.len(), Ordering::Release);
+        }
+        Ok(request)
+    }
+
+    /// Takes a collective as far as it goes. Returns whether it is done.
+    fn advance(&self, active: &mut Active) -> Result<bool> {
+        let mut port = CommPort {
+            process: self,
+            comm: &active.comm,
+            purpose: Purpose::Collective,
+        };
+        match active.run.advance(&mut port) {
+            Ok(Progress::Pending) => return Ok(false),
+            Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
+            Err(error) => self.fail(active.request, error)?,
+        }
+        if !active.run.is_running() {
+            active.comm.give_run(std::mem::take(&mut active.run));
+        }
+        Ok(true)
+    }
+
+    /// Takes all nonblocking collectives as far as they go. Returns whether one was completed.
+    #[inline(always)]
+    pub(crate) fn advance_collectives(&self) -> Result<bool> {
+        if self.active.count.load(Ordering::Acquire) == 0 {
+            return Ok(false);
+        }
+        self.advance_all()
+    }
+
+    #[cold]
+    fn advance_all(&self) -> Result<bool> {
+        // Whoever holds the lock is at it; user functions that call MPI come here again.
+        let Some(mut guard) = self.active.runs.try_lock() else {
+            return Ok(false);
+        };
+        let mut runs = std::mem::take(&mut *guard);
+        let mut result = Ok(false);
+        runs.retain_mut(|active| match self.advance(active) {
+            Ok(done) => {
+                if let Ok(any) = &mut result {
+                    *any |= done;
+                }
+                !done
+            }
+            Err(error) => {
+                result = Err(error);
+                false
+            }
+        });
+        *guard = runs;
+        self.active.count.store(guard.len(), Ordering::Release);
+        result
+    }
+
+    /// Waits until all members of an intracommunicator have called it (section 5.3).
+    pub fn barrier(&self, comm: &Comm) -> Result<()> {
+        let team = Team::all(comm.rank(), comm.size());
+        // SAFETY: a barrier has no data.
+        unsafe {
+            self.collective(comm, Buffers::NONE, |schedule| {
+                coll::barrier(schedule, team, coll::Barrier::Dissemination);
+            })
+        }
+    }
+
+    /// Sends `data` of member 0 of an intracommunicator to all.
+    pub fn broadcast_u64(&self, comm: &Comm, data: &mut [u64]) -> Result<()> {
+        let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
+        let part = coll::Part {
+            count: size_of_val(data),
+            datatype: &bytes,
+        };
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: data.as_mut_ptr().cast(),
+        };
+        let team = Team::all(comm.rank(), comm.size());
+        // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
+        unsafe {
+            self.collective(comm, buffers, |schedule| {
+                coll::bcast(schedule, team, 0, part, coll::Bcast::Binomial);
+            })
+        }
+    }
+
+    /// Collects what each member of an intracommunicator contributes, by rank.
+    pub fn gather_all_u64<const N: usize>(
+        &self,
+        comm: &Comm,
+        own: [u64; N],
+    ) -> Result<Vec<[u64; N]>> {
+        let mut all = vec![[0; N]; comm.size() as usize];
+        let slot = all
+            .get_mut(comm.rank() as usize)
+            .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
+        *slot = own;
+        let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
+        let part = coll::Part {
+            count: size_of::<[u64; N]>(),
+            datatype: &bytes,
+        };
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: all.as_mut_ptr().cast(),
+        };
+        let team = Team::all(comm.rank(), comm.size());
+        // SAFETY: the schedule reads and writes `size` blocks of `all`, which lives until the end.
+        unsafe {
+            self.collective(comm, buffers, |schedule| {
+                let (mine, blocks) = (None, coll::Layout::Uniform(part));
+                coll::allgather(schedule, team, mine, blocks, coll::Allgather::Bruck);
+            })?;
+        }
+        Ok(all)
+    }
+}

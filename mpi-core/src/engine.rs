@@ -1,0 +1,601 @@
+//! The point-to-point protocol of one VCI, without I/O and without a clock.
+//!
+//! Messages come in through [`netmod::Sink`]; what is to be sent in answer is left in the outbox,
+//! which the VCI carries out when the transport has returned. So the same logic runs over real
+//! transports and, deterministically, over the simulated one.
+//!
+//! Protocols: *eager*, the data travels with the match key and is kept at the receiver if nobody
+//! waits for it; *rendezvous*, a ready-to-send message travels alone, and the receiver, once it has
+//! matched, reads the data from the sender's memory (then says `Fin`) or, where it can't, asks for
+//! it in pieces (`Cts`, `Data`).
+
+use netmod::{Header, LaneError, Peer, PeerTable, RemoteAddr, RemoteKey, Sink, Token, VciId};
+
+use crate::buffer::Buffer;
+use crate::error::{Class, Error, Result};
+use crate::flow::{Stream, cost};
+use crate::matching::{PostedQueue, UnexpectedQueue};
+use crate::request::{Records, RequestId, Role, Status};
+use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
+use crate::{ANY_SOURCE, ANY_TAG};
+
+/// One VCI of one process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Address {
+    pub peer: Peer,
+    pub vci: VciId,
+}
+
+/// What the VCI is to do when the transport has returned, in order per address.
+#[derive(Clone, Copy)]
+pub(crate) enum Action {
+    /// Send a control message.
+    Control(Address, Kind, Control),
+    /// Send the first message of a queued send request.
+    Launch(Address, RequestId),
+    /// Go on sending the pieces of a send request.
+    Stream(Address, RequestId),
+    /// Read the data of a matched rendezvous message from its sender, `len` bytes.
+    Fetch {
+        from: Address,
+        request: RequestId,
+        remote: RemoteAddr,
+        len: usize,
+    },
+    /// Take back a sender's exposure.
+    Withdraw(Address, RemoteKey),
+}
+
+impl Action {
+    pub fn address(&self) -> Address {
+        match *self {
+            Action::Control(to, ..) | Action::Launch(to, _) | Action::Stream(to, _) => to,
+            Action::Fetch { from, .. } => from,
+            Action::Withdraw(peer, _) => peer,
+        }
+    }
+}
+
+/// A message that has arrived and not been received.
+pub(crate) struct Message {
+    pub from: Address,
+    body: Body,
+}
+
+enum Body {
+    Eager {
+        data: Box<[u8]>,
+        /// The sender's request, if it waits for the match.
+        sync: Option<u32>,
+    },
+    Rendezvous(Rts),
+}
+
+impl Message {
+    pub fn len(&self) -> u64 {
+        match &self.body {
+            Body::Eager { data, .. } => data.len() as u64,
+            Body::Rendezvous(rts) => rts.len,
+        }
+    }
+}
+
+/// A message taken out of matching by a matched probe (MPI-3.1 section 3.8.2).
+pub struct MatchedMessage {
+    pub(crate) key: Key,
+    pub(crate) vci: VciId,
+    pub(crate) owner: u32,
+    pub(crate) message: Message,
+}
+
+impl MatchedMessage {
+    /// What the probe gave as owner.
+    pub fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    /// What the probe says of it.
+    pub fn status(&self) -> Status {
+        probe_status(&self.key, self.message.len())
+    }
+}
+
+pub(crate) fn probe_status(key: &Key, bytes: u64) -> Status {
+    Status {
+        source: key.source,
+        tag: key.tag,
+        bytes,
+        cancelled: false,
+    }
+}
+
+/// Counts kept per VCI, for performance variables and tests.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Counters {
+    pub eager_sent: u64,
+    pub rendezvous_sent: u64,
+    pub bytes_sent: u64,
+    pub unexpected_bytes: u64,
+    pub unexpected_bytes_peak: u64,
+    pub fetched: u64,
+    pub streamed: u64,
+    pub lock_taken: u64,
+}
+
+pub(crate) struct Engine {
+    pub vci: VciId,
+    pub records: Records,
+    pub posted: PostedQueue<RequestId>,
+    pub unexpected: UnexpectedQueue<Message>,
+    pub streams: PeerTable<Stream>,
+    pub outbox: Vec<Action>,
+    pub counters: Counters,
+    /// Bytes of eager messages a stream may hold at its receiver.
+    pub window: u32,
+    /// Peers found lost, with the reason.
+    pub lost: Vec<(Peer, String)>,
+}
+
+impl Engine {
+    pub fn new(vci: VciId, records: Records, window: u32) -> Self {
+        Engine {
+            vci,
+            records,
+            posted: PostedQueue::new(),
+            unexpected: UnexpectedQueue::new(),
+            streams: PeerTable::new(vci),
+            outbox: Vec::new(),
+            counters: Counters::default(),
+            window,
+            lost: Vec::new(),
+        }
+    }
+
+    /// The last word of a message to `to`, which takes along the credit owed.
+    #[inline(always)]
+    pub fn trailer(&mut self, to: Address, kind: Kind) -> Trailer {
+        let stream = self.streams.get(to.peer, to.vci);
+        Trailer {
+            kind,
+            from_vci: self.vci,
+            credit: std::mem::take(&mut stream.owed),
+        }
+    }
+
+    /// A new request, active.
+    #[inline]
+    pub fn start(&mut self, owner: u32) -> Result<RequestId> {
+        self.records.start(owner).ok_or_else(|| {
+            Error::new(
+                Class::NoMem,
+                "all 33,554,432 requests are in use; complete or free some before starting more",
+            )
+        })
+    }
+
+    /// Starts a receive: takes a message that is there already or joins the posted queue.
+    #[inline]
+    pub fn receive(&mut self, key: Key, buffer: Buffer, owner: u32) -> Result<RequestId> {
+        let id = self.start(owner)?;
+        if let Some((found, message)) = self.unexpected.take(&key) {
+            self.deliver(id, buffer, found, message);
+        } else {
+            let place = self.posted.post(key, id);
+            if let Some(record) = self.records.get(id) {
+                record.role = Role::Posted(place);
+                record.key = key;
+                record.buffer = buffer;
+            }
+        }
+        Ok(id)
+    }
+
+    /// Starts the receive of a message that a matched probe took out.
+    pub fn receive_matched(
+        &mut self,
+        matched: MatchedMessage,
+        buffer: Buffer,
+    ) -> Result<RequestId> {
+        let id = self.start(matched.owner)?;
+        self.deliver(id, buffer, matched.key, matched.message);
+        Ok(id)
+    }
+
+    /// Gives a message that had to wait to its receive.
+    fn deliver(&mut self, id: RequestId, mut buffer: Buffer, key: Key, message: Message) {
+        let from = message.from;
+        match message.body {
+            Body::Eager { data, sync } => {
+                self.counters.unexpected_bytes -= data.len() as u64;
+                if let Some(request) = sync {
+                    self.acknowledge(from, request);
+                }
+                buffer.write(0, &data);
+                self.consumed(from, data.len());
+                self.finish_receive(id, key, data.len() as u64, buffer.len() as u64);
+            }
+            Body::Rendezvous(rts) => {
+                if let Some(record) = self.records.get(id) {
+                    record.buffer = buffer;
+                }
+                self.start_transfer(id, key, from, rts);
+            }
+        }
+    }
+
+    /// Completes a receive whose data has been written: a message of `len` bytes to a buffer of
+    /// `room`.
+    #[inline]
+    fn finish_receive(&mut self, id: RequestId, key: Key, len: u64, room: u64) {
+        let error = (len > room).then(|| truncation(&key, len, room));
+        self.records
+            .complete(id, probe_status(&key, len.min(room)), error);
+    }
+
+    /// Begins to move the data of a matched rendezvous message to the receive's buffer.
+    fn start_transfer(&mut self, id: RequestId, key: Key, from: Address, rts: Rts) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        let room = record.buffer.len() as u64;
+        let total = rts.len.min(room);
+        record.role = Role::Receiving;
+        record.key = key;
+        record.peer = from.peer;
+        record.peer_vci = from.vci;
+        record.remote = rts.request;
+        record.total = total;
+        record.moved = 0;
+        record.error = (rts.len > room).then(|| truncation(&key, rts.len, room));
+        match rts.key {
+            _ if total == 0 => self.finish_fetch(id),
+            Some(remote) if record.buffer.as_ptr().is_some() => {
+                let remote = RemoteAddr {
+                    key: remote,
+                    offset: 0,
+                };
+                let len = total as usize;
+                self.outbox.push(Action::Fetch {
+                    from,
+                    request: id,
+                    remote,
+                    len,
+                });
+            }
+            _ => self.ask_for_data(id),
+        }
+    }
+
+    /// Asks the sender for the data in pieces.
+    pub fn ask_for_data(&mut self, id: RequestId) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        let to = Address {
+            peer: record.peer,
+            vci: record.peer_vci,
+        };
+        let body = Control {
+            request: record.remote,
+            extra: id.index(),
+            value: record.total,
+        };
+        self.outbox.push(Action::Control(to, Kind::Cts, body));
+    }
+
+    /// The data of a receive has been read from the sender: both sides are done.
+    pub fn finish_fetch(&mut self, id: RequestId) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        let to = Address {
+            peer: record.peer,
+            vci: record.peer_vci,
+        };
+        let body = Control {
+            request: record.remote,
+            ..Control::default()
+        };
+        self.counters.fetched += 1;
+        self.outbox.push(Action::Control(to, Kind::Fin, body));
+        self.finish_transfer(id);
+    }
+
+    fn finish_transfer(&mut self, id: RequestId) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        let (status, error) = (probe_status(&record.key, record.total), record.error.take());
+        self.records.complete(id, status, error);
+    }
+
+    /// Ends an operation that cannot be carried out any further.
+    pub fn fail(&mut self, id: RequestId, error: Error) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        let status = probe_status(&record.key, record.moved);
+        if let Role::Posted(place) = record.role {
+            self.posted.remove(place);
+        }
+        self.records.complete(id, status, Some(error));
+    }
+
+    /// Completes a send: its data has left, or has been read.
+    pub fn finish_send(&mut self, id: RequestId) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        let to = Address {
+            peer: record.peer,
+            vci: record.peer_vci,
+        };
+        if let Some(key) = record.exposed.take() {
+            self.outbox.push(Action::Withdraw(to, key));
+        }
+        self.records.complete(id, Status::EMPTY, None);
+    }
+
+    /// Cancels a receive if it has not matched, asks the receiver to give a send back if it has not
+    /// been completed (section 3.8.4). Either the request completes as cancelled, or as if nothing
+    /// had been asked, never both.
+    pub fn cancel(&mut self, id: RequestId) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        let to = Address {
+            peer: record.peer,
+            vci: record.peer_vci,
+        };
+        match record.role {
+            Role::Posted(place) => {
+                self.posted.remove(place);
+                let status = Status {
+                    cancelled: true,
+                    ..Status::EMPTY
+                };
+                self.records.complete(id, status, None);
+            }
+            Role::AwaitingAck | Role::AwaitingReceiver => {
+                let body = Control {
+                    value: u64::from(id.index()),
+                    ..Control::default()
+                };
+                self.outbox.push(Action::Control(to, Kind::Cancel, body));
+            }
+            // Queued sends leave at the next chance, as if they had been sent at once.
+            _ => {}
+        }
+    }
+
+    fn acknowledge(&mut self, to: Address, request: u32) {
+        let body = Control {
+            request,
+            ..Control::default()
+        };
+        self.outbox.push(Action::Control(to, Kind::Ack, body));
+    }
+
+    /// A message of `len` bytes no longer takes room here: its sender may send as much again.
+    #[inline(always)]
+    fn consumed(&mut self, from: Address, len: usize) {
+        let quarter = self.window / 4;
+        let stream = self.streams.get(from.peer, from.vci);
+        stream.owed += cost(len);
+        if stream.owed >= quarter {
+            self.outbox
+                .push(Action::Control(from, Kind::Credit, Control::default()));
+        }
+    }
+
+    #[inline(always)]
+    fn eager(&mut self, from: Address, key: Key, payload: &[u8]) {
+        match self.posted.take_match(&key) {
+            Some(id) => self.eager_to(id, from, key, payload),
+            None => self.keep(from, key, payload, None),
+        }
+    }
+
+    #[inline(always)]
+    fn eager_to(&mut self, id: RequestId, from: Address, key: Key, payload: &[u8]) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        record.buffer.write(0, payload);
+        let room = record.buffer.len() as u64;
+        self.consumed(from, payload.len());
+        self.finish_receive(id, key, payload.len() as u64, room);
+    }
+
+    #[cold]
+    fn keep(&mut self, from: Address, key: Key, payload: &[u8], sync: Option<u32>) {
+        let counters = &mut self.counters;
+        counters.unexpected_bytes += payload.len() as u64;
+        counters.unexpected_bytes_peak = counters
+            .unexpected_bytes_peak
+            .max(counters.unexpected_bytes);
+        let body = Body::Eager {
+            data: payload.into(),
+            sync,
+        };
+        self.unexpected.push(key, Message { from, body });
+    }
+
+    fn eager_sync(&mut self, from: Address, key: Key, payload: &[u8]) {
+        let Some((request, data)) = payload.split_first_chunk::<8>() else {
+            return;
+        };
+        let request = u64::from_ne_bytes(*request) as u32;
+        match self.posted.take_match(&key) {
+            Some(id) => {
+                self.acknowledge(from, request);
+                self.eager_to(id, from, key, data);
+            }
+            None => self.keep(from, key, data, Some(request)),
+        }
+    }
+
+    fn ready_to_send(&mut self, from: Address, key: Key, payload: &[u8]) {
+        let Some(rts) = Rts::parse(payload) else {
+            return;
+        };
+        match self.posted.take_match(&key) {
+            Some(id) => self.start_transfer(id, key, from, rts),
+            None => self.unexpected.push(
+                key,
+                Message {
+                    from,
+                    body: Body::Rendezvous(rts),
+                },
+            ),
+        }
+    }
+
+    fn control(&mut self, from: Address, kind: Kind, body: Control, payload: &[u8]) {
+        let Some(id) = RequestId::from_index(body.request) else {
+            return;
+        };
+        match kind {
+            Kind::Ack | Kind::Fin => self.finish_send(id),
+            Kind::Cts => {
+                let Some(record) = self.records.get(id) else {
+                    return;
+                };
+                record.role = Role::Streaming;
+                record.remote = body.extra;
+                record.total = body.value;
+                record.moved = 0;
+                self.counters.streamed += 1;
+                self.outbox.push(Action::Stream(from, id));
+            }
+            Kind::Data => {
+                let Some(record) = self.records.get(id) else {
+                    return;
+                };
+                record.buffer.write(body.value as usize, payload);
+                record.moved += payload.len() as u64;
+                if record.moved >= record.total {
+                    self.finish_transfer(id);
+                }
+            }
+            Kind::Cancel => {
+                let wanted = body.value as u32;
+                let taken = self.unexpected.take_where(|message| {
+                    message.from == from
+                        && match &message.body {
+                            Body::Eager { sync, .. } => *sync == Some(wanted),
+                            Body::Rendezvous(rts) => rts.request == wanted,
+                        }
+                });
+                let withdrawn = taken.is_some();
+                if let Some((
+                    _,
+                    Message {
+                        body: Body::Eager { data, .. },
+                        ..
+                    },
+                )) = taken
+                {
+                    self.counters.unexpected_bytes -= data.len() as u64;
+                    self.consumed(from, data.len());
+                }
+                let reply = Control {
+                    request: wanted,
+                    value: u64::from(withdrawn),
+                    ..Control::default()
+                };
+                self.outbox
+                    .push(Action::Control(from, Kind::CancelReply, reply));
+            }
+            Kind::CancelReply => {
+                if body.value == 1 {
+                    let Some(record) = self.records.get(id) else {
+                        return;
+                    };
+                    if let Some(key) = record.exposed.take() {
+                        self.outbox.push(Action::Withdraw(from, key));
+                    }
+                    let status = Status {
+                        cancelled: true,
+                        ..Status::EMPTY
+                    };
+                    self.records.complete(id, status, None);
+                }
+            }
+            Kind::Credit | Kind::Eager | Kind::EagerSync | Kind::Rts => {}
+        }
+    }
+}
+
+impl Sink for Engine {
+    #[inline]
+    fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
+        let Some(trailer) = Trailer::parse(header) else {
+            self.lost.push((
+                from,
+                "it sent a message of unknown kind; do all processes run the same Weft?".into(),
+            ));
+            return;
+        };
+        let from = Address {
+            peer: from,
+            vci: trailer.from_vci,
+        };
+        if trailer.credit != 0 {
+            let stream = self.streams.get(from.peer, from.vci);
+            stream.in_flight = stream.in_flight.saturating_sub(trailer.credit);
+        }
+        match trailer.kind {
+            Kind::Eager => self.eager(from, wire::key_of(header), payload),
+            Kind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
+            Kind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
+            kind => self.control(from, kind, Control::of(header), payload),
+        }
+    }
+
+    fn complete(&mut self, token: Token, result: std::result::Result<(), LaneError>) {
+        let Some(id) = RequestId::from_index(token.0 as u32) else {
+            return;
+        };
+        match result {
+            Ok(()) => self.finish_fetch(id),
+            Err(LaneError::Unsupported | LaneError::Again) => self.ask_for_data(id),
+            Err(error @ LaneError::PeerLost(_)) => {
+                self.fail(id, Error::new(Class::ProcFailed, error.to_string()));
+            }
+        }
+    }
+
+    fn peer_lost(&mut self, peer: Peer, why: String) {
+        if !self.lost.iter().any(|(lost, _)| *lost == peer) {
+            self.lost.push((peer, why));
+        }
+    }
+}
+
+#[cold]
+fn truncation(key: &Key, len: u64, room: u64) -> Error {
+    Error::new(
+        Class::Truncate,
+        format!(
+            "a message of {len} bytes from rank {} with tag {} arrived for a receive buffer of \
+             {room} bytes; the rest was dropped. Make the receive's count at least as large as the \
+             send's, or probe for the size first",
+            key.source, key.tag
+        ),
+    )
+}
+
+/// A match key for people.
+pub(crate) fn describe_key(key: &Key) -> String {
+    let source = match key.source {
+        ANY_SOURCE => "any rank".to_string(),
+        rank => format!("rank {rank}"),
+    };
+    let tag = match key.tag {
+        ANY_TAG => "any tag".to_string(),
+        tag => format!("tag {tag}"),
+    };
+    format!("{source}, {tag}, context {:#x}", key.context)
+}

@@ -1,0 +1,26 @@
+//! Flow control of eager messages, per stream: one VCI's traffic to and from one VCI of a peer.
+//!
+//! Invariant: a receiver never holds more than the window in unexpected messages of one stream. A
+//! sender counts what it sent eagerly and not got back; when that reaches the window it sends the
+//! next messages by rendezvous, whose data stays with the sender until it is matched. Receivers
+//! return credit when a message has been matched, on any message that goes back, or by a message of
+//! its own when a quarter of the window has gathered.
+
+/// One direction pair of traffic with a VCI of a peer.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Stream {
+    /// Eager bytes sent and not returned.
+    pub in_flight: u32,
+    /// Credit to be returned.
+    pub owed: u32,
+    /// Which transport reaches the peer, plus one; 0 while unknown.
+    pub route: u8,
+    /// Whether messages to it wait in the pending queue, behind which others must line up.
+    pub pending: bool,
+}
+
+/// What a message counts: its data, and what keeping it costs besides.
+#[inline(always)]
+pub(crate) fn cost(len: usize) -> u32 {
+    len as u32 + 64
+}

@@ -1,0 +1,577 @@
+//! A process: the one value that everything hangs off.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crossbeam_utils::CachePadded;
+use netmod::{OpenError, Peer, Transport, VciId};
+use parking_lot::Mutex;
+
+use crate::buffer::Buffer;
+use crate::collective::ActiveRuns;
+use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
+use crate::error::{Class, Error, Result};
+use crate::loopback::Loopback;
+use crate::request::{Request, RequestId, RequestTable, Role, Status};
+pub use crate::vci::{Mode, Router};
+use crate::vci::{Vci, VciGuard, VciState};
+use crate::wait::{self, Patience, Step, WaitPolicy};
+use crate::wire::Key;
+
+/// What a process is made from.
+pub struct Config {
+    /// This process.
+    pub me: Peer,
+    /// Transports to other processes, in the order that [`Router::route`] counts them from 1; 0 is
+    /// the way to oneself, which the process adds.
+    pub transports: Vec<Arc<dyn Transport>>,
+    /// Finds the transport for a peer. Not asked for `me`.
+    pub router: Arc<dyn Router>,
+    /// How to wait.
+    pub wait: WaitPolicy,
+    /// The longest message sent eagerly, in bytes; transports may allow less.
+    pub eager_limit: usize,
+    /// Bytes of eager messages that may lie unexpected at a receiver, per stream.
+    pub window: u32,
+    /// The greatest number of VCIs.
+    pub max_vcis: usize,
+    /// Whether several threads may call at once (`MPI_THREAD_MULTIPLE`).
+    pub threaded: bool,
+}
+
+/// Where a message goes and how it is matched there.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination {
+    /// The receiving process.
+    pub peer: Peer,
+    /// Its VCI.
+    pub vci: VciId,
+    /// The communication context.
+    pub context: u64,
+    /// The sender's rank in the communicator.
+    pub rank: i32,
+    /// The tag.
+    pub tag: i32,
+    /// Given back by the request, for the caller's use.
+    pub owner: u32,
+}
+
+/// Which messages a receive or probe accepts.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// The communication context.
+    pub context: u64,
+    /// The sender's rank or [`crate::ANY_SOURCE`].
+    pub rank: i32,
+    /// The tag or [`crate::ANY_TAG`].
+    pub tag: i32,
+    /// Given back by the request, for the caller's use.
+    pub owner: u32,
+}
+
+impl Source {
+    fn key(&self) -> Key {
+        Key {
+            context: self.context,
+            source: self.rank,
+            tag: self.tag,
+        }
+    }
+}
+
+/// Asks the own process to be reached by the loopback, all others as the given router says.
+struct SelfFirst {
+    me: Peer,
+    others: Arc<dyn Router>,
+}
+
+impl Router for SelfFirst {
+    fn route(&self, peer: Peer) -> Result<usize, OpenError> {
+        if peer == self.me {
+            Ok(0)
+        } else {
+            self.others.route(peer)
+        }
+    }
+}
+
+/// A process of an MPI job.
+pub struct Process {
+    me: Peer,
+    vcis: Box<[OnceLock<CachePadded<Vci>>]>,
+    open: AtomicUsize,
+    requests: Arc<RequestTable>,
+    transports: Vec<Arc<dyn Transport>>,
+    router: Arc<dyn Router>,
+    wait: WaitPolicy,
+    eager_limit: usize,
+    window: u32,
+    threaded: bool,
+    opening: Mutex<()>,
+    /// Nonblocking collectives under way.
+    pub(crate) active: ActiveRuns,
+    /// Set (by a signal handler, say) to have the next waiter print what it waits for.
+    report_wanted: AtomicBool,
+}
+
+impl Process {
+    /// Makes the process and opens its VCI 0.
+    pub fn new(config: Config) -> Result<Process, OpenError> {
+        let mut transports: Vec<Arc<dyn Transport>> = vec![Arc::new(Loopback::new(config.me))];
+        transports.extend(config.transports);
+        let process = Process {
+            me: config.me,
+            vcis: (0..config.max_vcis.max(1))
+                .map(|_| OnceLock::new())
+                .collect(),
+            open: AtomicUsize::new(0),
+            requests: RequestTable::new(),
+            transports,
+            router: Arc::new(SelfFirst {
+                me: config.me,
+                others: config.router,
+            }),
+            wait: config.wait,
+            eager_limit: config.eager_limit,
+            window: config.window,
+            threaded: config.threaded,
+            opening: Mutex::new(()),
+            active: ActiveRuns::default(),
+            report_wanted: AtomicBool::new(false),
+        };
+        process.open_vci(0)?;
+        Ok(process)
+    }
+
+    /// This process's number.
+    pub fn me(&self) -> Peer {
+        self.me
+    }
+
+    /// The transports, the way to oneself first.
+    pub fn transports(&self) -> &[Arc<dyn Transport>] {
+        &self.transports
+    }
+
+    /// Opens a VCI if it is not open yet.
+    pub fn open_vci(&self, vci: VciId) -> Result<(), OpenError> {
+        let Some(slot) = self.vcis.get(usize::from(vci)) else {
+            return Err(OpenError(format!(
+                "VCI {vci} is beyond the pool of {}; raise WEFT_NUM_VCIS",
+                self.vcis.len()
+            )));
+        };
+        let _one_at_a_time = self.opening.lock();
+        if slot.get().is_none() {
+            let state = VciState::open(
+                vci,
+                self.requests.clone(),
+                &self.transports,
+                self.router.clone(),
+                self.eager_limit,
+                self.window,
+            )?;
+            let _ = slot.set(CachePadded::new(Vci::new(state, self.threaded)));
+            self.open.fetch_max(usize::from(vci) + 1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn vci(&self, vci: VciId) -> Result<&Vci> {
+        match self.vcis.get(usize::from(vci)).and_then(OnceLock::get) {
+            Some(vci) => Ok(vci),
+            None => Err(not_open(vci)),
+        }
+    }
+
+    #[inline(always)]
+    fn lock(&self, vci: VciId) -> Result<VciGuard<'_>> {
+        Ok(self.vci(vci)?.lock())
+    }
+
+    /// Starts a send from `vci`. `None`: it is complete.
+    #[inline]
+    pub fn isend(
+        &self,
+        vci: VciId,
+        to: &Destination,
+        buffer: Buffer,
+        mode: Mode,
+    ) -> Result<Option<RequestId>> {
+        let key = Key {
+            context: to.context,
+            source: to.rank,
+            tag: to.tag,
+        };
+        self.lock(vci)?.send(
+            Address {
+                peer: to.peer,
+                vci: to.vci,
+            },
+            key,
+            buffer,
+            mode,
+            to.owner,
+        )
+    }
+
+    /// Sends `data` from `vci` to the same VCI of `peer` if it can leave at once. Returns whether it
+    /// has; if not, nothing was done.
+    #[inline(always)]
+    pub(crate) fn try_send(
+        &self,
+        vci: VciId,
+        peer: Peer,
+        context: u64,
+        rank: i32,
+        tag: i32,
+        data: &[u8],
+    ) -> bool {
+        let Some(slot) = self.vcis.get(usize::from(vci)).and_then(OnceLock::get) else {
+            return false;
+        };
+        let key = Key {
+            context,
+            source: rank,
+            tag,
+        };
+        slot.lock().send_now(Address { peer, vci }, key, data)
+    }
+
+    /// Starts a receive on `vci`.
+    #[inline]
+    pub fn irecv(&self, vci: VciId, from: &Source, buffer: Buffer) -> Result<RequestId> {
+        let mut state = self.lock(vci)?;
+        let id = state.engine.receive(from.key(), buffer, from.owner)?;
+        if !state.engine.outbox.is_empty() {
+            state.dispatch();
+        }
+        Ok(id)
+    }
+
+    /// Starts the receive of a message that a matched probe took.
+    pub fn imrecv(&self, message: MatchedMessage, buffer: Buffer) -> Result<RequestId> {
+        let mut state = self.lock(message.vci)?;
+        let id = state.engine.receive_matched(message, buffer)?;
+        state.dispatch();
+        Ok(id)
+    }
+
+    /// Looks for a message without receiving it, after one round of progress if there is none.
+    pub fn iprobe(&self, vci: VciId, from: &Source) -> Result<Option<Status>> {
+        let mut state = self.lock(vci)?;
+        let key = from.key();
+        for progress in [true, false] {
+            if let Some((_, key, message)) = state.engine.unexpected.find(&key) {
+                return Ok(Some(probe_status(key, message.len())));
+            }
+            if progress {
+                state.progress();
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`Process::iprobe`]; the message found is taken out of matching.
+    pub fn improbe(&self, vci: VciId, from: &Source) -> Result<Option<MatchedMessage>> {
+        let mut state = self.lock(vci)?;
+        let key = from.key();
+        for progress in [true, false] {
+            if let Some((key, message)) = state.engine.unexpected.take(&key) {
+                return Ok(Some(MatchedMessage {
+                    key,
+                    vci,
+                    owner: from.owner,
+                    message,
+                }));
+            }
+            if progress {
+                state.progress();
+            }
+        }
+        Ok(None)
+    }
+
+    /// The public half of a request.
+    #[inline(always)]
+    pub fn request(&self, id: RequestId) -> Option<&Request> {
+        self.requests.get(id)
+    }
+
+    /// Starts a request that is completed by [`Process::complete`] rather than by a message.
+    pub fn start_outside(&self, vci: VciId, owner: u32) -> Result<RequestId> {
+        let mut state = self.lock(vci)?;
+        let id = state.engine.start(owner)?;
+        if let Some(record) = state.engine.records.get(id) {
+            record.role = Role::Outside;
+        }
+        Ok(id)
+    }
+
+    /// Completes a request made by [`Process::start_outside`].
+    pub fn complete(&self, id: RequestId, status: Status, error: Option<Error>) -> Result<()> {
+        if let Some(request) = self.requests.get(id) {
+            self.lock(request.vci())?
+                .engine
+                .records
+                .complete(id, status, error);
+        }
+        Ok(())
+    }
+
+    /// Completes with an error an operation that can't be carried on.
+    pub fn fail(&self, id: RequestId, error: Error) -> Result<()> {
+        if let Some(request) = self.requests.get(id) {
+            self.lock(request.vci())?.engine.fail(id, error);
+        }
+        Ok(())
+    }
+
+    /// Asks for an operation to be cancelled (MPI-3.1 section 3.8.4).
+    pub fn cancel(&self, id: RequestId) -> Result<()> {
+        let Some(request) = self.requests.get(id) else {
+            return Ok(());
+        };
+        let mut state = self.lock(request.vci())?;
+        state.engine.cancel(id);
+        state.dispatch();
+        Ok(())
+    }
+
+    /// Lets go of a request: it is freed when it completes (section 3.7.3).
+    pub fn detach(&self, id: RequestId) -> Result<()> {
+        let Some(request) = self.requests.get(id) else {
+            return Ok(());
+        };
+        let mut state = self.lock(request.vci())?;
+        match state.engine.records.get(id) {
+            Some(record) => record.detached = true,
+            None if request.is_done() => state.engine.records.free(id),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the result of a completed request and frees it.
+    #[inline]
+    pub fn finish(&self, id: RequestId) -> Result<(Status, Option<Error>)> {
+        let Some(request) = self.requests.get(id) else {
+            return Err(Error::new(Class::Request, "the request does not exist"));
+        };
+        let result = request.result();
+        let vci = self.vci(request.vci())?;
+        if self.threaded {
+            vci.returned.give(&self.requests, id);
+        } else {
+            vci.lock().engine.records.free(id);
+        }
+        Ok(result)
+    }
+
+    /// One round of progress on a VCI, if no other thread is at it. Returns whether anything
+    /// happened.
+    #[inline]
+    pub fn poll(&self, vci: VciId) -> Result<bool> {
+        let any = match self.vci(vci)?.try_lock() {
+            Some(mut state) => {
+                let any = state.progress();
+                if !state.engine.lost.is_empty() {
+                    return Err(lost(&state));
+                }
+                any
+            }
+            None => false,
+        };
+        Ok(any | self.advance_collectives()?)
+    }
+
+    /// One round of progress over all open VCIs but one.
+    pub fn poll_others(&self, but: VciId) -> Result<bool> {
+        let mut any = false;
+        for vci in 0..self.open.load(Ordering::Acquire) as VciId {
+            if vci != but && self.vcis[usize::from(vci)].get().is_some() {
+                any |= self.poll(vci)?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// One round of progress over all open VCIs.
+    pub fn poll_all(&self) -> Result<bool> {
+        let mut any = false;
+        for vci in 0..self.open.load(Ordering::Acquire) {
+            if self.vcis[vci].get().is_some() {
+                any |= self.poll(vci as VciId)?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Waits until `done` says so, which is asked again after each round of progress on `vci` (and,
+    /// now and then, on all others).
+    #[inline]
+    pub fn wait_until<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let mut patience = Patience::default();
+        loop {
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+            if self.poll(vci)? {
+                patience.reset();
+            } else {
+                self.idle(vci, &mut patience)?;
+            }
+        }
+    }
+
+    /// Between two fruitless polls.
+    #[inline]
+    fn idle(&self, vci: VciId, patience: &mut Patience) -> Result<()> {
+        let step = patience.next(&self.wait);
+        if patience.global_round(&self.wait) {
+            if self.report_wanted.swap(false, Ordering::Relaxed) {
+                eprint!("{}", self.report());
+            }
+            if self.open.load(Ordering::Relaxed) > 1 && self.poll_all()? {
+                patience.reset();
+                return Ok(());
+            }
+        }
+        match step {
+            Step::Spin => std::hint::spin_loop(),
+            Step::Yield => std::thread::yield_now(),
+            Step::Sleep => self.sleep(vci)?,
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn sleep(&self, vci: VciId) -> Result<()> {
+        if self.report_wanted.swap(false, Ordering::Relaxed) {
+            eprint!("{}", self.report());
+        }
+        if self.threaded || self.open.load(Ordering::Relaxed) > 1 {
+            // Another thread may be at this VCI, or several must be watched.
+            std::thread::sleep(self.wait.nap.min(std::time::Duration::from_micros(50)));
+            return Ok(());
+        }
+        let mut bells = Vec::with_capacity(self.transports.len());
+        let quiet = self.lock(vci)?.arm(&mut bells).is_some();
+        if quiet {
+            wait::sleep(&bells, self.wait.nap);
+        }
+        self.lock(vci)?.disarm();
+        Ok(())
+    }
+
+    /// Waits for a request and frees it.
+    #[inline]
+    pub fn wait(&self, id: RequestId) -> Result<(Status, Option<Error>)> {
+        let Some(request) = self.requests.get(id) else {
+            return Err(Error::new(Class::Request, "the request does not exist"));
+        };
+        self.wait_until(request.vci(), || Ok(request.is_done().then_some(())))?;
+        self.finish(id)
+    }
+
+    /// Makes progress until everything that this process sent has left it.
+    pub fn drain(&self) -> Result<()> {
+        for vci in 0..self.open.load(Ordering::Acquire) as VciId {
+            self.wait_until(vci, || Ok(self.lock(vci)?.drained().then_some(())))?;
+        }
+        Ok(())
+    }
+
+    /// Has the next waiting thread print [`Process::report`]. Safe in a signal handler.
+    pub fn want_report(&self) {
+        self.report_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// The counters of an open VCI.
+    pub fn counters(&self, vci: VciId) -> Option<Counters> {
+        Some(self.lock(vci).ok()?.engine.counters)
+    }
+
+    /// Pending operations and unexpected messages, for a person who looks for a hang.
+    pub fn report(&self) -> String {
+        let mut text = format!(
+            "Weft: process {} is waiting. Pending operations:\n",
+            self.me
+        );
+        for vci in 0..self.open.load(Ordering::Acquire) {
+            let Some(state) = self.vcis[vci].get().and_then(|vci| vci.try_lock()) else {
+                continue;
+            };
+            report_vci(&mut text, vci, state);
+        }
+        text
+    }
+}
+
+fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
+    let me = state.engine.vci;
+    debug_assert_eq!(usize::from(me), vci);
+    for id in state.engine.records.active() {
+        let Some(record) = state.engine.records.get(id) else {
+            continue;
+        };
+        let what = match record.role {
+            Role::Posted(_) => "receive, not matched",
+            Role::Receiving => "receive, data on its way",
+            Role::Queued => "send, waiting for room in the transport",
+            Role::AwaitingAck | Role::AwaitingReceiver => "send, waiting for its receive",
+            Role::Streaming => "send, data on its way",
+            Role::Outside => "collective or generalized request",
+            Role::Idle => continue,
+        };
+        let _ = write!(text, "  VCI {vci}: {what}: {}", describe_key(&record.key));
+        let _ = match record.role {
+            Role::Outside => writeln!(text),
+            Role::Posted(_) => writeln!(text, ", room for {} bytes", record.buffer.len()),
+            _ => writeln!(
+                text,
+                ", {} of {} bytes, peer {}",
+                record.moved, record.total, record.peer
+            ),
+        };
+    }
+    let _ = writeln!(
+        text,
+        "  VCI {vci}: {} receives posted, {} messages unexpected",
+        state.engine.posted.len(),
+        state.engine.unexpected.len()
+    );
+    for (key, message) in state.engine.unexpected.iter().take(20) {
+        let _ = writeln!(
+            text,
+            "  VCI {vci}: unexpected message: {}, {} bytes, from process {}",
+            describe_key(key),
+            message.len(),
+            message.from.peer
+        );
+    }
+    let more = state.engine.unexpected.len().saturating_sub(20);
+    if more > 0 {
+        let _ = writeln!(text, "  VCI {vci}: and {more} more unexpected messages");
+    }
+}
+
+#[cold]
+fn not_open(vci: VciId) -> Error {
+    Error::new(Class::Intern, format!("VCI {vci} is not open"))
+}
+
+#[cold]
+fn lost(state: &VciGuard<'_>) -> Error {
+    let (peer, why) = &state.engine.lost[0];
+    Error::new(
+        Class::ProcFailed,
+        format!("process {peer} of the job is lost: {why}"),
+    )
+}

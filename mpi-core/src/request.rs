@@ -1,0 +1,536 @@
+//! Requests: one table per process, a cache of free ones per VCI.
+//!
+//! A request has two halves. The *public* half says whether it is complete and with what result;
+//! any thread may look at it without a lock. The *record* is the VCI's own note of what is to be
+//! done; it is reached only through [`Records`], of which each VCI has one behind its lock.
+//!
+//! Numbers, not pointers, name requests, so that they fit the handles of any ABI and that a wrong
+//! one is found out.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use netmod::{Peer, RemoteKey, VciId};
+use parking_lot::Mutex;
+
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::matching::Place;
+use crate::wire::Key;
+use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL};
+
+/// Names a request of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct RequestId(u32);
+
+impl RequestId {
+    /// The greatest number of requests alive at once: half of what the 26 bits of a handle can name,
+    /// the other half being left to the ABI's own kinds of requests.
+    pub const LIMIT: u32 = 1 << 25;
+
+    /// The request numbered `index`, if a request can have that number.
+    #[inline(always)]
+    pub fn from_index(index: u32) -> Option<RequestId> {
+        (index < Self::LIMIT).then_some(RequestId(index))
+    }
+
+    /// Its number, below [`RequestId::LIMIT`].
+    #[inline(always)]
+    pub fn index(self) -> u32 {
+        self.0
+    }
+}
+
+/// What a completed operation says of itself (MPI-3.1 section 3.2.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Rank of the sender, [`ANY_SOURCE`] if there is none.
+    pub source: i32,
+    /// Tag of the message, [`ANY_TAG`] if there is none.
+    pub tag: i32,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Whether the operation was cancelled.
+    pub cancelled: bool,
+}
+
+impl Status {
+    /// The *empty* status of null and inactive requests and of sends.
+    pub const EMPTY: Status = Status {
+        source: ANY_SOURCE,
+        tag: ANY_TAG,
+        bytes: 0,
+        cancelled: false,
+    };
+
+    /// The status of a receive from `MPI_PROC_NULL` (section 3.11).
+    pub const PROC_NULL: Status = Status {
+        source: PROC_NULL,
+        tag: ANY_TAG,
+        bytes: 0,
+        cancelled: false,
+    };
+}
+
+const FREE: u32 = 0;
+const ACTIVE: u32 = 1;
+const DONE: u32 = 2;
+
+/// A request: the public half, and the record.
+pub struct Request {
+    state: AtomicU32,
+    vci: AtomicU16,
+    owner: AtomicU32,
+    cancelled: AtomicBool,
+    failed: AtomicBool,
+    source: AtomicI32,
+    tag: AtomicI32,
+    bytes: AtomicU64,
+    next_returned: AtomicU32,
+    error: Mutex<Option<Error>>,
+    record: UnsafeCell<Record>,
+}
+
+// SAFETY: everything but `record` is atomic or locked. `record` is reached only by `Records::get`,
+// through the one `Records` of the VCI that `vci` names, and that is behind the VCI's lock; it
+// changes its VCI only while it is free, through the table's locked pool.
+unsafe impl Sync for Request {}
+
+impl Request {
+    fn new() -> Self {
+        Request {
+            state: AtomicU32::new(FREE),
+            vci: AtomicU16::new(0),
+            owner: AtomicU32::new(0),
+            cancelled: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            source: AtomicI32::new(ANY_SOURCE),
+            tag: AtomicI32::new(ANY_TAG),
+            bytes: AtomicU64::new(0),
+            next_returned: AtomicU32::new(NIL),
+            error: Mutex::new(None),
+            record: UnsafeCell::new(Record::IDLE),
+        }
+    }
+
+    /// Whether the operation is complete; its result may then be read.
+    #[inline(always)]
+    pub fn is_done(&self) -> bool {
+        self.state.load(Ordering::Acquire) == DONE
+    }
+
+    /// Whether the request exists (was started and not freed).
+    #[inline(always)]
+    pub fn is_live(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != FREE
+    }
+
+    /// The VCI whose progress completes it.
+    #[inline(always)]
+    pub fn vci(&self) -> VciId {
+        self.vci.load(Ordering::Relaxed)
+    }
+
+    /// What the caller gave as owner when the operation was started.
+    pub fn owner(&self) -> u32 {
+        self.owner.load(Ordering::Relaxed)
+    }
+
+    /// The status of a completed request.
+    #[inline]
+    pub fn status(&self) -> Status {
+        debug_assert!(self.is_done());
+        Status {
+            source: self.source.load(Ordering::Relaxed),
+            tag: self.tag.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            cancelled: self.cancelled.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The result of a completed request; the error is handed out once.
+    #[inline]
+    pub fn result(&self) -> (Status, Option<Error>) {
+        let status = self.status();
+        let error = if self.failed.load(Ordering::Relaxed) {
+            self.error.lock().take()
+        } else {
+            None
+        };
+        (status, error)
+    }
+
+    /// Publishes the result. Called by the VCI that owns the request.
+    #[inline]
+    fn finish(&self, status: Status, error: Option<Error>) {
+        self.source.store(status.source, Ordering::Relaxed);
+        self.tag.store(status.tag, Ordering::Relaxed);
+        self.bytes.store(status.bytes, Ordering::Relaxed);
+        self.cancelled.store(status.cancelled, Ordering::Relaxed);
+        if let Some(error) = error {
+            *self.error.lock() = Some(error);
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        self.state.store(DONE, Ordering::Release);
+    }
+}
+
+/// What a VCI notes of a request it is working on.
+pub(crate) struct Record {
+    pub role: Role,
+    /// The user has let go of it (`MPI_Request_free`): free it when it completes.
+    pub detached: bool,
+    /// A send that completes only when it has matched.
+    pub sync: bool,
+    /// The data to be sent, or the place for what is received.
+    pub buffer: Buffer,
+    /// What a receive matches, or what a send is matched by.
+    pub key: Key,
+    /// The other side, once known.
+    pub peer: Peer,
+    /// The other side's VCI.
+    pub peer_vci: VciId,
+    /// The other side's request, once known.
+    pub remote: u32,
+    /// Bytes that will be moved.
+    pub total: u64,
+    /// Bytes that have been moved.
+    pub moved: u64,
+    /// Error found while data was still to come (truncation).
+    pub error: Option<Error>,
+    /// What a sender exposed for its receiver to read.
+    pub exposed: Option<RemoteKey>,
+}
+
+/// Where a request stands in its protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// Free, or complete.
+    Idle,
+    /// A receive in the posted queue.
+    Posted(Place),
+    /// A receive whose data is being fetched or streamed to it.
+    Receiving,
+    /// A send that waits for room in the transport; nothing has left yet.
+    Queued,
+    /// A synchronous eager send that waits to be matched.
+    AwaitingAck,
+    /// A rendezvous send that waits for the receiver to fetch or ask.
+    AwaitingReceiver,
+    /// A rendezvous send whose data is being streamed.
+    Streaming,
+    /// Completed by its owner, not by the protocol (collectives, generalized requests).
+    Outside,
+}
+
+impl Record {
+    const IDLE: Record = Record {
+        role: Role::Idle,
+        detached: false,
+        sync: false,
+        buffer: Buffer::EMPTY,
+        key: Key {
+            context: 0,
+            source: 0,
+            tag: 0,
+        },
+        peer: 0,
+        peer_vci: 0,
+        remote: 0,
+        total: 0,
+        moved: 0,
+        error: None,
+        exposed: None,
+    };
+}
+
+const NIL: u32 = u32::MAX;
+/// Requests are handed to VCIs in blocks of this many.
+const BLOCK: u32 = 64;
+/// A cache that holds more free requests than this gives a half back.
+const CACHE_LIMIT: usize = 1024;
+const SEGMENTS: usize = 20;
+
+/// All requests of a process. Grows in segments, each twice the one before, that never move.
+pub struct RequestTable {
+    segments: [OnceLock<Box<[Request]>>; SEGMENTS],
+    /// Blocks not handed out yet begin here; free requests that caches gave back.
+    pool: Mutex<Pool>,
+}
+
+struct Pool {
+    next: u32,
+    free: Vec<u32>,
+}
+
+impl RequestTable {
+    /// An empty table.
+    pub fn new() -> Arc<Self> {
+        Arc::new(RequestTable {
+            segments: [const { OnceLock::new() }; SEGMENTS],
+            pool: Mutex::new(Pool {
+                next: 0,
+                free: Vec::new(),
+            }),
+        })
+    }
+
+    #[inline(always)]
+    fn locate(index: u32) -> (usize, usize) {
+        let position = index + BLOCK;
+        let segment = 31 - position.leading_zeros() - BLOCK.trailing_zeros();
+        (segment as usize, (position - (BLOCK << segment)) as usize)
+    }
+
+    /// The request named `id`, if that number has ever been in use.
+    #[inline(always)]
+    pub fn get(&self, id: RequestId) -> Option<&Request> {
+        let (segment, offset) = Self::locate(id.0);
+        self.segments.get(segment)?.get()?.get(offset)
+    }
+
+    /// Fills `free` with a block of requests for `vci`. Returns `false` when all are in use.
+    #[cold]
+    fn refill(&self, vci: VciId, free: &mut Vec<u32>) -> bool {
+        let mut pool = self.pool.lock();
+        if pool.free.is_empty() {
+            if pool.next + BLOCK > RequestId::LIMIT {
+                return false;
+            }
+            let (segment, _) = Self::locate(pool.next);
+            self.segments[segment]
+                .get_or_init(|| (0..BLOCK << segment).map(|_| Request::new()).collect());
+            let first = pool.next;
+            pool.next += BLOCK;
+            free.extend((first..pool.next).rev());
+        } else {
+            let keep = pool.free.len().saturating_sub(BLOCK as usize);
+            free.extend(pool.free.drain(keep..));
+        }
+        for &index in free.iter() {
+            if let Some(request) = self.get(RequestId(index)) {
+                request.vci.store(vci, Ordering::Relaxed);
+            }
+        }
+        true
+    }
+}
+
+/// A VCI's own access to its requests and the cache of those that are free.
+///
+/// There is one for each VCI, behind the VCI's lock.
+pub(crate) struct Records {
+    table: Arc<RequestTable>,
+    vci: VciId,
+    free: Vec<u32>,
+    returned: Arc<Returned>,
+}
+
+/// Requests that threads gave back without the VCI's lock: a stack that is only ever emptied whole,
+/// so that no number can return to the top unnoticed.
+pub(crate) struct Returned {
+    top: AtomicU32,
+}
+
+impl Returned {
+    /// Gives back a completed request without holding its VCI's lock.
+    pub fn give(&self, table: &RequestTable, id: RequestId) {
+        let Some(request) = table.get(id) else { return };
+        request.state.store(FREE, Ordering::Relaxed);
+        let mut top = self.top.load(Ordering::Relaxed);
+        loop {
+            request.next_returned.store(top, Ordering::Relaxed);
+            // Release: whoever takes the stack sees the link and the freed state.
+            match self
+                .top
+                .compare_exchange_weak(top, id.0, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+}
+
+impl Records {
+    pub fn new(table: Arc<RequestTable>, vci: VciId) -> Self {
+        let returned = Arc::new(Returned {
+            top: AtomicU32::new(NIL),
+        });
+        Records {
+            table,
+            vci,
+            free: Vec::with_capacity(BLOCK as usize),
+            returned,
+        }
+    }
+
+    /// Where threads give requests back without the lock.
+    pub fn returned(&self) -> Arc<Returned> {
+        self.returned.clone()
+    }
+
+    /// A new request, active, for `owner`. `None` when the table is full.
+    #[inline]
+    pub fn start(&mut self, owner: u32) -> Option<RequestId> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => self.find_free()?,
+        };
+        let id = RequestId(index);
+        let request = self.table.get(id)?;
+        request.failed.store(false, Ordering::Relaxed);
+        request.owner.store(owner, Ordering::Relaxed);
+        request.state.store(ACTIVE, Ordering::Relaxed);
+        Some(id)
+    }
+
+    #[cold]
+    fn find_free(&mut self) -> Option<u32> {
+        // Acquire: pairs with the release in `give`.
+        let mut top = self.returned.top.swap(NIL, Ordering::Acquire);
+        while top != NIL {
+            self.free.push(top);
+            top = self
+                .table
+                .get(RequestId(top))?
+                .next_returned
+                .load(Ordering::Relaxed);
+        }
+        if self.free.is_empty() && !self.table.refill(self.vci, &mut self.free) {
+            return None;
+        }
+        self.free.pop()
+    }
+
+    /// The record of an active request of this VCI; `None` if `id` is not one, which a message from
+    /// outside can bring about.
+    #[inline(always)]
+    pub fn get(&mut self, id: RequestId) -> Option<&mut Record> {
+        let request = self.table.get(id)?;
+        if request.vci.load(Ordering::Relaxed) != self.vci
+            || request.state.load(Ordering::Relaxed) != ACTIVE
+        {
+            return None;
+        }
+        // SAFETY: the request is active and belongs to this VCI, so nobody but this `Records`
+        // reaches its record; `&mut self` makes the reference the only one.
+        Some(unsafe { &mut *request.record.get() })
+    }
+
+    /// Publishes the result of a request; frees it if its user has let go of it.
+    #[inline]
+    pub fn complete(&mut self, id: RequestId, status: Status, error: Option<Error>) {
+        let Some(record) = self.get(id) else { return };
+        record.role = Role::Idle;
+        record.buffer = Buffer::EMPTY;
+        let detached = std::mem::take(&mut record.detached);
+        if let Some(request) = self.table.get(id) {
+            request.finish(status, error);
+        }
+        if detached {
+            self.free(id);
+        }
+    }
+
+    /// Frees a completed request.
+    #[inline]
+    pub fn free(&mut self, id: RequestId) {
+        let Some(request) = self.table.get(id) else {
+            return;
+        };
+        request.state.store(FREE, Ordering::Relaxed);
+        self.free.push(id.0);
+        if self.free.len() > CACHE_LIMIT {
+            let half = self.free.split_off(CACHE_LIMIT / 2);
+            self.table.pool.lock().free.extend(half);
+        }
+    }
+
+    /// All active requests of this VCI (for reports; slow).
+    pub fn active(&self) -> Vec<RequestId> {
+        let next = self.table.pool.lock().next;
+        let mine = |id: &RequestId| {
+            self.table.get(*id).is_some_and(|request| {
+                request.vci() == self.vci && request.state.load(Ordering::Relaxed) == ACTIVE
+            })
+        };
+        (0..next).map(RequestId).filter(mine).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_dense_and_segments_double() {
+        let mut expected = (0, 0);
+        for index in 0..100_000 {
+            assert_eq!(RequestTable::locate(index), expected);
+            expected.1 += 1;
+            if expected.1 == (BLOCK as usize) << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        let (segment, offset) = RequestTable::locate(RequestId::LIMIT - 1);
+        assert!(segment < SEGMENTS && offset < (BLOCK as usize) << segment);
+    }
+
+    #[test]
+    fn freed_requests_come_back_by_both_ways() {
+        let table = RequestTable::new();
+        let mut records = Records::new(table.clone(), 3);
+        let returned = records.returned();
+        let ids: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap()).collect();
+        for (i, &id) in ids.iter().enumerate() {
+            assert!(table.get(id).unwrap().is_live());
+            assert_eq!(table.get(id).unwrap().vci(), 3);
+            records.complete(id, Status::EMPTY, None);
+            assert!(table.get(id).unwrap().is_done());
+            if i % 2 == 0 {
+                records.free(id)
+            } else {
+                returned.give(&table, id)
+            }
+            assert!(!table.get(id).unwrap().is_live());
+        }
+        let mut again: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap()).collect();
+        again.sort();
+        assert_eq!(again, ids, "no request was lost and none was made");
+    }
+
+    #[test]
+    fn detached_requests_free_themselves() {
+        let table = RequestTable::new();
+        let mut records = Records::new(table.clone(), 0);
+        let id = records.start(0).unwrap();
+        records.get(id).unwrap().detached = true;
+        records.complete(id, Status::EMPTY, None);
+        assert!(!table.get(id).unwrap().is_live());
+        assert!(records.get(id).is_none());
+    }
+
+    #[test]
+    fn caches_give_back_what_they_do_not_need() {
+        let table = RequestTable::new();
+        let mut one = Records::new(table.clone(), 0);
+        let ids: Vec<_> = (0..3000).map(|_| one.start(0).unwrap()).collect();
+        for id in ids {
+            one.complete(id, Status::EMPTY, None);
+            one.free(id);
+        }
+        let before = table.pool.lock().next;
+        let mut two = Records::new(table.clone(), 1);
+        for _ in 0..1000 {
+            let id = two.start(0).unwrap();
+            assert_eq!(table.get(id).unwrap().vci(), 1);
+        }
+        assert_eq!(
+            table.pool.lock().next,
+            before,
+            "the other VCI's were reused"
+        );
+    }
+}

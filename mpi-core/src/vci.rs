@@ -1,0 +1,565 @@
+//! A virtual communication interface: one engine, its lanes in every transport, and the lock.
+//!
+//! Everything that a VCI writes on its hot path lies behind its own lock and in its own cache
+//! lines; nothing of it is shared with another VCI.
+
+use std::cell::UnsafeCell;
+use std::collections::{HashMap, VecDeque};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netmod::{
+    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, Token, Transport,
+    VciId,
+};
+use parking_lot::RawMutex;
+use parking_lot::lock_api::RawMutex as _;
+
+use crate::buffer::Buffer;
+use crate::engine::{Action, Address, Engine};
+use crate::error::{Class, Error, Result};
+use crate::flow::cost;
+use crate::request::{Records, RequestId, RequestTable, Returned, Role, Status};
+use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
+
+/// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.
+pub trait Router: Send + Sync {
+    /// Index of the transport in the list that the process was made with.
+    fn route(&self, peer: Peer) -> Result<usize, OpenError>;
+}
+
+/// When a send may complete (MPI-3.1 section 3.4). Ready mode is standard mode here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// When the buffer can be reused.
+    Standard,
+    /// When the receive has begun.
+    Synchronous,
+}
+
+/// Messages of up to this many events are taken in by one poll.
+const POLL_BUDGET: usize = 64;
+
+struct Way {
+    lane: Box<dyn Lane>,
+    transport: Arc<dyn Transport>,
+    limits: Limits,
+    /// The longest message that is sent eagerly.
+    eager_max: usize,
+}
+
+/// What a VCI's lock protects.
+pub(crate) struct VciState {
+    pub engine: Engine,
+    ways: Vec<Way>,
+    router: Arc<dyn Router>,
+    /// Actions that found no room, in order per address.
+    waiting: HashMap<Address, VecDeque<Action>>,
+    /// Actions taken from the engine's outbox, kept for its memory.
+    scratch: Vec<Action>,
+}
+
+impl VciState {
+    /// Opens the VCI on all `transports`.
+    pub fn open(
+        vci: VciId,
+        table: Arc<RequestTable>,
+        transports: &[Arc<dyn Transport>],
+        router: Arc<dyn Router>,
+        eager_limit: usize,
+        window: u32,
+    ) -> Result<Self, OpenError> {
+        let mut ways = Vec::new();
+        for transport in transports {
+            let limits = transport.limits();
+            // Room for the request number of an eager synchronous send.
+            let eager_max = eager_limit.min(limits.max_payload - 8);
+            let lane = transport.open_lane(vci)?;
+            ways.push(Way {
+                lane,
+                transport: transport.clone(),
+                limits,
+                eager_max,
+            });
+        }
+        let engine = Engine::new(vci, Records::new(table, vci), window);
+        Ok(VciState {
+            engine,
+            ways,
+            router,
+            waiting: HashMap::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Sends a short message if it can leave at once. Returns whether it has; if not, nothing was
+    /// done, and [`VciState::send`] finds out what to do.
+    #[inline(always)]
+    pub fn send_now(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
+        let Some(stream) = self.engine.streams.peek(to.peer, to.vci) else {
+            return false;
+        };
+        let Some(way) = self.ways.get_mut(usize::from(stream.route).wrapping_sub(1)) else {
+            return false;
+        };
+        let after = stream.in_flight.saturating_add(cost(data.len()));
+        if data.len() > way.eager_max || after > self.engine.window || stream.pending {
+            return false;
+        }
+        let trailer = Trailer {
+            kind: Kind::Eager,
+            from_vci: self.engine.vci,
+            credit: stream.owed,
+        };
+        let header = wire::matched(key, trailer);
+        if way.lane.send(to.peer, to.vci, &header, data).is_err() {
+            return false;
+        }
+        stream.in_flight = after;
+        stream.owed = 0;
+        self.engine.counters.eager_sent += 1;
+        true
+    }
+
+    /// Sends a message. `None`: the buffer may be reused already, no request is needed.
+    #[inline]
+    pub fn send(
+        &mut self,
+        to: Address,
+        key: Key,
+        buffer: Buffer,
+        mode: Mode,
+        owner: u32,
+    ) -> Result<Option<RequestId>> {
+        if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode) {
+            if self.send_now(to, key, data) {
+                return Ok(None);
+            }
+        }
+        self.send_queued(to, key, buffer, mode, owner).map(Some)
+    }
+
+    /// The send that can't leave at once and whole.
+    fn send_queued(
+        &mut self,
+        to: Address,
+        key: Key,
+        buffer: Buffer,
+        mode: Mode,
+        owner: u32,
+    ) -> Result<RequestId> {
+        self.route(to)
+            .map_err(|error| Error::new(Class::ProcFailed, error.to_string()))?;
+        let id = self.engine.start(owner)?;
+        if let Some(record) = self.engine.records.get(id) {
+            record.role = Role::Queued;
+            record.key = key;
+            record.total = buffer.len() as u64;
+            record.moved = 0;
+            record.buffer = buffer;
+            record.peer = to.peer;
+            record.peer_vci = to.vci;
+            record.sync = mode == Mode::Synchronous;
+            record.exposed = None;
+        }
+        self.engine.outbox.push(Action::Launch(to, id));
+        self.dispatch();
+        Ok(id)
+    }
+
+    /// Which of the ways leads to a peer; found on first contact.
+    fn route(&mut self, to: Address) -> Result<usize, LaneError> {
+        let stream = self.engine.streams.get(to.peer, to.vci);
+        if stream.route == 0 {
+            let index = self
+                .router
+                .route(to.peer)
+                .map_err(|error| LaneError::lost(to.peer, error.to_string()))?;
+            stream.route = index as u8 + 1;
+        }
+        Ok(usize::from(stream.route) - 1)
+    }
+
+    /// The way to a peer.
+    fn way(&mut self, to: Address) -> Result<&mut Way, LaneError> {
+        let index = self.route(to)?;
+        Ok(&mut self.ways[index])
+    }
+
+    /// Takes in what arrived and sends what is due. Returns whether anything happened.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        let mut any = false;
+        for way in &mut self.ways {
+            any |= way.lane.poll(&mut self.engine, POLL_BUDGET);
+        }
+        if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
+            any |= self.dispatch();
+        }
+        any
+    }
+
+    /// Carries out the outbox, and what waits for room. Returns whether anything left.
+    pub fn dispatch(&mut self) -> bool {
+        let mut any = false;
+        while !self.engine.outbox.is_empty() {
+            let mut actions = std::mem::take(&mut self.scratch);
+            std::mem::swap(&mut actions, &mut self.engine.outbox);
+            for action in actions.drain(..) {
+                let to = action.address();
+                if let Some(queue) = self.waiting.get_mut(&to) {
+                    queue.push_back(action);
+                } else if let Some(rest) = self.perform(action, &mut any) {
+                    self.waiting.insert(to, VecDeque::from([rest]));
+                    self.engine.streams.get(to.peer, to.vci).pending = true;
+                }
+            }
+            self.scratch = actions;
+        }
+        if !self.waiting.is_empty() {
+            any |= self.retry();
+        }
+        any
+    }
+
+    /// Tries again what waits for room, address by address.
+    fn retry(&mut self) -> bool {
+        let mut any = false;
+        let addresses: Vec<Address> = self.waiting.keys().copied().collect();
+        for to in addresses {
+            let Some(mut queue) = self.waiting.remove(&to) else {
+                continue;
+            };
+            while let Some(action) = queue.pop_front() {
+                if let Some(rest) = self.perform(action, &mut any) {
+                    queue.push_front(rest);
+                    break;
+                }
+            }
+            if queue.is_empty() {
+                self.engine.streams.get(to.peer, to.vci).pending = false;
+            } else {
+                self.waiting.insert(to, queue);
+            }
+        }
+        any
+    }
+
+    /// Carries out an action; gives back what of it must wait for room.
+    fn perform(&mut self, action: Action, any: &mut bool) -> Option<Action> {
+        let to = action.address();
+        let outcome = match action {
+            Action::Control(_, kind, body) => self.send_control(to, kind, body),
+            Action::Launch(_, id) => self.launch(to, id),
+            Action::Stream(_, id) => self.stream(to, id, any),
+            Action::Fetch {
+                request,
+                remote,
+                len,
+                ..
+            } => self.fetch(to, request, remote, len),
+            Action::Withdraw(_, key) => {
+                if let Ok(way) = self.way(to) {
+                    way.transport.withdraw(&key);
+                }
+                Ok(())
+            }
+        };
+        match outcome {
+            Ok(()) => {
+                *any = true;
+                None
+            }
+            Err(LaneError::Again | LaneError::Unsupported) => Some(action),
+            Err(LaneError::PeerLost(lost)) => {
+                let Lost { peer, why } = *lost;
+                if let Action::Launch(_, id)
+                | Action::Stream(_, id)
+                | Action::Fetch { request: id, .. } = action
+                {
+                    self.engine
+                        .fail(id, Error::new(Class::ProcFailed, why.clone()));
+                }
+                netmod::Sink::peer_lost(&mut self.engine, peer, why);
+                None
+            }
+        }
+    }
+
+    /// Reads the data of a matched rendezvous message.
+    fn fetch(
+        &mut self,
+        from: Address,
+        id: RequestId,
+        remote: RemoteAddr,
+        len: usize,
+    ) -> Result<(), LaneError> {
+        let way = self.route(from)?;
+        let VciState { engine, ways, .. } = self;
+        let Some(local) = engine
+            .records
+            .get(id)
+            .and_then(|record| record.buffer.as_ptr())
+        else {
+            return Ok(());
+        };
+        let token = Token(u64::from(id.index()));
+        let Address { peer, vci } = from;
+        // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the lesser of both)
+        // and stays until the request completes.
+        match unsafe { ways[way].lane.get(peer, vci, local, len, remote, token) } {
+            Ok(Issued::Done) => engine.finish_fetch(id),
+            Ok(Issued::Pending) => {}
+            Err(LaneError::Unsupported) => engine.ask_for_data(id),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn send_control(&mut self, to: Address, kind: Kind, body: Control) -> Result<(), LaneError> {
+        let trailer = self.engine.trailer(to, kind);
+        if kind == Kind::Credit && trailer.credit == 0 {
+            return Ok(()); // it has gone with another message
+        }
+        let way = self.way(to)?;
+        let result = way.lane.send(to.peer, to.vci, &body.header(trailer), &[]);
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    /// Credit that did not leave is still owed.
+    fn restore_credit<T>(&mut self, to: Address, trailer: Trailer, result: &Result<T, LaneError>) {
+        if result.is_err() {
+            self.engine.streams.get(to.peer, to.vci).owed += trailer.credit;
+        }
+    }
+
+    /// Sends the first message of a queued send: the whole of it, or the offer of a rendezvous.
+    fn launch(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
+        let eager_max = self.way(to)?.eager_max;
+        let in_flight = self.engine.streams.get(to.peer, to.vci).in_flight;
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(());
+        };
+        let len = record.total as usize;
+        let cost = cost(len.min(eager_max));
+        if len <= eager_max && in_flight.saturating_add(cost) <= self.engine.window {
+            self.launch_eager(to, id, len)?;
+            self.engine.streams.get(to.peer, to.vci).in_flight += cost;
+            Ok(())
+        } else {
+            self.launch_rendezvous(to, id)
+        }
+    }
+
+    fn launch_eager(&mut self, to: Address, id: RequestId, len: usize) -> Result<(), LaneError> {
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(());
+        };
+        let (key, sync) = (record.key, record.sync);
+        let kind = if sync { Kind::EagerSync } else { Kind::Eager };
+        let trailer = self.engine.trailer(to, kind);
+        let header = wire::matched(key, trailer);
+        let prefix = if sync { 8 } else { 0 };
+        let way = self.route(to)?;
+        let VciState { engine, ways, .. } = self;
+        let Some(record) = engine.records.get(id) else {
+            return Ok(());
+        };
+        let result = ways[way]
+            .lane
+            .send_with(to.peer, to.vci, &header, prefix + len, &mut |out| {
+                let (head, data) = out.split_at_mut(prefix);
+                head.copy_from_slice(&u64::from(id.index()).to_ne_bytes()[..prefix]);
+                record.buffer.read(0, data);
+            });
+        if result.is_ok() {
+            self.engine.counters.eager_sent += 1;
+            match self.engine.records.get(id) {
+                Some(record) if sync => record.role = Role::AwaitingAck,
+                _ => self.engine.records.complete(id, Status::EMPTY, None),
+            }
+        }
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    fn launch_rendezvous(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
+        let way = self.way(to)?;
+        let (transport, can_get) = (way.transport.clone(), way.limits.get);
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(());
+        };
+        let len = record.total;
+        if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed) {
+            // SAFETY: the program has lent the memory until the send completes, and completion
+            // withdraws the exposure.
+            match unsafe { transport.expose(ptr, len as usize) } {
+                Ok(key) => record.exposed = Some(key),
+                Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
+            }
+        }
+        let rts = Rts {
+            len,
+            request: id.index(),
+            key: record.exposed,
+        };
+        let key = record.key;
+        let trailer = self.engine.trailer(to, Kind::Rts);
+        let header = wire::matched(key, trailer);
+        let result = self
+            .way(to)?
+            .lane
+            .send(to.peer, to.vci, &header, &rts.to_bytes());
+        if result.is_ok() {
+            self.engine.counters.rendezvous_sent += 1;
+            if let Some(record) = self.engine.records.get(id) {
+                record.role = Role::AwaitingReceiver;
+            }
+        }
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    /// Sends pieces of a message that the receiver asked for, as many as there is room for.
+    fn stream(&mut self, to: Address, id: RequestId, any: &mut bool) -> Result<(), LaneError> {
+        loop {
+            let Some(record) = self.engine.records.get(id) else {
+                return Ok(());
+            };
+            if record.moved >= record.total {
+                self.engine.finish_send(id);
+                return Ok(());
+            }
+            let (offset, left) = (record.moved, record.total - record.moved);
+            let body = Control {
+                request: record.remote,
+                value: offset,
+                ..Control::default()
+            };
+            let trailer = self.engine.trailer(to, Kind::Data);
+            let header = body.header(trailer);
+            let way = self.route(to)?;
+            let VciState { engine, ways, .. } = self;
+            let Some(record) = engine.records.get(id) else {
+                return Ok(());
+            };
+            let way = &mut ways[way];
+            let len = left.min(way.limits.max_payload as u64) as usize;
+            let result = way
+                .lane
+                .send_with(to.peer, to.vci, &header, len, &mut |out| {
+                    record.buffer.read(offset as usize, out);
+                });
+            if result.is_ok() {
+                record.moved += len as u64;
+                *any = true;
+            }
+            self.restore_credit(to, trailer, &result);
+            result?;
+        }
+    }
+
+    /// Whether nothing is left that this process still has to send.
+    pub fn drained(&mut self) -> bool {
+        self.waiting.is_empty()
+            && self.engine.outbox.is_empty()
+            && self.ways.iter_mut().all(|way| way.lane.drained())
+    }
+
+    /// Announces sleep to all lanes and collects their doorbells. `None`: something has arrived.
+    pub fn arm(&mut self, bells: &mut Vec<Doorbell>) -> Option<()> {
+        if !self.waiting.is_empty() {
+            return None; // only polling finds out that there is room
+        }
+        let mut quiet = true;
+        for way in &mut self.ways {
+            quiet &= way.lane.arm();
+        }
+        // The way to oneself comes first and has no bell; who could ring is awake.
+        bells.extend(self.ways.iter().skip(1).map(|way| way.lane.doorbell()));
+        quiet.then_some(())
+    }
+
+    /// After waking.
+    pub fn disarm(&mut self) {
+        for way in &mut self.ways {
+            way.lane.disarm();
+        }
+    }
+}
+
+/// A VCI with its lock.
+pub(crate) struct Vci {
+    lock: RawMutex,
+    /// Whether several threads may come (`MPI_THREAD_MULTIPLE`). Otherwise no lock is taken.
+    threaded: AtomicBool,
+    pub returned: Arc<Returned>,
+    state: UnsafeCell<VciState>,
+}
+
+// SAFETY: `state` is reached through `VciGuard` only, which holds the lock; where the lock is not
+// taken, the program has promised that calls do not overlap (MPI-3.1 section 12.4.3).
+unsafe impl Sync for Vci {}
+
+/// Exclusive access to a VCI.
+pub(crate) struct VciGuard<'a> {
+    vci: &'a Vci,
+    locked: bool,
+}
+
+impl Vci {
+    pub fn new(state: VciState, threaded: bool) -> Self {
+        Vci {
+            lock: RawMutex::INIT,
+            threaded: AtomicBool::new(threaded),
+            returned: state.engine.records.returned(),
+            state: UnsafeCell::new(state),
+        }
+    }
+
+    /// Waits for the lock, if locks are needed.
+    #[inline(always)]
+    pub fn lock(&self) -> VciGuard<'_> {
+        let locked = self.threaded.load(Ordering::Relaxed);
+        if locked {
+            self.lock.lock();
+        }
+        VciGuard { vci: self, locked }
+    }
+
+    /// `None` if another thread has the lock.
+    #[inline(always)]
+    pub fn try_lock(&self) -> Option<VciGuard<'_>> {
+        let locked = self.threaded.load(Ordering::Relaxed);
+        (!locked || self.lock.try_lock()).then_some(VciGuard { vci: self, locked })
+    }
+}
+
+impl Deref for VciGuard<'_> {
+    type Target = VciState;
+    #[inline(always)]
+    fn deref(&self) -> &VciState {
+        // SAFETY: the guard stands for exclusive access.
+        unsafe { &*self.vci.state.get() }
+    }
+}
+
+impl DerefMut for VciGuard<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut VciState {
+        // SAFETY: the guard stands for exclusive access, and is itself borrowed exclusively.
+        unsafe { &mut *self.vci.state.get() }
+    }
+}
+
+impl Drop for VciGuard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.locked {
+            // SAFETY: this guard took the lock.
+            unsafe { self.vci.lock.unlock() };
+        }
+    }
+}

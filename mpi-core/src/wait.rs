@@ -1,0 +1,127 @@
+//! How a thread waits: the one policy of the library.
+//!
+//! Spinning is right when each rank has a core and wrong when it hasn't. A waiter spins for a
+//! bounded number of polls, then gives up the processor between polls, then sleeps on the
+//! transports' doorbells. With more ranks than cores it yields from the first fruitless poll on:
+//! whoever is waited for needs the core.
+
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use netmod::Doorbell;
+
+/// The policy's numbers, from the environment and from what the launcher says.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitPolicy {
+    /// Fruitless polls before the first yield.
+    pub spins: u32,
+    /// Yields before the first sleep.
+    pub yields: u32,
+    /// The longest sleep. Bounded, because not every event rings (a message between two VCIs of one
+    /// process, a transport without a doorbell).
+    pub nap: Duration,
+    /// A round over all open VCIs is made after this many fruitless polls of one's own.
+    pub global_every: u32,
+}
+
+impl WaitPolicy {
+    /// The policy for `ranks` processes on `cores` cores.
+    pub fn for_share(ranks: usize, cores: usize) -> Self {
+        let crowded = ranks > cores;
+        WaitPolicy {
+            spins: if crowded { 4 } else { 20_000 },
+            yields: if crowded { 200 } else { 2_000 },
+            nap: Duration::from_millis(10),
+            global_every: 64,
+        }
+    }
+}
+
+/// What a waiter should do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    Spin,
+    Yield,
+    Sleep,
+}
+
+/// Counts the fruitless polls of one wait.
+#[derive(Default)]
+pub(crate) struct Patience {
+    fruitless: u32,
+}
+
+impl Patience {
+    /// After a fruitless poll.
+    #[inline(always)]
+    pub fn next(&mut self, policy: &WaitPolicy) -> Step {
+        self.fruitless = self.fruitless.saturating_add(1);
+        if self.fruitless <= policy.spins {
+            Step::Spin
+        } else if self.fruitless <= policy.spins.saturating_add(policy.yields) {
+            Step::Yield
+        } else {
+            Step::Sleep
+        }
+    }
+
+    /// Whether it is time for a round over all VCIs.
+    #[inline(always)]
+    pub fn global_round(&self, policy: &WaitPolicy) -> bool {
+        self.fruitless % policy.global_every == policy.global_every - 1
+    }
+
+    /// After a poll that brought something.
+    #[inline(always)]
+    pub fn reset(&mut self) {
+        self.fruitless = 0;
+    }
+}
+
+/// Sleeps until one of the doorbells rings, at most for `nap`.
+pub(crate) fn sleep(doorbells: &[Doorbell], nap: Duration) {
+    let futexes = doorbells.iter().filter_map(|bell| match bell {
+        Doorbell::Futex(word) => Some(*word),
+        _ => None,
+    });
+    let fds: Vec<libc::pollfd> = doorbells
+        .iter()
+        .filter_map(|bell| match bell {
+            Doorbell::Fd(fd) => Some(libc::pollfd {
+                fd: *fd,
+                events: libc::POLLIN,
+                revents: 0,
+            }),
+            _ => None,
+        })
+        .collect();
+    let silent = doorbells.iter().any(|bell| matches!(bell, Doorbell::None));
+    match (futexes.collect::<Vec<_>>().as_slice(), fds.is_empty()) {
+        // Two kinds of bell cannot be waited for together: look at both, often.
+        _ if silent => std::thread::sleep(nap.min(Duration::from_micros(50))),
+        ([word], true) => futex_wait(*word, nap),
+        ([], false) => poll_fds(fds, nap),
+        ([], true) => std::thread::sleep(nap),
+        _ => std::thread::sleep(nap.min(Duration::from_micros(50))),
+    }
+}
+
+fn futex_wait(word: *const AtomicU32, nap: Duration) {
+    let timeout = libc::timespec {
+        tv_sec: nap.as_secs() as libc::time_t,
+        tv_nsec: nap.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: the doorbell's word outlives the transport, which outlives the waiter; the kernel
+    // reads the word and the timeout only. 1 is what an armed doorbell holds.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &timeout);
+    }
+}
+
+fn poll_fds(mut fds: Vec<libc::pollfd>, nap: Duration) {
+    let millis = nap.as_millis().max(1) as libc::c_int;
+    // SAFETY: the array is valid and as long as said.
+    unsafe {
+        libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis);
+    }
+}

@@ -1,0 +1,221 @@
+//! The headers of the messages between processes.
+//!
+//! Every active message begins with the transport's 24-byte [`Header`], which has one of two forms:
+//! *matched* messages carry what matching needs, *control* messages name a request of the
+//! addressee. Both end in the same word, so that the kind is found first.
+
+use netmod::{Header, RemoteKey, VciId};
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A whole message: matched; the payload is the data.
+    Eager = 1,
+    /// As `Eager`, and the sender wants an [`Kind::Ack`] when it has matched (`MPI_Ssend`): the
+    /// payload begins with 8 bytes that name the sender's request.
+    EagerSync = 2,
+    /// Ready to send: matched; the payload is a [`Rts`], the data is fetched or asked for.
+    Rts = 3,
+    /// An `EagerSync` has matched. Names the sender's request.
+    Ack = 4,
+    /// Clear to send: the receiver asks for the data in pieces. Names the sender's request; `extra`
+    /// is the receiver's, `value` the number of bytes wanted.
+    Cts = 5,
+    /// A piece of the data. Names the receiver's request; `value` is the piece's place.
+    Data = 6,
+    /// The receiver has fetched the data. Names the sender's request.
+    Fin = 7,
+    /// The sender wants its message back (`MPI_Cancel`). `value` is the sender's request.
+    Cancel = 8,
+    /// Answer to `Cancel`. Names the sender's request; `value` is 1 if the message was withdrawn.
+    CancelReply = 9,
+    /// Returns credit; carries nothing else.
+    Credit = 10,
+}
+
+impl Kind {
+    #[inline(always)]
+    fn from_u8(value: u8) -> Option<Kind> {
+        Some(match value {
+            1 => Kind::Eager,
+            2 => Kind::EagerSync,
+            3 => Kind::Rts,
+            4 => Kind::Ack,
+            5 => Kind::Cts,
+            6 => Kind::Data,
+            7 => Kind::Fin,
+            8 => Kind::Cancel,
+            9 => Kind::CancelReply,
+            10 => Kind::Credit,
+            _ => return None,
+        })
+    }
+}
+
+/// What messages and receives are matched by (MPI-3.1 section 3.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Key {
+    /// The communication context.
+    pub context: u64,
+    /// The sender's rank, or [`crate::ANY_SOURCE`] in a receive.
+    pub source: i32,
+    /// The tag, or [`crate::ANY_TAG`] in a receive.
+    pub tag: i32,
+}
+
+/// The last word of every header: kind, the sender's VCI, and returned credit, which rides on any
+/// message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trailer {
+    pub kind: Kind,
+    pub from_vci: VciId,
+    /// Bytes of eager credit returned to the addressee.
+    pub credit: u32,
+}
+
+impl Trailer {
+    #[inline(always)]
+    fn word(self) -> u64 {
+        u64::from(self.kind as u8) | u64::from(self.from_vci) << 16 | u64::from(self.credit) << 32
+    }
+
+    /// `None` if the word does not come from a Weft of this version.
+    #[inline(always)]
+    pub fn parse(header: &Header) -> Option<Trailer> {
+        let word = header.0[2];
+        Some(Trailer {
+            kind: Kind::from_u8(word as u8)?,
+            from_vci: (word >> 16) as VciId,
+            credit: (word >> 32) as u32,
+        })
+    }
+}
+
+/// Header of a matched message.
+#[inline(always)]
+pub(crate) fn matched(key: Key, trailer: Trailer) -> Header {
+    Header([
+        key.context,
+        u64::from(key.source as u32) | u64::from(key.tag as u32) << 32,
+        trailer.word(),
+    ])
+}
+
+/// The match key in a matched message's header.
+#[inline(always)]
+pub(crate) fn key_of(header: &Header) -> Key {
+    Key {
+        context: header.0[0],
+        source: header.0[1] as u32 as i32,
+        tag: (header.0[1] >> 32) as u32 as i32,
+    }
+}
+
+/// The body of a control message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Control {
+    /// The addressee's request.
+    pub request: u32,
+    /// See [`Kind`].
+    pub extra: u32,
+    /// See [`Kind`].
+    pub value: u64,
+}
+
+impl Control {
+    pub fn header(self, trailer: Trailer) -> Header {
+        Header([
+            u64::from(self.request) | u64::from(self.extra) << 32,
+            self.value,
+            trailer.word(),
+        ])
+    }
+
+    pub fn of(header: &Header) -> Control {
+        Control {
+            request: header.0[0] as u32,
+            extra: (header.0[0] >> 32) as u32,
+            value: header.0[1],
+        }
+    }
+}
+
+/// Payload of [`Kind::Rts`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rts {
+    /// Length of the message in bytes.
+    pub len: u64,
+    /// The sender's request.
+    pub request: u32,
+    /// Where the receiver may read the message, if it can be read at all.
+    pub key: Option<RemoteKey>,
+}
+
+impl Rts {
+    /// Bytes on the wire.
+    pub const SIZE: usize = 40;
+
+    pub fn to_bytes(self) -> [u8; Rts::SIZE] {
+        let key = self.key.unwrap_or_default();
+        let words = [
+            self.len,
+            u64::from(self.request) | u64::from(self.key.is_some()) << 32,
+            key.address,
+            key.words[0],
+            key.words[1],
+        ];
+        let mut bytes = [0; Rts::SIZE];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// `None` if the payload is not one.
+    pub fn parse(bytes: &[u8]) -> Option<Rts> {
+        let bytes: &[u8; Rts::SIZE] = bytes.try_into().ok()?;
+        let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
+        let key = RemoteKey {
+            address: word(2),
+            words: [word(3), word(4)],
+        };
+        Some(Rts {
+            len: word(0),
+            request: word(1) as u32,
+            key: (word(1) >> 32 == 1).then_some(key),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn matched_headers_round_trip(context: u64, source: i32, tag: i32, vci: u16, credit: u32) {
+            let key = Key { context, source, tag };
+            let trailer = Trailer { kind: Kind::Rts, from_vci: vci, credit };
+            let header = matched(key, trailer);
+            prop_assert_eq!(key_of(&header), key);
+            let back = Trailer::parse(&header).unwrap();
+            prop_assert_eq!((back.kind, back.from_vci, back.credit), (Kind::Rts, vci, credit));
+        }
+
+        #[test]
+        fn any_bytes_parse_or_are_refused(a: u64, b: u64, c: u64, payload: Vec<u8>) {
+            let header = Header([a, b, c]);
+            let _ = Trailer::parse(&header);
+            let _ = Control::of(&header);
+            let _ = Rts::parse(&payload);
+        }
+
+        #[test]
+        fn rts_round_trips(len: u64, request: u32, address: u64, words: [u64; 2], get: bool) {
+            let rts = Rts { len, request, key: get.then_some(RemoteKey { address, words }) };
+            prop_assert_eq!(Rts::parse(&rts.to_bytes()), Some(rts));
+        }
+    }
+}

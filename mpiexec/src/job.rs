@@ -1,0 +1,361 @@
+//! The life of a job: its start and the loop that serves the ranks. How it ends is in [`ending`].
+
+mod ending;
+
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsRawFd;
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use pmi::server::{Action, Server};
+
+use ending::{Cause, Ended, Phase, abort_code};
+
+use crate::affinity;
+use crate::guardian::Guardian;
+use crate::options::Options;
+use crate::output::Sink;
+use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
+use crate::rank::{Place, Rank};
+use crate::stdin::{Typing, for_rank_0};
+use crate::strays;
+use crate::system::{self, Pid, Signals};
+
+/// Signals that this program handles itself.
+const HANDLED: &[i32] = &[
+    libc::SIGCHLD,
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+];
+
+/// How often to look whether the terminal has become ours.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Runs a job; the result is our exit code.
+pub fn run(options: &Options) -> ExitCode {
+    let code = match Job::start(options) {
+        Ok(mut job) => {
+            job.serve();
+            job.finish()
+        }
+        Err(unfit) => {
+            eprintln!("mpiexec: {}", unfit.message);
+            unfit.code
+        }
+    };
+    ExitCode::from(code)
+}
+
+struct Job {
+    ranks: Vec<Rank>,
+    running: usize,
+    server: Server,
+    signals: Signals,
+    guardian: Guardian,
+    typing: Option<Typing>,
+    sinks: [Sink; 2],
+    /// When the job's time is up, and how much it had.
+    limit: Option<(Instant, Duration)>,
+    phase: Phase,
+    /// Why the job ends early.
+    cause: Option<Cause>,
+    /// Of the ranks that had to be ended: how many went how.
+    ended: Ended,
+    /// The exit code as the ranks that ended by themselves have it.
+    code: u8,
+    /// Children that we had before there was a job.
+    not_ours: Vec<Pid>,
+}
+
+/// Whose descriptor an entry of the poll list is.
+#[derive(Clone, Copy)]
+enum Who {
+    Signals,
+    Typing,
+    Sink(usize),
+    Pmi(usize),
+    Source(usize, usize),
+}
+
+fn unfit(what: &str, error: std::io::Error) -> Unfit {
+    Unfit {
+        code: NOT_RUNNABLE,
+        message: format!("{what}: {error}"),
+    }
+}
+
+impl Job {
+    fn start(options: &Options) -> Result<Job, Unfit> {
+        let began = Instant::now();
+        // Everything that can be wrong with the programs shows before any process exists.
+        let programs: Vec<Program> = options
+            .sections
+            .iter()
+            .map(Program::find)
+            .collect::<Result<_, _>>()?;
+        let size: usize = options.sections.iter().map(|section| section.count).sum();
+        let files = system::allow_files(size as u64 * 3 + 64)
+            .map_err(|e| unfit("can't raise the limit of open files", e))?;
+        let masks = affinity::masks(options.bind, size);
+        let not_ours = strays::children();
+        system::become_subreaper();
+        let guardian =
+            Guardian::start().map_err(|e| unfit("can't start a process to watch over", e))?;
+        let signals = Signals::take(HANDLED).map_err(|e| unfit("can't take over signals", e))?;
+
+        let appnums: Vec<u32> = (0..)
+            .zip(&options.sections)
+            .flat_map(|(appnum, section)| std::iter::repeat_n(appnum, section.count))
+            .collect();
+        let mut server = Server::new(&kvs_name(), &appnums);
+        let ranks = u32::try_from(size).unwrap_or(u32::MAX);
+        server.preset("PMI_process_mapping", &pmi::mapping::one_node(ranks));
+
+        let mut job = Job {
+            ranks: Vec::with_capacity(size),
+            running: 0,
+            server,
+            signals,
+            guardian,
+            typing: None,
+            sinks: [Sink::new(1), Sink::new(2)],
+            limit: options
+                .timeout
+                .and_then(|limit| Some((began.checked_add(limit)?, limit))),
+            phase: Phase::Running,
+            cause: None,
+            ended: Ended::default(),
+            code: 0,
+            not_ours,
+        };
+        for ((rank, &appnum), cpus) in appnums.iter().enumerate().zip(masks) {
+            let place = Place {
+                rank,
+                size,
+                group: job.guardian.group(),
+                cpus,
+                label: options.label,
+                stdin: if rank == 0 {
+                    for_rank_0()
+                } else {
+                    Stdio::null()
+                },
+                signals: &job.signals,
+                files,
+            };
+            let section = &options.sections[appnum as usize];
+            match Rank::start(section, &programs[appnum as usize], place) {
+                Ok((rank, stdin)) => {
+                    job.ranks.push(rank);
+                    job.running += 1;
+                    job.typing = job
+                        .typing
+                        .or_else(|| stdin.and_then(|stdin| Typing::new(stdin).ok()));
+                }
+                Err(e) => {
+                    let name = section.command[0].to_string_lossy();
+                    let text = format!("can't start rank {rank}, '{name}': {e}");
+                    let code = match e.kind() {
+                        ErrorKind::NotFound => NOT_FOUND,
+                        _ => NOT_RUNNABLE,
+                    };
+                    job.fail(None, code, text);
+                    break;
+                }
+            }
+        }
+        Ok(job)
+    }
+
+    /// Serves the ranks until none is left.
+    fn serve(&mut self) {
+        let mut entries: Vec<libc::pollfd> = Vec::new();
+        let mut owners: Vec<Who> = Vec::new();
+        while self.running > 0 {
+            self.list(&mut entries, &mut owners);
+            system::poll(&mut entries, self.wait_time());
+            for (entry, &who) in entries.iter().zip(&owners) {
+                if entry.revents == 0 {
+                    continue;
+                }
+                match who {
+                    // First in the list, so that the death of a rank is known before what others
+                    // say about it.
+                    Who::Signals => self.handle_signals(),
+                    Who::Typing => self.carry_typing(),
+                    Who::Sink(sink) => self.sinks[sink].write_ready(),
+                    Who::Pmi(rank) => self.hear(rank),
+                    Who::Source(rank, stream) => self.read_output(rank, stream),
+                }
+            }
+            let now = Instant::now();
+            for sink in &mut self.sinks {
+                sink.write_ready();
+                sink.release(now);
+            }
+            self.look_for_deadlock();
+            self.look_at_clock();
+        }
+    }
+
+    /// Lists what to wait for.
+    fn list(&self, entries: &mut Vec<libc::pollfd>, owners: &mut Vec<Who>) {
+        entries.clear();
+        owners.clear();
+        let mut add = |fd, events, who| {
+            entries.push(libc::pollfd {
+                fd,
+                events,
+                revents: 0,
+            });
+            owners.push(who);
+        };
+        add(self.signals.descriptor(), libc::POLLIN, Who::Signals);
+        if let Some((fd, events)) = self.typing.as_ref().and_then(Typing::wanted) {
+            add(fd, events, Who::Typing);
+        }
+        for (index, sink) in self.sinks.iter().enumerate() {
+            if sink.waits() {
+                add(sink.descriptor(), libc::POLLOUT, Who::Sink(index));
+            }
+        }
+        for (index, rank) in self.ranks.iter().enumerate() {
+            if let Some(pmi) = &rank.pmi {
+                let out = if rank.answers.waits() {
+                    libc::POLLOUT
+                } else {
+                    0
+                };
+                add(pmi.as_raw_fd(), libc::POLLIN | out, Who::Pmi(index));
+            }
+            for (stream, source) in rank.sources.iter().enumerate() {
+                let sink = &self.sinks[stream];
+                match source {
+                    Some(source) if !sink.is_full() && !sink.is_held_from(index) => {
+                        let who = Who::Source(index, stream);
+                        add(source.descriptor(), libc::POLLIN, who);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Milliseconds until something is due by the clock, -1 if nothing is.
+    fn wait_time(&self) -> i32 {
+        let now = Instant::now();
+        let due = match self.phase {
+            Phase::Running => self.limit.map(|limit| limit.0),
+            Phase::LastWords(at) | Phase::Asked(at) => Some(at),
+            Phase::Killed => None,
+        };
+        let held = self.sinks.iter().filter_map(|sink| Some(sink.held()?.1));
+        let due = held.chain(due).min();
+        let mut wait = due.map(|at| at.saturating_duration_since(now));
+        if self.typing.as_ref().is_some_and(|t| t.wanted().is_none()) {
+            wait = Some(wait.map_or(LOOK_AGAIN, |wait| wait.min(LOOK_AGAIN)));
+        }
+        match wait {
+            // Rounded up, so that it is over when poll returns.
+            Some(wait) => i32::try_from(wait.as_millis() + 1).unwrap_or(i32::MAX),
+            None => -1,
+        }
+    }
+
+    fn carry_typing(&mut self) {
+        if self.typing.as_mut().is_some_and(|typing| !typing.carry()) {
+            self.typing = None;
+        }
+    }
+
+    fn read_output(&mut self, rank: usize, stream: usize) {
+        let state = &mut self.ranks[rank];
+        let sink = &mut self.sinks[stream];
+        let Some(source) = &mut state.sources[stream] else {
+            return;
+        };
+        // Another rank may have begun a line in this very round.
+        if sink.is_held_from(rank) {
+            return;
+        }
+        // Once our own reader has left, the ranks' reader leaves, too, and they learn of it.
+        let open = source.read(sink, state.label.as_deref()) && !sink.is_broken();
+        sink.hold(rank, open);
+        if !open {
+            state.sources[stream] = None;
+        }
+    }
+
+    /// Serves a rank's PMI socket.
+    fn hear(&mut self, rank: usize) {
+        let mut actions = Vec::new();
+        let mut buffer = [0u8; 4096];
+        let state = &mut self.ranks[rank];
+        let Some(pmi) = &mut state.pmi else {
+            return;
+        };
+        let mut open = state.answers.write(pmi);
+        while open {
+            match pmi.read(&mut buffer) {
+                Ok(0) => open = false,
+                Ok(n) => self.server.receive(rank, &buffer[..n], &mut actions),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => open = false,
+            }
+        }
+        if !open {
+            state.pmi = None;
+        }
+        for action in actions {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Send { rank, line } => {
+                let state = &mut self.ranks[rank];
+                if let Some(pmi) = &mut state.pmi {
+                    state.answers.push(&line);
+                    if !state.answers.write(pmi) {
+                        state.pmi = None;
+                    }
+                }
+            }
+            Action::Abort {
+                rank,
+                code,
+                message,
+            } => {
+                let who = self.name(rank);
+                let why = match message.trim() {
+                    "" => String::new(),
+                    message => format!(": {message}"),
+                };
+                let text = format!("{who} aborted with code {code}{why}");
+                self.fail(Some(rank), abort_code(code), text);
+            }
+            Action::Violation { rank, detail } => {
+                let who = self.name(rank);
+                let text = format!(
+                    "{who} sent something through its PMI socket that makes no sense: {detail}"
+                );
+                self.fail(Some(rank), 1, text);
+            }
+        }
+    }
+}
+
+/// A name that no other job has at the same time, nor soon after.
+fn kvs_name() -> String {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    format!("kvs_{}_{:x}", std::process::id(), now.as_nanos())
+}

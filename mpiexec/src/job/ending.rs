@@ -1,0 +1,303 @@
+//! How a job ends: who is to blame, who is asked and who is made to go, and what is said about it.
+
+use std::time::{Duration, Instant};
+
+use pmi::server::Stage;
+
+use super::Job;
+use crate::output::message;
+use crate::rank::Rank;
+use crate::report::{host, signal_hint, signal_name};
+use crate::strays;
+use crate::system::{self, Ending};
+
+/// Between asking a rank to end and making it.
+const GRACE: Duration = Duration::from_millis(300);
+/// The same after a signal from outside, whose sender may want a program to save its work.
+const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
+/// Time for the ranks to say where they are, after a time-out.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The exit code after a time-out, as timeout(1) has it.
+const TIMED_OUT: u8 = 124;
+
+/// How far the end has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Not begun.
+    Running,
+    /// Ranks were asked to say where they are.
+    LastWords(Instant),
+    /// Ranks were asked to end, and will be made to at this time.
+    Asked(Instant),
+    /// Ranks were killed.
+    Killed,
+}
+
+pub(super) struct Cause {
+    code: u8,
+    text: String,
+    /// The ranks that still ran when it came, less the one to blame, in order.
+    others: Vec<usize>,
+}
+
+#[derive(Default)]
+pub(super) struct Ended {
+    asked: usize,
+    killed: usize,
+    themselves: usize,
+}
+
+impl Job {
+    pub(super) fn handle_signals(&mut self) {
+        while let Some(signal) = self.signals.next() {
+            match signal {
+                // One may stand for several; those that have ended are looked for below.
+                libc::SIGCHLD => {}
+                libc::SIGINT | libc::SIGTERM | libc::SIGHUP => self.end_by_signal(signal),
+                libc::SIGTSTP => {
+                    self.guardian.signal(libc::SIGTSTP);
+                    system::stop_self();
+                    // Here we have been continued.
+                    self.guardian.signal(libc::SIGCONT);
+                }
+                // Like the terminal's key, which reaches a program behind a shell script as well.
+                libc::SIGQUIT => self.guardian.signal(signal),
+                // These kill whoever doesn't expect them: for the ranks only.
+                _ => self
+                    .running()
+                    .for_each(|rank| system::kill(rank.pid, signal)),
+            }
+        }
+        self.reap();
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Rank> {
+        self.ranks.iter().filter(|rank| rank.ending.is_none())
+    }
+
+    fn end_by_signal(&mut self, signal: i32) {
+        if self.phase != Phase::Running {
+            self.kill();
+            return;
+        }
+        let text = format!("received {}", signal_name(signal));
+        self.blame(None, 128 + signal as u8, text);
+        self.guardian.signal(signal);
+        self.guardian.signal(libc::SIGCONT);
+        self.phase = Phase::Asked(Instant::now() + GRACE_FOR_SIGNALS);
+    }
+
+    /// Takes note of the ranks that have ended.
+    fn reap(&mut self) {
+        let mut gone: Vec<(usize, Ending)> = Vec::new();
+        while let Some((pid, ending)) = system::reap() {
+            let rank = self.ranks.iter().position(|rank| rank.pid == pid);
+            if let Some(rank) = rank.filter(|&rank| self.ranks[rank].ending.is_none()) {
+                gone.push((rank, ending));
+            }
+        }
+        // Of several that ended at once, a signal is likelier to be the cause than a code is.
+        gone.sort_by_key(|(_, ending)| matches!(ending, Ending::Code(_)));
+        for &(rank, ending) in &gone {
+            // Its last words may say that it finalized or aborted.
+            self.hear(rank);
+            self.ranks[rank].ending = Some(ending);
+            self.running -= 1;
+        }
+        for (rank, ending) in gone {
+            self.judge(rank, ending);
+        }
+    }
+
+    /// Decides what the end of a rank means for the job.
+    fn judge(&mut self, rank: usize, ending: Ending) {
+        if let Some(cause) = &self.cause {
+            match ending {
+                _ if cause.others.binary_search(&rank).is_err() => {}
+                Ending::Signal {
+                    number: libc::SIGKILL,
+                    ..
+                } => self.ended.killed += 1,
+                Ending::Signal { .. } => self.ended.asked += 1,
+                Ending::Code(_) => self.ended.themselves += 1,
+            }
+            return;
+        }
+        let who = self.name(rank);
+        let stage = self.server.stage(rank);
+        match ending {
+            Ending::Signal { number, core } => {
+                let core = if core { ", core dumped" } else { "" };
+                let text = format!(
+                    "{who} was killed by signal {number}, {}{core}{}",
+                    signal_name(number),
+                    signal_hint(number)
+                );
+                self.fail(Some(rank), 128u8.saturating_add(number as u8), text);
+            }
+            // Having finalized, it owes nothing to the others; its code is the program's result.
+            Ending::Code(code) if stage == Stage::Finalized => self.keep(code),
+            Ending::Code(0) if stage == Stage::Silent => {}
+            Ending::Code(code) if stage == Stage::Silent => {
+                let text = format!("{who} exited with code {code}");
+                self.fail(Some(rank), exit_code(code), text);
+            }
+            Ending::Code(code) if self.running == 0 => self.keep(code),
+            Ending::Code(code) => {
+                let text = format!("{who} exited with code {code} without calling MPI_Finalize");
+                self.fail(Some(rank), exit_code(code).max(1), text);
+            }
+        }
+    }
+
+    /// Keeps the exit code of a rank that ended in order; the first that is not 0 counts.
+    fn keep(&mut self, code: i32) {
+        if self.code == 0 {
+            self.code = exit_code(code);
+        }
+    }
+
+    /// Ranks that wait for one that is gone wait for ever.
+    pub(super) fn look_for_deadlock(&mut self) {
+        if self.cause.is_some() || self.server.waiting() == 0 || self.running == self.ranks.len() {
+            return;
+        }
+        let gone = self.ranks.iter().position(|rank| rank.ending.is_some());
+        let Some(gone) = gone else {
+            return;
+        };
+        let how = match self.server.stage(gone) {
+            Stage::Silent => "ended without calling MPI_Init",
+            _ => "has ended",
+        };
+        let text = format!(
+            "{} {how}, but others wait for it (in MPI_Init, most likely): {} of {} ranks",
+            self.name(gone),
+            self.server.waiting(),
+            self.ranks.len()
+        );
+        self.fail(Some(gone), self.code.max(1), text);
+    }
+
+    pub(super) fn look_at_clock(&mut self) {
+        let now = Instant::now();
+        match (self.phase, self.limit) {
+            (Phase::Running, Some((at, limit))) if now >= at => {
+                let seconds = limit.as_secs_f64();
+                let text = format!("the job ran into its time limit of {seconds} seconds");
+                self.blame(None, TIMED_OUT, text);
+                self.guardian.signal(libc::SIGQUIT);
+                self.guardian.signal(libc::SIGCONT);
+                self.phase = Phase::LastWords(now + LAST_WORDS);
+            }
+            (Phase::LastWords(at), _) if now >= at => self.ask(),
+            (Phase::Asked(at), _) if now >= at => self.kill(),
+            _ => {}
+        }
+    }
+
+    /// Ends the job because of what `text` says, unless it ends already.
+    pub(super) fn fail(&mut self, culprit: Option<usize>, code: u8, text: String) {
+        if self.cause.is_none() {
+            self.blame(culprit, code, text);
+            self.ask();
+        }
+    }
+
+    fn blame(&mut self, culprit: Option<usize>, code: u8, text: String) {
+        let runs = |rank: &usize| self.ranks[*rank].ending.is_none();
+        let others = (0..self.ranks.len()).filter(|rank| culprit != Some(*rank) && runs(rank));
+        self.cause = Some(Cause {
+            code,
+            text,
+            others: others.collect(),
+        });
+    }
+
+    fn ask(&mut self) {
+        self.guardian.signal(libc::SIGTERM);
+        // A process that is stopped gets to see the above when it goes on.
+        self.guardian.signal(libc::SIGCONT);
+        self.phase = Phase::Asked(Instant::now() + GRACE);
+    }
+
+    fn kill(&mut self) {
+        self.guardian.signal(libc::SIGKILL);
+        // A rank may have left the group.
+        self.running()
+            .for_each(|rank| system::kill(rank.pid, libc::SIGKILL));
+        self.phase = Phase::Killed;
+    }
+
+    /// After the last rank: ends what they left running, passes on the rest of their output, and
+    /// says what happened.
+    pub(super) fn finish(&mut self) -> u8 {
+        let hurry = self.phase == Phase::Killed;
+        strays::end(&self.guardian, &self.not_ours, hurry);
+        // From here on the usual keys end us, should the reader of our output be stuck.
+        self.signals.give_back();
+        for (stream, sink) in self.sinks.iter_mut().enumerate() {
+            // Whoever is in the middle of a line finishes it first.
+            let first = sink.held().map(|(rank, _)| rank);
+            let order = first.into_iter().chain(0..self.ranks.len());
+            for rank in order {
+                let rank = &mut self.ranks[rank];
+                if let Some(mut source) = rank.sources[stream].take() {
+                    source.drain(sink, rank.label.as_deref());
+                }
+            }
+        }
+        let code = match &self.cause {
+            Some(cause) => {
+                let text = format!("{}\n{}", cause.text, self.ended.tell(cause.others.len()));
+                self.sinks[0].write_ready();
+                message(&mut self.sinks[1], &text);
+                cause.code
+            }
+            None => self.code,
+        };
+        // Standard output last: its reader may be in no hurry.
+        self.sinks[1].write_all();
+        self.sinks[0].write_all();
+        code
+    }
+
+    pub(super) fn name(&self, rank: usize) -> String {
+        let pid = self.ranks[rank].pid;
+        format!("rank {rank} on {} (pid {pid})", host())
+    }
+}
+
+impl Ended {
+    /// What became of the `others`.
+    fn tell(&self, others: usize) -> String {
+        let head = match others {
+            0 => return "no other rank was running".to_owned(),
+            1 => "the other rank was ended".to_owned(),
+            n => format!("the {n} other ranks were ended"),
+        };
+        let mut parts = Vec::new();
+        let mut add = |count: usize, how: &str| {
+            if count > 0 {
+                parts.push(format!("{count} {how}"));
+            }
+        };
+        add(self.asked, "by SIGTERM or the like");
+        add(self.killed, "by SIGKILL");
+        add(self.themselves, "by exiting");
+        format!("{head}: {}", parts.join(", "))
+    }
+}
+
+/// The exit code for a rank's, which the kernel has cut to 8 bits already.
+fn exit_code(code: i32) -> u8 {
+    (code & 0xff) as u8
+}
+
+/// The exit code for one given to MPI_Abort: failure must not become 0 by being cut to 8 bits.
+pub(super) fn abort_code(code: i32) -> u8 {
+    match exit_code(code) {
+        0 if code != 0 => 1,
+        code => code,
+    }
+}

@@ -1,0 +1,48 @@
+//! `mpiexec`: starts the ranks of an MPI job on this machine and looks after them to the end.
+//!
+//! One thread and one poll loop serve everything: the ranks' PMI sockets, their output, signals
+//! and time limits. See `mpiexec -h` for the options and the exit codes.
+
+#![deny(unsafe_code)]
+
+mod affinity;
+mod guardian;
+mod job;
+mod options;
+mod output;
+mod program;
+mod rank;
+mod report;
+mod stdin;
+mod strays;
+mod system;
+
+use std::process::ExitCode;
+
+use options::Request;
+
+/// The exit code for mistakes on the command line.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    match options::parse(&args, |name| std::env::var_os(name)) {
+        Ok(Request::Help) => print(options::HELP),
+        Ok(Request::Version) => print(&report::version()),
+        Ok(Request::Info) => print(&report::info()),
+        Ok(Request::Run(options)) => job::run(&options),
+        Err(message) => {
+            eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+/// Prints to standard output; a reader that has left is none of our business.
+fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

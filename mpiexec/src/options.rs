@@ -1,0 +1,428 @@
+//! The command line.
+//!
+//! Read by hand: launchers' options are long ones with a single dash (`-np`, `-genv`), some take
+//! two values, sections of an MPMD job are separated by `:`, and the first word that is no option
+//! starts the program's own arguments. That is not what clap was made for.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    /// Print the help.
+    Help,
+    /// Print the version.
+    Version,
+    /// Print what the launcher sees of this machine.
+    Info,
+    /// Run a job.
+    Run(Options),
+}
+
+/// A job to run.
+#[derive(Debug)]
+pub struct Options {
+    /// Parts of the job, each a program and how often to run it.
+    pub sections: Vec<Section>,
+    /// Start each line of output with its rank.
+    pub label: bool,
+    /// End the job after this time.
+    pub timeout: Option<Duration>,
+    /// Which cores the ranks may use.
+    pub bind: Bind,
+}
+
+/// A program and how often to run it.
+#[derive(Debug)]
+pub struct Section {
+    /// Ranks to start, at least 1.
+    pub count: usize,
+    /// What the ranks inherit of our environment.
+    pub inherit: Inherit,
+    /// Variables to set, in order.
+    pub set: Vec<(OsString, OsString)>,
+    /// Working directory, ours if not given.
+    pub wdir: Option<PathBuf>,
+    /// Program and arguments, at least the program.
+    pub command: Vec<OsString>,
+}
+
+/// What ranks inherit of the launcher's environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inherit {
+    /// Everything.
+    All,
+    /// Nothing.
+    None,
+    /// These variables.
+    List(Vec<OsString>),
+}
+
+/// Which cores ranks may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bind {
+    /// Equal shares of the cores if there are enough, otherwise like `None`.
+    Auto,
+    /// One core each, in turn.
+    Core,
+    /// All that the launcher may use.
+    None,
+}
+
+/// The text of `-h`.
+pub const HELP: &str = "\
+mpiexec: run an MPI job on this machine
+
+  mpiexec [options] [-n N] program [arguments] [: [-n N] program [arguments]]...
+
+For the program that follows:
+  -n N, -np N           start N ranks of it (default 1)
+  -env NAME VALUE       set a variable for them
+  -envall, -envnone, -envlist A,B
+                        inherit all variables (default), none, or these
+  -wdir DIR, -wd DIR    run them in this directory
+For the whole job:
+  -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B
+                        like -env..., for all programs
+  -l                    start each line of output with its rank: [3] text
+  -timeout SECONDS      end the job after this time (also MPIEXEC_TIMEOUT; 0: no limit)
+  -bind-to core|none|auto
+                        bind each rank to one core, to none, or (default) to an equal
+                        share of the cores if there is at least one core per rank
+  -info                 say what the launcher sees of this machine
+  -version, -h
+Two dashes do as well as one.
+
+Standard input goes to rank 0. Interrupt, terminate, hang-up, quit and the two user signals are
+passed on to the ranks; after the first three the ranks have 5 seconds, or until the second one.
+
+Exit code: 0 if all ranks ended with 0; otherwise that of the first rank that failed, 128 plus the
+signal's number if a signal killed it, the code given to MPI_Abort; 124 after -timeout; 126 or 127
+if a program could not be started or found; 2 for a mistake on the command line.
+";
+
+const KNOWN: &[&str] = &[
+    "n", "np", "env", "envall", "envnone", "envlist", "genv", "genvall", "genvnone", "genvlist",
+    "wdir", "wd", "l", "timeout", "bind-to", "info", "version", "h", "help",
+];
+
+/// Options of launchers for clusters, which make no sense here.
+const ELSEWHERE: &[&str] = &[
+    "f",
+    "host",
+    "hosts",
+    "hostfile",
+    "machinefile",
+    "ppn",
+    "rmk",
+    "launcher",
+];
+
+/// More ranks than this on one machine are taken for a slip.
+const MAX_RANKS: usize = 65_536;
+
+/// Reads the command line; `variable` looks up our environment.
+pub fn parse(
+    args: &[OsString],
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Request, String> {
+    let mut job = Options {
+        sections: Vec::new(),
+        label: false,
+        timeout: None,
+        bind: Bind::Auto,
+    };
+    if let Some(value) = variable("MPIEXEC_TIMEOUT").filter(|value| !value.is_empty()) {
+        job.timeout = seconds("the variable MPIEXEC_TIMEOUT", &value)?;
+    }
+    let mut everywhere = Everywhere {
+        inherit: Inherit::All,
+        set: Vec::new(),
+    };
+    let mut drafts = Vec::new();
+
+    for args in args.split(|arg| arg == ":") {
+        let mut draft = Draft::default();
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            let Some(name) = option_name(arg) else {
+                draft.command.push(arg.clone());
+                break;
+            };
+            if name.is_empty() {
+                break;
+            }
+            match option(&name, &mut rest, &mut draft, &mut everywhere, &mut job)? {
+                Some(request) => return Ok(request),
+                None => continue,
+            }
+        }
+        draft.command.extend(rest.cloned());
+        drafts.push(draft);
+    }
+
+    for (index, draft) in drafts.into_iter().enumerate() {
+        job.sections.push(draft.finish(index, &everywhere)?);
+    }
+    let ranks = job
+        .sections
+        .iter()
+        .try_fold(0usize, |sum, section| sum.checked_add(section.count))
+        .unwrap_or(usize::MAX);
+    if ranks > MAX_RANKS {
+        return Err(format!(
+            "{ranks} ranks are too many; at most {MAX_RANKS} are possible"
+        ));
+    }
+    Ok(Request::Run(job))
+}
+
+struct Everywhere {
+    inherit: Inherit,
+    set: Vec<(OsString, OsString)>,
+}
+
+#[derive(Default)]
+struct Draft {
+    count: Option<usize>,
+    inherit: Option<Inherit>,
+    set: Vec<(OsString, OsString)>,
+    wdir: Option<PathBuf>,
+    command: Vec<OsString>,
+}
+
+impl Draft {
+    fn finish(self, index: usize, everywhere: &Everywhere) -> Result<Section, String> {
+        if self.command.is_empty() {
+            return Err(match index {
+                0 => "no program given".to_owned(),
+                _ => format!("no program given in section {} (after ':')", index + 1),
+            });
+        }
+        let mut set = everywhere.set.clone();
+        set.extend(self.set);
+        Ok(Section {
+            count: self.count.unwrap_or(1),
+            inherit: self.inherit.unwrap_or_else(|| everywhere.inherit.clone()),
+            set,
+            wdir: self.wdir,
+            command: self.command,
+        })
+    }
+}
+
+/// The name of an option without its dashes, empty for `--`; `None` if `arg` is none.
+fn option_name(arg: &OsStr) -> Option<String> {
+    let text = arg.to_string_lossy();
+    let name = text.strip_prefix('-')?;
+    Some(name.strip_prefix('-').unwrap_or(name).to_owned())
+}
+
+fn option<'a>(
+    name: &str,
+    rest: &mut impl Iterator<Item = &'a OsString>,
+    draft: &mut Draft,
+    everywhere: &mut Everywhere,
+    job: &mut Options,
+) -> Result<Option<Request>, String> {
+    let mut value = |what: &str| {
+        rest.next()
+            .cloned()
+            .ok_or_else(|| format!("option -{name} needs {what} after it"))
+    };
+    match name {
+        "n" | "np" => draft.count = Some(count(name, &value("a number of ranks")?)?),
+        "env" => draft
+            .set
+            .push((variable_name(name, value("a name")?)?, value("a value")?)),
+        "genv" => everywhere
+            .set
+            .push((variable_name(name, value("a name")?)?, value("a value")?)),
+        "envall" => draft.inherit = Some(Inherit::All),
+        "envnone" => draft.inherit = Some(Inherit::None),
+        "envlist" => draft.inherit = Some(list(&value("names")?)),
+        "genvall" => everywhere.inherit = Inherit::All,
+        "genvnone" => everywhere.inherit = Inherit::None,
+        "genvlist" => everywhere.inherit = list(&value("names")?),
+        "wdir" | "wd" => draft.wdir = Some(PathBuf::from(value("a directory")?)),
+        "l" => job.label = true,
+        "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
+        "bind-to" => {
+            let how = value("'core', 'none' or 'auto'")?;
+            job.bind = match how.to_str() {
+                Some("core") => Bind::Core,
+                Some("none") => Bind::None,
+                Some("auto") => Bind::Auto,
+                _ => {
+                    return Err(format!(
+                        "option -bind-to takes 'core', 'none' or 'auto', not '{}'",
+                        how.to_string_lossy()
+                    ));
+                }
+            };
+        }
+        "info" => return Ok(Some(Request::Info)),
+        "version" => return Ok(Some(Request::Version)),
+        "h" | "help" => return Ok(Some(Request::Help)),
+        _ => return Err(unknown(name)),
+    }
+    Ok(None)
+}
+
+fn count(name: &str, value: &OsStr) -> Result<usize, String> {
+    let text = value.to_string_lossy();
+    match text.parse::<usize>() {
+        Ok(0) => Err(format!("option -{name} is 0; it must be 1 or more")),
+        Ok(n) => Ok(n),
+        Err(_) => Err(format!(
+            "option -{name} needs a number of ranks, 1 or more; '{text}' is none"
+        )),
+    }
+}
+
+fn variable_name(option: &str, name: OsString) -> Result<OsString, String> {
+    let bytes = name.as_encoded_bytes();
+    if bytes.is_empty() || bytes.contains(&b'=') {
+        return Err(format!(
+            "option -{option} takes a name and a value, 'NAME VALUE'; '{}' is no name",
+            name.to_string_lossy()
+        ));
+    }
+    Ok(name)
+}
+
+fn list(names: &OsStr) -> Inherit {
+    let names = names.to_string_lossy();
+    let names = names.split(',').filter(|name| !name.is_empty());
+    Inherit::List(names.map(OsString::from).collect())
+}
+
+fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {
+    let text = value.to_string_lossy();
+    let number = text.trim().parse::<f64>().ok().filter(|s| *s >= 0.0);
+    // The clock can't count to more than this, which is three thousand years.
+    match number.map(|s| Duration::try_from_secs_f64(s.min(1e11))) {
+        Some(Ok(limit)) => Ok(Some(limit).filter(|limit| !limit.is_zero())),
+        _ => Err(format!(
+            "{what} needs a number of seconds, 0 or more; '{text}' is none"
+        )),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    if ELSEWHERE.contains(&name) {
+        return format!(
+            "option -{name} is for launchers that reach other machines; this one starts all \
+             ranks on this machine"
+        );
+    }
+    let near = KNOWN
+        .iter()
+        .map(|known| (distance(name, known), known))
+        .filter(|(d, known)| *d <= 2 && *d < known.len().max(2))
+        .min();
+    match near {
+        Some((_, known)) => format!("unknown option -{name}; did you mean -{known}?"),
+        None => format!("unknown option -{name}"),
+    }
+}
+
+/// Insertions, deletions and replacements between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Request, String> {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        parse(&args, |_| None)
+    }
+
+    fn job(line: &str) -> Options {
+        match read(line) {
+            Ok(Request::Run(options)) => options,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn sections_have_their_own_and_shared_settings() {
+        let job = job("-genv A 1 -n 2 -env B 2 -wdir /tmp a -l x : --np 3 -genv C 3 -envnone b");
+        assert!(!job.label);
+        let [a, b] = &job.sections[..] else {
+            panic!("{job:?}")
+        };
+        assert_eq!((a.count, b.count), (2, 3));
+        assert_eq!(a.command, ["a", "-l", "x"]);
+        assert_eq!(b.command, ["b"]);
+        assert_eq!(a.wdir.as_deref(), Some("/tmp".as_ref()));
+        let names = |s: &Section| s.set.iter().map(|v| v.0.clone()).collect::<Vec<_>>();
+        assert_eq!(names(a), ["A", "C", "B"]);
+        assert_eq!(names(b), ["A", "C"]);
+        assert_eq!((&a.inherit, &b.inherit), (&Inherit::All, &Inherit::None));
+    }
+
+    #[test]
+    fn options_end_at_two_dashes() {
+        assert_eq!(job("-l -- -n").sections[0].command, ["-n"]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, part) in [
+            ("", "no program"),
+            ("-n 2", "no program"),
+            ("a :", "section 2"),
+            ("-n", "-n needs"),
+            ("-n 0 a", "-n is 0"),
+            ("-np -1 a", "'-1' is none"),
+            ("-n 99999999999999999999 a", "is none"),
+            ("-n 70000 a", "70000 ranks"),
+            ("-nn 2 a", "did you mean -n?"),
+            ("-time 3 a", "unknown option -time"),
+            ("-timout 3 a", "did you mean -timeout?"),
+            ("--bind-too core a", "did you mean -bind-to?"),
+            ("-hostfile x a", "on this machine"),
+            ("-timeout x a", "'x' is none"),
+            ("-timeout -3 a", "'-3' is none"),
+            ("-timeout nan a", "'nan' is none"),
+            ("-bind-to socket a", "not 'socket'"),
+            ("-env A=1 b c", "'A=1' is no name"),
+        ] {
+            let error = read(line).expect_err(line);
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn time_limits() {
+        assert_eq!(job("-timeout 0 a").timeout, None);
+        assert_eq!(
+            job("-timeout 1.5 a").timeout,
+            Some(Duration::from_millis(1500))
+        );
+        assert!(job("-timeout inf a").timeout.is_some());
+        let args = [OsString::from("a")];
+        let Ok(Request::Run(job)) = parse(&args, |_| Some("2".into())) else {
+            panic!("not run")
+        };
+        assert_eq!(job.timeout, Some(Duration::from_secs(2)));
+        assert!(parse(&args, |_| Some("x".into())).is_err());
+    }
+}

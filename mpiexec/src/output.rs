@@ -1,0 +1,277 @@
+//! What ranks print, on its way to our own standard output and error.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use crate::system;
+
+/// Where lines end up: standard output or standard error.
+///
+/// Writing must not keep the launcher from its other duties, but our descriptors are shared with
+/// whoever started us, so they can't be made non-blocking: each write is small enough for the
+/// room that poll vouches for.
+pub struct Sink {
+    descriptor: RawFd,
+    queue: Vec<u8>,
+    written: usize,
+    /// The reader has left.
+    broken: bool,
+    /// The last byte that came was not the end of a line.
+    within_line: bool,
+    /// The rank that began that line, and how long the others wait for its end.
+    held: Option<(usize, Instant)>,
+}
+
+/// How long a rank that has begun a line keeps others from writing into it: long enough for the
+/// rest of a line that is on its way, too short to be noticed behind a prompt.
+const HOLD: Duration = Duration::from_millis(20);
+
+/// A pipe that poll calls writable takes this much (POSIX's PIPE_BUF on Linux) without waiting.
+const ROOM: usize = 4096;
+
+/// From this many waiting bytes on the ranks have to wait, too.
+const ENOUGH: usize = 256 * 1024;
+
+impl Sink {
+    /// Standard output (1) or standard error (2).
+    pub fn new(descriptor: RawFd) -> Sink {
+        Sink {
+            descriptor,
+            queue: Vec::new(),
+            written: 0,
+            broken: false,
+            within_line: false,
+            held: None,
+        }
+    }
+
+    /// To be polled for writing when something waits.
+    pub fn descriptor(&self) -> RawFd {
+        self.descriptor
+    }
+
+    /// Whether something waits to be written.
+    pub fn waits(&self) -> bool {
+        self.written < self.queue.len()
+    }
+
+    /// Whether no more should be read for this sink at the moment.
+    pub fn is_full(&self) -> bool {
+        self.queue.len() - self.written >= ENOUGH
+    }
+
+    /// Whether the reader has left.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// The rank that is in the middle of a line, and until when others should wait.
+    pub fn held(&self) -> Option<(usize, Instant)> {
+        self.held
+    }
+
+    /// Whether `rank` should wait for the end of another's line.
+    pub fn is_held_from(&self, rank: usize) -> bool {
+        self.held.is_some_and(|(holder, _)| holder != rank)
+    }
+
+    /// Notes that `rank` was the last to add something, and whether it will go on.
+    pub fn hold(&mut self, rank: usize, goes_on: bool) {
+        let held = goes_on && self.within_line;
+        self.held = held.then(|| (rank, Instant::now() + HOLD));
+    }
+
+    /// Lets the others write after all, once the time for that has come.
+    pub fn release(&mut self, now: Instant) {
+        self.held = self.held.filter(|&(_, until)| now < until);
+    }
+
+    /// Adds bytes to what waits.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if let (false, Some(&last)) = (self.broken, bytes.last()) {
+            self.queue.extend_from_slice(bytes);
+            self.within_line = last != b'\n';
+        }
+    }
+
+    /// Writes as much as can be written without waiting.
+    pub fn write_ready(&mut self) {
+        while self.waits() && self.is_writable(0) {
+            self.write_some();
+        }
+    }
+
+    /// Writes everything, however long the reader takes.
+    pub fn write_all(&mut self) {
+        while self.waits() {
+            self.is_writable(-1);
+            self.write_some();
+        }
+    }
+
+    fn is_writable(&self, timeout: i32) -> bool {
+        let mut entry = [libc::pollfd {
+            fd: self.descriptor,
+            events: libc::POLLOUT,
+            revents: 0,
+        }];
+        system::poll(&mut entry, timeout);
+        entry[0].revents != 0
+    }
+
+    fn write_some(&mut self) {
+        let rest = &self.queue[self.written..];
+        let piece = &rest[..rest.len().min(ROOM)];
+        match system::write(self.descriptor, piece) {
+            Ok(n) => self.written += n,
+            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted) => {}
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock) => {}
+            Err(_) => {
+                self.broken = true;
+                self.written = self.queue.len();
+            }
+        }
+        if self.written == self.queue.len() {
+            self.queue.clear();
+            self.written = 0;
+        } else if self.written > ENOUGH {
+            self.queue.drain(..self.written);
+            self.written = 0;
+        }
+    }
+}
+
+/// The reading end of one rank's standard output or error.
+pub struct Source {
+    pipe: File,
+    /// The start of a line whose end hasn't come yet; used with labels only.
+    line: Vec<u8>,
+}
+
+/// A line longer than this is passed on in pieces.
+const LONGEST: usize = 16 << 20;
+
+impl Source {
+    /// Over the pipe that a rank writes to.
+    pub fn new(pipe: OwnedFd) -> io::Result<Source> {
+        system::set_nonblocking(&pipe)?;
+        Ok(Source {
+            pipe: File::from(pipe),
+            line: Vec::new(),
+        })
+    }
+
+    /// To be polled for reading.
+    pub fn descriptor(&self) -> RawFd {
+        self.pipe.as_raw_fd()
+    }
+
+    /// Passes on to `sink` what is there, each line behind `label` if there is one. Returns `false`
+    /// when no more will come.
+    pub fn read(&mut self, sink: &mut Sink, label: Option<&str>) -> bool {
+        let mut buffer = [0u8; 16 * 1024];
+        match self.pipe.read(&mut buffer) {
+            Ok(0) => {
+                self.finish(sink, label);
+                false
+            }
+            Ok(n) => {
+                match label {
+                    None => sink.push(&buffer[..n]),
+                    Some(label) => self.label(&buffer[..n], sink, label),
+                }
+                true
+            }
+            Err(e) => matches!(
+                e.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ),
+        }
+    }
+
+    /// Passes on everything that is in the pipe now, and then a last line without end.
+    pub fn drain(&mut self, sink: &mut Sink, label: Option<&str>) {
+        let mut entry = [libc::pollfd {
+            fd: self.descriptor(),
+            events: libc::POLLIN,
+            revents: 0,
+        }];
+        loop {
+            entry[0].revents = 0;
+            system::poll(&mut entry, 0);
+            if entry[0].revents & libc::POLLIN == 0 || !self.read(sink, label) {
+                break;
+            }
+            if sink.is_full() {
+                sink.write_all();
+            }
+        }
+        self.finish(sink, label);
+    }
+
+    fn finish(&mut self, sink: &mut Sink, label: Option<&str>) {
+        if !self.line.is_empty() {
+            self.label(b"\n", sink, label.unwrap_or(""));
+        }
+    }
+
+    fn label(&mut self, bytes: &[u8], sink: &mut Sink, label: &str) {
+        for piece in bytes.split_inclusive(|&b| b == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.line.len() > LONGEST {
+                sink.push(label.as_bytes());
+                sink.push(&self.line);
+                if !piece.ends_with(b"\n") {
+                    sink.push(b"\n");
+                }
+                self.line.clear();
+            }
+        }
+    }
+}
+
+/// Writes a message of our own to standard error, behind what the ranks wrote there.
+pub fn message(sink: &mut Sink, text: &str) {
+    if sink.within_line {
+        sink.push(b"\n");
+    }
+    for line in text.lines() {
+        sink.push(b"mpiexec: ");
+        sink.push(line.as_bytes());
+        sink.push(b"\n");
+    }
+    sink.write_ready();
+}
+
+/// Bytes on their way to a rank.
+#[derive(Default)]
+pub struct Outbox {
+    queue: Vec<u8>,
+}
+
+impl Outbox {
+    /// Whether something waits to be written.
+    pub fn waits(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Adds bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.queue.extend_from_slice(bytes);
+    }
+
+    /// Writes what the non-blocking `to` takes now. `false` when it takes no more for ever.
+    pub fn write(&mut self, to: &mut impl Write) -> bool {
+        while self.waits() {
+            match to.write(&self.queue) {
+                Ok(0) => return false,
+                Ok(n) => drop(self.queue.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}

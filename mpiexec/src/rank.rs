@@ -1,0 +1,114 @@
+//! One rank: its process, its socket and its output.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Command, Stdio};
+
+use crate::affinity::Mask;
+use crate::options::Section;
+use crate::output::{Outbox, Source};
+use crate::program::Program;
+use crate::system::{self, Ending, Pid, Setup, Signals};
+
+/// A rank of the job.
+pub struct Rank {
+    /// Its process.
+    pub pid: Pid,
+    /// How it ended, if it did.
+    pub ending: Option<Ending>,
+    /// Our end of its PMI socket, until it closes the other.
+    pub pmi: Option<UnixStream>,
+    /// Answers that its socket had no room for.
+    pub answers: Outbox,
+    /// Its standard output and standard error, until they end.
+    pub sources: [Option<Source>; 2],
+    /// What its lines of output start with, if they are to be labelled.
+    pub label: Option<String>,
+}
+
+/// What is needed to start a rank, besides its program.
+pub struct Place<'a> {
+    /// Its number.
+    pub rank: usize,
+    /// Ranks in the job, all of them on this machine.
+    pub size: usize,
+    /// The process group to join.
+    pub group: Pid,
+    /// CPUs to run on, empty for any.
+    pub cpus: Mask,
+    /// Whether its output gets labels.
+    pub label: bool,
+    /// Where its input comes from.
+    pub stdin: Stdio,
+    /// Signals that we block and it should not.
+    pub signals: &'a Signals,
+    /// The limit of open files that it should have, if ours differs.
+    pub files: Option<libc::rlimit>,
+}
+
+impl Rank {
+    /// Starts a rank; its input comes along if it is piped.
+    pub fn start(
+        section: &Section,
+        program: &Program,
+        place: Place,
+    ) -> io::Result<(Rank, Option<ChildStdin>)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+
+        let mut command = Command::new(&program.path);
+        command
+            .arg0(&section.command[0])
+            .args(&section.command[1..])
+            .env_clear()
+            .envs(program.environment.iter().cloned())
+            .envs(variables(&place, theirs.as_raw_fd()))
+            .stdin(place.stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(place.group);
+        if let Some(dir) = &section.wdir {
+            command.current_dir(dir).env("PWD", dir);
+        }
+        let setup = Setup {
+            inherit: theirs.as_raw_fd(),
+            cpus: place.cpus,
+            files: place.files,
+        };
+        system::prepare(&mut command, place.signals, setup);
+
+        let mut child = command.spawn()?;
+        let source = |pipe: Option<OwnedFd>| pipe.map(Source::new).transpose();
+        let sources = [
+            source(child.stdout.take().map(OwnedFd::from))?,
+            source(child.stderr.take().map(OwnedFd::from))?,
+        ];
+        let rank = Rank {
+            pid: Pid::try_from(child.id()).unwrap_or(0),
+            ending: None,
+            pmi: Some(ours),
+            answers: Outbox::default(),
+            sources,
+            label: place.label.then(|| format!("[{}] ", place.rank)),
+        };
+        Ok((rank, child.stdin.take()))
+    }
+}
+
+/// The variables that tell a rank about itself.
+fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 8] {
+    let text = |number: usize| OsString::from(number.to_string());
+    [
+        ("PMI_FD", OsString::from(socket.to_string())),
+        ("PMI_RANK", text(place.rank)),
+        ("PMI_SIZE", text(place.size)),
+        ("PMI_SPAWNED", text(0)),
+        ("MPI_LOCALNRANKS", text(place.size)),
+        ("MPI_LOCALRANKID", text(place.rank)),
+        ("WEFT_LOCAL_SIZE", text(place.size)),
+        ("WEFT_LOCAL_RANK", text(place.rank)),
+    ]
+}

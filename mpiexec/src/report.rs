@@ -1,0 +1,79 @@
+//! Texts for people.
+
+use crate::affinity;
+
+/// The text of `-version`.
+pub fn version() -> String {
+    format!("mpiexec (Weft) {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// The text of `-info`.
+pub fn info() -> String {
+    let cores = affinity::cores();
+    let list = |core: &Vec<usize>| {
+        let cpus: Vec<String> = core.iter().map(usize::to_string).collect();
+        cpus.join("+")
+    };
+    let listed: Vec<String> = cores.iter().map(list).collect();
+    format!(
+        "{}host:      {}\ncores:     {} that may be used (CPUs {})\nbinding:   up to {} ranks get \
+         equal shares of the cores, more are not bound\nlaunching: on this machine only; PMI-1.1 \
+         over an inherited socket (PMI_FD)\n",
+        version(),
+        host(),
+        cores.len(),
+        listed.join(" "),
+        cores.len(),
+    )
+}
+
+/// This machine's name.
+pub fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// A signal's name, `SIGSEGV`; real-time and unknown ones by number.
+pub fn signal_name(number: i32) -> String {
+    let name = match number {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGSTKFLT => "SIGSTKFLT",
+        libc::SIGVTALRM => "SIGVTALRM",
+        libc::SIGPROF => "SIGPROF",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGIO => "SIGIO",
+        libc::SIGPWR => "SIGPWR",
+        libc::SIGSYS => "SIGSYS",
+        _ => return format!("signal {number}"),
+    };
+    name.to_owned()
+}
+
+/// What a signal usually means, where that helps.
+pub fn signal_hint(number: i32) -> &'static str {
+    match number {
+        libc::SIGKILL => " (from outside: by a person, or the kernel when memory ran out)",
+        libc::SIGBUS => " (bad memory access; a full /dev/shm shows like this)",
+        libc::SIGXCPU => " (limit of CPU time)",
+        libc::SIGPIPE => " (it wrote to a reader that has left)",
+        _ => "",
+    }
+}

@@ -1,0 +1,302 @@
+//! System calls that std doesn't offer, each behind a safe function.
+#![allow(unsafe_code, reason = "the one place of this program that calls libc")]
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::ptr;
+
+/// A process number.
+pub type Pid = i32;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself, with this code.
+    Code(i32),
+    /// Killed by this signal.
+    Signal {
+        /// Its number.
+        number: i32,
+        /// Whether the kernel wrote a core dump.
+        core: bool,
+    },
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+/// A set of signals, blocked while this program runs, and read from a descriptor instead.
+pub struct Signals {
+    descriptor: OwnedFd,
+    before: libc::sigset_t,
+}
+
+impl Signals {
+    /// Takes over `wanted`, less those that we were told to ignore (by nohup, say).
+    pub fn take(wanted: &[i32]) -> io::Result<Signals> {
+        // SAFETY: a sigset_t is plain data that sigemptyset makes valid; the calls read and write
+        // the two locals only.
+        unsafe {
+            let mut set: libc::sigset_t = mem::zeroed();
+            let mut before: libc::sigset_t = mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for &signal in wanted {
+                if !is_ignored(signal) {
+                    libc::sigaddset(&mut set, signal);
+                }
+            }
+            check(libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before))?;
+            let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+            let fd = check(libc::signalfd(-1, &set, flags))?;
+            Ok(Signals {
+                descriptor: OwnedFd::from_raw_fd(fd),
+                before,
+            })
+        }
+    }
+
+    /// To be polled for reading.
+    pub fn descriptor(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// The next signal that came, if any.
+    pub fn next(&self) -> Option<i32> {
+        // SAFETY: signalfd_siginfo is plain data, valid when zero; read gets its address and size.
+        unsafe {
+            let mut info: libc::signalfd_siginfo = mem::zeroed();
+            let size = mem::size_of_val(&info);
+            let got = libc::read(self.descriptor(), (&raw mut info).cast(), size);
+            (usize::try_from(got) == Ok(size)).then_some(info.ssi_signo as i32)
+        }
+    }
+
+    /// Lets signals act again as before.
+    pub fn give_back(&self) {
+        // SAFETY: `before` is the set that sigprocmask gave us.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
+    }
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: with a null new action, sigaction only fills the local.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// What a rank's process does to itself before it becomes the program.
+pub struct Setup {
+    /// The descriptor that the program is to inherit.
+    pub inherit: RawFd,
+    /// CPUs to run on, as a bit mask; empty for no change.
+    pub cpus: Vec<u64>,
+    /// The limit of open files to return to, if we raised ours.
+    pub files: Option<libc::rlimit>,
+}
+
+/// Makes `command` set itself up so when it starts: with our signals let through, `setup` applied
+/// and bound to die with this process.
+pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
+    let mask = signals.before;
+    // SAFETY: getpid can't fail.
+    let launcher = unsafe { libc::getpid() };
+    let prepare = move || {
+        // SAFETY: these are plain system calls that get values, or addresses of data that this
+        // closure owns; they take no lock and allocate nothing, as is due after fork.
+        unsafe {
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+            if libc::getppid() != launcher {
+                // The launcher died before the line above; nobody would ever end this process.
+                libc::_exit(1);
+            }
+            if !setup.cpus.is_empty() {
+                let size = mem::size_of_val(&setup.cpus[..]);
+                // The CPUs may have gone since they were listed; running unbound is right then.
+                libc::sched_setaffinity(0, size, setup.cpus.as_ptr().cast());
+            }
+            if let Some(limit) = &setup.files {
+                libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+            }
+            check(libc::fcntl(setup.inherit, libc::F_SETFD, 0))?;
+            check(libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()))?;
+        }
+        Ok(())
+    };
+    // SAFETY: the closure is fit to run between fork and exec, as said above.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Makes processes whose parents die become children of this one.
+pub fn become_subreaper() {
+    // SAFETY: takes a value only. Without it we merely see fewer strays.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+}
+
+/// Takes leave of a child that has ended, if there is one.
+pub fn reap() -> Option<(Pid, Ending)> {
+    // SAFETY: waitid fills the local siginfo_t, which is plain data; the accessors read fields
+    // that are valid for a child's siginfo.
+    unsafe {
+        let mut info: libc::siginfo_t = mem::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG;
+        check(libc::waitid(libc::P_ALL, 0, &mut info, flags)).ok()?;
+        let pid = info.si_pid();
+        if pid == 0 {
+            return None;
+        }
+        let status = info.si_status();
+        let ending = match info.si_code {
+            libc::CLD_EXITED => Ending::Code(status),
+            code => Ending::Signal {
+                number: status,
+                core: code == libc::CLD_DUMPED,
+            },
+        };
+        Some((pid, ending))
+    }
+}
+
+/// Waits for the end of a child and takes leave of it.
+pub fn wait_for(pid: Pid) {
+    // SAFETY: with a null status, takes values only.
+    while unsafe { libc::waitpid(pid, ptr::null_mut(), 0) } < 0
+        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+    {}
+}
+
+/// Sends a signal to a process.
+pub fn kill(pid: Pid, signal: i32) {
+    if pid > 0 {
+        // SAFETY: takes values only.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// Sends a signal to a process group.
+pub fn kill_group(group: Pid, signal: i32) {
+    if group > 1 {
+        // SAFETY: takes values only.
+        unsafe { libc::kill(-group, signal) };
+    }
+}
+
+/// Stops this process as the terminal's stop key would.
+pub fn stop_self() {
+    // SAFETY: takes values only.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// Waits until one of `entries` is ready or `timeout` milliseconds are over (-1: for ever).
+pub fn poll(entries: &mut [libc::pollfd], timeout: i32) {
+    // SAFETY: pointer and length describe the slice. An interruption leaves `revents` as they
+    // were, zero, which reads as nothing being ready.
+    unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout) };
+}
+
+/// Writes to one of our standard descriptors, unbuffered.
+pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: pointer and length describe `bytes`.
+    let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
+/// Reads from one of our standard descriptors, unbuffered.
+pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: pointer and length describe `buffer`.
+    let got = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+/// Makes reads and writes return instead of waiting.
+pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: takes values only, and the descriptor is borrowed.
+    unsafe {
+        let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
+        check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+    }
+    Ok(())
+}
+
+/// Whether standard input is a terminal whose keys are for us and not for another job.
+pub fn owns_terminal() -> bool {
+    // SAFETY: take values only.
+    unsafe { libc::tcgetpgrp(0) == libc::getpgrp() }
+}
+
+/// The CPUs that this process may use, as a bit mask.
+pub fn allowed_cpus() -> Vec<u64> {
+    let mut words = 16;
+    while words <= 16_384 {
+        let mut mask = vec![0u64; words];
+        // SAFETY: pointer and size describe the vector.
+        let got = unsafe {
+            libc::sched_getaffinity(0, mem::size_of_val(&mask[..]), mask.as_mut_ptr().cast())
+        };
+        if got >= 0 {
+            return mask;
+        }
+        // The kernel knows more CPUs than the mask has bits.
+        words *= 2;
+    }
+    Vec::new()
+}
+
+/// Makes sure that `count` files can be open at once; returns the limit of before if it was changed.
+pub fn allow_files(count: u64) -> io::Result<Option<libc::rlimit>> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the local.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    if limit.rlim_cur >= count {
+        return Ok(None);
+    }
+    let before = limit;
+    limit.rlim_cur = count.min(limit.rlim_max);
+    // SAFETY: reads the local.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
+    Ok(Some(before))
+}
+
+/// A process that does nothing but wait for the end of a pipe; see the module `guardian`.
+///
+/// Returns its number and the pipe's other end.
+pub fn fork_watcher() -> io::Result<(Pid, OwnedFd)> {
+    let mut ends = [0i32; 2];
+    // SAFETY: pipe2 fills the array of two.
+    check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: both were just made by the kernel for us.
+    let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+    // SAFETY: this program has one thread, so the child finds all its memory in order; it makes
+    // system calls on values and locals only, and never returns.
+    unsafe {
+        let pid = check(libc::fork())?;
+        if pid != 0 {
+            // Both sides do it, so that it is done whoever comes first.
+            libc::setpgid(pid, pid);
+            return Ok((pid, write));
+        }
+        libc::setpgid(0, 0);
+        let mut all: libc::sigset_t = mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut());
+        libc::prctl(libc::PR_SET_NAME, c"mpiexec-guard".as_ptr());
+        libc::close(ends[1]);
+        let mut byte = 0u8;
+        while libc::read(read.as_raw_fd(), (&raw mut byte).cast(), 1) != 0 {}
+        libc::kill(0, libc::SIGKILL);
+        libc::_exit(0)
+    }
+}

@@ -1,0 +1,395 @@
+//! What the options do, and what ranks find when they start.
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use support::{mpiexec, run, shell, start, start_with_input};
+
+#[test]
+fn help_version_and_info() {
+    for name in ["-h", "--help"] {
+        let outcome = run(&[name]);
+        outcome.expect(0);
+        assert!(outcome.out.contains("-bind-to core|none"));
+    }
+    assert!(
+        run(&["-version"])
+            .expect(0)
+            .out
+            .starts_with("mpiexec (Weft) ")
+    );
+    assert!(run(&["--info"]).expect(0).out.contains("cores:"));
+}
+
+#[test]
+fn mistakes_end_with_2_and_a_hint() {
+    run(&["-nn", "2", "true"])
+        .expect(2)
+        .says("unknown option -nn; did you mean -n?");
+    run(&[]).expect(2).says("no program");
+    run(&["-n", "x", "true"]).expect(2).says("'x' is none");
+    run(&["-n", "2"]).expect(2).says("no program");
+}
+
+#[test]
+fn ranks_know_who_they_are() {
+    let outcome = shell(
+        &["-n", "2"],
+        "echo $PMI_RANK $PMI_SIZE $PMI_SPAWNED $MPI_LOCALRANKID $MPI_LOCALNRANKS \
+         $WEFT_LOCAL_RANK $WEFT_LOCAL_SIZE; test -S /proc/self/fd/$PMI_FD",
+    );
+    outcome.expect(0);
+    assert_eq!(outcome.sorted(), ["0 2 0 0 2 0 2", "1 2 0 1 2 1 2"]);
+    assert_eq!(shell(&[], "echo $PMI_SIZE").expect(0).out, "1\n");
+    assert_eq!(shell(&["--np", "3"], "echo x").out, "x\nx\nx\n");
+}
+
+#[test]
+fn sections_differ_in_all_they_can() {
+    let outcome = run(&[
+        "-genv",
+        "A",
+        "all",
+        "-n",
+        "2",
+        "-env",
+        "B",
+        "first",
+        "-wdir",
+        "/",
+        "sh",
+        "-c",
+        "echo $PMI_RANK/$PMI_SIZE $A-$B-$0 $(pwd)",
+        "x",
+        ":",
+        "-wd",
+        "/tmp",
+        "sh",
+        "-c",
+        "echo $PMI_RANK/$PMI_SIZE $A-$B-$0 $(pwd)",
+        "y z",
+    ]);
+    outcome.expect(0);
+    assert_eq!(
+        outcome.sorted(),
+        [
+            "0/3 all-first-x /",
+            "1/3 all-first-x /",
+            "2/3 all--y z /tmp"
+        ]
+    );
+}
+
+#[test]
+fn environments_are_inherited_as_asked() {
+    let count = |args: &[&str]| {
+        let mut command = mpiexec();
+        command.args(args).args([
+            "sh",
+            "-c",
+            "echo ${SEEN_A-no} ${SEEN_B-no} ${SEEN_C-no} ${PMI_RANK-no} ${PMI_PORT-no} ${PMIX_RANK-no}",
+        ]);
+        command.env("SEEN_A", "a").env("SEEN_B", "b");
+        // What a launcher above us has set is not for our ranks.
+        command.env("PMI_PORT", "x:1").env("PMIX_RANK", "9");
+        start(&mut command).finish().expect(0).out.trim().to_owned()
+    };
+    assert_eq!(count(&[]), "a b no 0 no no");
+    assert_eq!(count(&["-envnone"]), "no no no 0 no no");
+    assert_eq!(
+        count(&["-genvnone", "-env", "SEEN_C", "c"]),
+        "no no c 0 no no"
+    );
+    assert_eq!(count(&["-genvlist", "SEEN_A,SEEN_C"]), "a no no 0 no no");
+    assert_eq!(count(&["-genvnone", "-envall"]), "a b no 0 no no");
+    assert_eq!(count(&["-envlist", "SEEN_B"]), "no b no 0 no no");
+    // A rank's own numbers can't be overwritten.
+    assert_eq!(count(&["-genv", "PMI_RANK", "7"]), "a b no 0 no no");
+}
+
+#[test]
+fn labels_stand_before_whole_lines() {
+    // Both ranks write their lines in pieces, at the same time, and leave the last one open.
+    let outcome = shell(
+        &["-n", "2", "-l"],
+        "for i in 1 2 3 4 5 6 7 8 9; do printf \"$PMI_RANK-\"; sleep 0.01; printf \"$i\\n\"; done; \
+         printf 'no end'; echo problem >&2",
+    );
+    outcome.expect(0);
+    for rank in 0..2 {
+        let label = format!("[{rank}] ");
+        let lines = outcome.out.lines().filter_map(|l| l.strip_prefix(&label));
+        let mut expected: Vec<String> = (1..10).map(|i| format!("{rank}-{i}")).collect();
+        expected.push("no end".to_owned());
+        assert_eq!(lines.collect::<Vec<_>>(), expected, "in:\n{}", outcome.out);
+    }
+    assert_eq!(outcome.out.lines().count(), 20);
+    assert!(outcome.out.ends_with('\n'));
+    let mut err: Vec<&str> = outcome.err.lines().collect();
+    err.sort_unstable();
+    assert_eq!(err, ["[0] problem", "[1] problem"]);
+}
+
+#[test]
+fn output_without_labels_is_untouched() {
+    let outcome = shell(&["-n", "1"], "printf 'a\\n\\nb'; printf 'e' >&2");
+    assert_eq!((&outcome.out[..], &outcome.err[..]), ("a\n\nb", "e"));
+}
+
+#[test]
+fn much_output_arrives_complete() {
+    let outcome = shell(
+        &["-n", "2"],
+        "seq 1 200000 | sed s/^/$PMI_RANK./; sleep 0.01",
+    );
+    outcome.expect(0);
+    assert_eq!(outcome.out.lines().count(), 400_000);
+    for rank in 0..2 {
+        let of_rank = outcome.out.matches(&format!("{rank}.")).count();
+        assert_eq!(of_rank, 200_000);
+    }
+    let last = shell(&["-n", "2", "-l"], "seq 1 50000");
+    assert_eq!(last.expect(0).out.lines().count(), 100_000);
+    assert!(last.out.lines().all(|l| {
+        let number = l.strip_prefix("[0] ").or_else(|| l.strip_prefix("[1] "));
+        number.is_some_and(|n| n.parse::<u32>().is_ok())
+    }));
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_job() {
+    let script = format!(
+        "{} -n 2 yes | head -n 1; echo done",
+        env!("CARGO_BIN_EXE_mpiexec")
+    );
+    let outcome = start(std::process::Command::new("sh").args(["-c", &script])).finish();
+    assert_eq!(outcome.out, "y\ndone\n");
+    outcome.says("SIGPIPE");
+    assert!(outcome.took < Duration::from_secs(10), "{:?}", outcome.took);
+}
+
+#[test]
+fn input_goes_to_rank_0() {
+    let text: Vec<u8> = (0..100_000u32)
+        .flat_map(|i| format!("{i}\n").into_bytes())
+        .collect();
+    let mut command = mpiexec();
+    command.args([
+        "-n",
+        "3",
+        "sh",
+        "-c",
+        "wc -c; test $PMI_RANK = 0 || readlink /proc/self/fd/0",
+    ]);
+    let outcome = start_with_input(&mut command, Some(text.clone())).finish();
+    outcome.expect(0);
+    let size = text.len().to_string();
+    assert_eq!(
+        outcome.sorted(),
+        ["/dev/null", "/dev/null", "0", "0", &size]
+    );
+
+    // Who doesn't read it disturbs nobody.
+    let mut command = mpiexec();
+    command.args(["-n", "2", "true"]);
+    start_with_input(&mut command, Some(text))
+        .finish()
+        .expect(0);
+}
+
+#[test]
+fn a_terminal_is_read_for_rank_0() {
+    let script = r#"
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], ["mpiexec", "-n", "2", "sh", "-c", "read a && echo got $a; cat; true"])
+os.write(fd, b"one\ntwo\n\x04")
+text = b""
+try:
+    while True:
+        piece = os.read(fd, 4096)
+        if not piece:
+            break
+        text += piece
+except OSError:
+    pass
+_, status = os.waitpid(pid, 0)
+print(text.replace(b"\r", b"").decode(), os.waitstatus_to_exitcode(status))
+"#;
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_mpiexec")]);
+    let outcome = start(&mut command).finish();
+    // The terminal's echo, then what rank 0 made of it.
+    assert!(
+        outcome.out.contains("got one\n"),
+        "{}{}",
+        outcome.out,
+        outcome.err
+    );
+    assert_eq!(outcome.out.matches("two\n").count(), 2, "{}", outcome.out);
+    assert!(outcome.out.trim_end().ends_with(" 0"), "{}", outcome.out);
+}
+
+#[test]
+fn what_is_not_there_can_not_be_run() {
+    let cases = [
+        (
+            &["-n", "2", "weft-no-such-program"][..],
+            127,
+            "'weft-no-such-program' was not found",
+        ),
+        (&["/weft/no/such"], 127, "'/weft/no/such' was not found"),
+        (
+            &["-wdir", "/weft/no/such", "true"],
+            127,
+            "directory '/weft/no/such'",
+        ),
+        (&["-wdir", "/etc/passwd", "true"], 127, "not a directory"),
+        (&["/etc/passwd"], 126, "'/etc/passwd' can't be run"),
+        (&["/tmp"], 126, "can't be run"),
+        // Nothing is started if a later section is bad.
+        (
+            &["sh", "-c", "echo started", ":", "weft-no-such-program"],
+            127,
+            "not found",
+        ),
+    ];
+    for (args, code, part) in cases {
+        let outcome = run(args);
+        outcome.expect(code).says(part);
+        assert_eq!(outcome.out, "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_program_that_the_kernel_refuses_leaves_nothing_running() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("program");
+    std::fs::write(&program, "#!/weft/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let pids = dir.path().join("pids");
+    let script = format!("echo $$ >> {}; sleep 100", pids.display());
+    let outcome = run(&["sh", "-c", &script, ":", program.to_str().unwrap()]);
+    outcome.expect(127).says("can't start rank 1");
+    assert!(outcome.took < Duration::from_secs(5), "{:?}", outcome.took);
+    let started = std::fs::read_to_string(pids).unwrap_or_default();
+    for pid in started.split_whitespace() {
+        assert!(!support::alive(pid));
+    }
+}
+
+#[test]
+fn programs_are_found_in_the_path_and_directory_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("weft-test-program");
+    std::fs::write(&program, "#!/bin/sh\necho $0 ran\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let dir = dir.path().to_str().unwrap();
+    let path = format!("{dir}:/usr/bin:/bin");
+    let outcome = run(&["-env", "PATH", &path, "weft-test-program"]);
+    assert_eq!(
+        outcome.expect(0).out,
+        format!("{dir}/weft-test-program ran\n")
+    );
+    let outcome = run(&["-wdir", dir, "./weft-test-program"]);
+    assert_eq!(outcome.expect(0).out, "./weft-test-program ran\n");
+    run(&["-wdir", dir, "weft-test-program"])
+        .expect(127)
+        .says("write './weft-test-program'");
+}
+
+#[test]
+fn ranks_are_bound_as_asked() {
+    let cpus = |args: &[&str]| {
+        let outcome = shell(args, "grep Cpus_allowed_list /proc/self/status | cut -f2");
+        outcome.expect(0);
+        outcome
+            .sorted()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let all = cpus(&["-bind-to", "none"]).remove(0);
+    let cores = run(&["-info"]);
+    let cores = cores
+        .out
+        .lines()
+        .find_map(|l| l.strip_prefix("cores:"))
+        .unwrap();
+    let cores: usize = cores.split_whitespace().next().unwrap().parse().unwrap();
+
+    assert_eq!(cpus(&["-n", "3", "-bind-to", "none"]), vec![all.clone(); 3]);
+    // One rank has everything, too many ranks share everything.
+    assert_eq!(cpus(&[]), vec![all.clone(); 1]);
+    let many = (cores + 1).to_string();
+    assert_eq!(cpus(&["-n", &many]), vec![all.clone(); cores + 1]);
+    // As many ranks as cores have one each, all different.
+    let mut each = cpus(&["-n", &cores.to_string()]);
+    each.dedup();
+    assert_eq!(each.len(), cores);
+    let mut each = cpus(&["-n", &many, "-bind-to", "core"]);
+    each.dedup();
+    assert_eq!(each.len(), cores, "in turn");
+
+    // The mask that the launcher inherited is the limit.
+    let first = each[0].split([',', '-']).next().unwrap();
+    let mut command = std::process::Command::new("taskset");
+    command.args([
+        "-c",
+        first,
+        env!("CARGO_BIN_EXE_mpiexec"),
+        "-bind-to",
+        "core",
+        "-n",
+        "2",
+    ]);
+    command.args(["grep", "Cpus_allowed_list", "/proc/self/status"]);
+    let outcome = start(&mut command).finish();
+    let line = format!("Cpus_allowed_list:\t{first}\n");
+    assert_eq!(outcome.expect(0).out, line.repeat(2));
+}
+
+#[test]
+fn ranks_inherit_their_own_socket_only() {
+    // Descriptors that the test itself was given are inherited with and without a launcher.
+    let list = "ls -l /proc/self/fd | grep -c socket: || true";
+    let before = start(std::process::Command::new("sh").args(["-c", list])).finish();
+    let before: usize = before.out.trim().parse().unwrap();
+    let outcome = shell(&["-n", "4"], list);
+    assert_eq!(outcome.expect(0).out, format!("{}\n", before + 1).repeat(4));
+
+    let count = "ls /proc/self/fd | wc -l";
+    let before = start(std::process::Command::new("sh").args(["-c", count])).finish();
+    let before: usize = before.out.trim().parse().unwrap();
+    let outcome = shell(&["-n", "4"], count);
+    assert_eq!(outcome.expect(0).out, format!("{}\n", before + 1).repeat(4));
+}
+
+#[test]
+fn ranks_find_signals_as_the_launcher_did() {
+    let masks = "grep -E 'Sig(Blk|Ign)' /proc/self/status";
+    let before = start(std::process::Command::new("sh").args(["-c", masks])).finish();
+    assert_eq!(shell(&[], masks).expect(0).out, before.out);
+}
+
+#[test]
+fn many_ranks_start_quickly() {
+    let outcome = run(&["-n", "64", "true"]);
+    outcome.expect(0);
+    assert!(outcome.took < Duration::from_secs(5), "{:?}", outcome.took);
+    let outcome = shell(&["-n", "300"], "echo x");
+    assert_eq!(outcome.expect(0).out.len(), 600);
+}
+
+#[test]
+fn a_low_limit_of_open_files_is_raised_for_us_alone() {
+    let script = format!(
+        "ulimit -Sn 50; {} -n 40 sh -c 'ulimit -Sn'",
+        env!("CARGO_BIN_EXE_mpiexec")
+    );
+    let outcome = start(std::process::Command::new("bash").args(["-c", &script])).finish();
+    assert_eq!(outcome.expect(0).out, "50\n".repeat(40));
+}

@@ -1,0 +1,210 @@
+//! Eager buffers and the contexts that libfabric hands back with completions.
+
+use crate::ffi::{FI_READ, FI_RECV, FI_SEND, FI_WRITE};
+use crate::transport::{Region, Shared};
+use netmod::OpenError;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// What a completion is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Role {
+    /// Nothing is under way.
+    Idle,
+    /// A receive buffer was filled.
+    Recv { buffer: u32 },
+    /// A message left its send buffer.
+    Send { buffer: u32, endpoint: u32 },
+    /// A message that means nothing left its send buffer.
+    Nop { buffer: u32 },
+    /// A small put left its send buffer and is visible.
+    Put {
+        buffer: u32,
+        endpoint: u32,
+        epoch: u32,
+    },
+    /// An atomic is done; its result is in the send buffer.
+    Atomic { buffer: u32, op: u32 },
+    /// A part of a get or put is done.
+    Part { slot: u32, op: u32 },
+}
+
+/// What is passed as context: room for the provider (`struct fi_context2`), then ours.
+#[repr(C)]
+pub(crate) struct Context {
+    provider: [*mut c_void; 8],
+    pub(crate) role: Role,
+}
+
+/// Contexts at fixed addresses.
+struct Contexts(Box<[UnsafeCell<Context>]>);
+
+impl Contexts {
+    fn new(count: usize) -> Self {
+        let idle = || {
+            UnsafeCell::new(Context {
+                provider: [null_mut(); 8],
+                role: Role::Idle,
+            })
+        };
+        Contexts((0..count).map(|_| idle()).collect())
+    }
+    /// Sets the role of a context and returns it as libfabric wants it.
+    #[inline]
+    fn set(&self, index: u32, role: Role) -> *mut c_void {
+        let context = self.0[index as usize].get();
+        // SAFETY: the context is idle, so libfabric does not use it, and the lane that owns it is
+        // borrowed by one caller only; nobody holds a reference.
+        unsafe { (*context).role = role };
+        context.cast()
+    }
+}
+
+/// The role of a context that came back.
+///
+/// # Safety
+/// `context` was given out by [`Buffers`] and the buffers still exist.
+#[inline]
+pub(crate) unsafe fn role(context: *mut c_void) -> Role {
+    // SAFETY: by the contract; the operation is complete, so libfabric uses it no longer.
+    unsafe { (*context.cast::<Context>()).role }
+}
+
+/// A row of equal buffers.
+struct Area {
+    base: *mut u8,
+    layout: Layout,
+    size: usize,
+    region: Option<Region>,
+}
+
+impl Area {
+    fn new(shared: &Shared, size: usize, count: usize, access: u64) -> Result<Self, OpenError> {
+        // Multiples of a cache line, so that buffers share none.
+        let size = size.next_multiple_of(128);
+        let layout = Layout::from_size_align(size * count, 4096).map_err(|_| {
+            OpenError(format!(
+                "{count} eager buffers of {size} bytes are too much"
+            ))
+        })?;
+        // SAFETY: the size is not zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            handle_alloc_error(layout);
+        }
+        let mut area = Area {
+            base,
+            layout,
+            size,
+            region: None,
+        };
+        if shared.needs_local_regions() {
+            // SAFETY: the region is dropped before the memory (see `Drop`).
+            area.region = Some(unsafe { shared.register(base, layout.size(), access)? });
+        }
+        Ok(area)
+    }
+    #[inline]
+    fn at(&self, buffer: u32) -> *mut u8 {
+        let offset = buffer as usize * self.size;
+        debug_assert!(offset < self.layout.size());
+        // SAFETY: buffer numbers are made by `Buffers` and less than the count.
+        unsafe { self.base.add(offset) }
+    }
+    fn desc(&self) -> *mut c_void {
+        self.region.as_ref().map_or(null_mut(), Region::desc)
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        self.region = None;
+        // SAFETY: allocated with this layout, freed once; the endpoint that used it is closed
+        // (lanes drop it first).
+        unsafe { dealloc(self.base, self.layout) };
+    }
+}
+
+/// All buffers and contexts of a lane.
+pub(crate) struct Buffers {
+    recv: Area,
+    send: Area,
+    recv_contexts: Contexts,
+    send_contexts: Contexts,
+    part_contexts: Contexts,
+    free: Vec<u32>,
+    free_parts: Vec<u32>,
+    sends: usize,
+    /// What describes send buffers to libfabric.
+    pub(crate) send_desc: *mut c_void,
+    /// What describes receive buffers to libfabric.
+    pub(crate) recv_desc: *mut c_void,
+}
+
+impl Buffers {
+    pub(crate) fn new(shared: &Shared) -> Result<Self, OpenError> {
+        let config = &shared.config;
+        let recv = Area::new(shared, config.buffer_size, config.recv_buffers, FI_RECV)?;
+        // Puts and atomics leave from send buffers too, results of atomics arrive there.
+        let access = if shared.rma {
+            FI_SEND | FI_WRITE | FI_READ
+        } else {
+            FI_SEND
+        };
+        let send = Area::new(shared, config.buffer_size, config.send_buffers, access)?;
+        Ok(Buffers {
+            send_desc: send.desc(),
+            recv_desc: recv.desc(),
+            recv,
+            send,
+            recv_contexts: Contexts::new(config.recv_buffers),
+            send_contexts: Contexts::new(config.send_buffers),
+            part_contexts: Contexts::new(config.operations),
+            free: (0..config.send_buffers as u32).rev().collect(),
+            free_parts: (0..config.operations as u32).rev().collect(),
+            sends: config.send_buffers,
+        })
+    }
+
+    /// A free send buffer.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+    #[inline]
+    pub(crate) fn give(&mut self, buffer: u32) {
+        debug_assert!(self.free.len() < self.sends);
+        self.free.push(buffer);
+    }
+    /// A context for a part of a get or put.
+    #[inline]
+    pub(crate) fn take_part(&mut self) -> Option<u32> {
+        self.free_parts.pop()
+    }
+    #[inline]
+    pub(crate) fn give_part(&mut self, slot: u32) {
+        self.free_parts.push(slot);
+    }
+    #[inline]
+    pub(crate) fn send_at(&self, buffer: u32) -> *mut u8 {
+        self.send.at(buffer)
+    }
+    #[inline]
+    pub(crate) fn recv_at(&self, buffer: u32) -> *mut u8 {
+        self.recv.at(buffer)
+    }
+    #[inline]
+    pub(crate) fn recv_context(&self, buffer: u32) -> *mut c_void {
+        self.recv_contexts.set(buffer, Role::Recv { buffer })
+    }
+    #[inline]
+    pub(crate) fn send_context(&self, buffer: u32, role: Role) -> *mut c_void {
+        self.send_contexts.set(buffer, role)
+    }
+    #[inline]
+    pub(crate) fn part_context(&self, slot: u32, op: u32) -> *mut c_void {
+        self.part_contexts.set(slot, Role::Part { slot, op })
+    }
+}

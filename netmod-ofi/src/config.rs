@@ -1,0 +1,137 @@
+//! What the user may choose.
+
+use netmod::{OpenError, Peer};
+
+/// Whether an ability of the provider is used, or replaced by messages that the target's poll
+/// answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Offload {
+    /// The provider's where it pays.
+    #[default]
+    Auto,
+    /// The provider's wherever it is offered.
+    Native,
+    /// Always by messages.
+    Emulated,
+}
+
+/// How to open an [`OfiTransport`](crate::OfiTransport).
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The number of this process.
+    pub peer: Peer,
+    /// File name or path of the library.
+    pub library: String,
+    /// Use only this provider, in libfabric's words ("tcp", "tcp;ofi_rxm", "verbs;ofi_rxm").
+    pub provider: Option<String>,
+    /// Use only this interface: a domain ("eth0", "mlx5_0"), a fabric ("192.0.2.0/24") or an IP
+    /// address of this host.
+    pub interface: Option<String>,
+    /// Size of an eager buffer, in bytes, our headers included; 2,048 to 1 MiB.
+    pub buffer_size: usize,
+    /// Eager buffers for sending, per lane; 4 to 16,384.
+    pub send_buffers: usize,
+    /// Eager buffers posted for receiving, per lane; 4 to 16,384.
+    pub recv_buffers: usize,
+    /// Operations on remote memory that one lane can have under way; 4 to 16,384.
+    pub operations: usize,
+    /// The largest piece that get and put hand to the provider at once, in bytes.
+    pub max_part: usize,
+    /// Registers local memory with the provider even where the provider does not want that (where
+    /// it does, this is done anyway).
+    pub register_local: bool,
+    /// Get and put: by the provider or by messages.
+    pub rma: Offload,
+    /// Atomics: by the provider or by messages.
+    pub atomics: Offload,
+    /// Whether lanes offer a file descriptor as doorbell (where the provider can).
+    pub doorbell: bool,
+}
+
+impl Config {
+    /// The defaults for process `peer`.
+    pub fn new(peer: Peer) -> Self {
+        Config {
+            peer,
+            library: "libfabric.so.1".to_string(),
+            provider: None,
+            interface: None,
+            buffer_size: 16 << 10,
+            send_buffers: 64,
+            recv_buffers: 64,
+            operations: 256,
+            max_part: 1 << 30,
+            register_local: false,
+            rma: Offload::Auto,
+            atomics: Offload::Auto,
+            doorbell: true,
+        }
+    }
+
+    /// The defaults, changed by the variables that `lookup` finds: `WEFT_OFI_LIBRARY`,
+    /// `WEFT_OFI_PROVIDER`, `WEFT_OFI_INTERFACE`, `WEFT_OFI_RMA` and `WEFT_OFI_ATOMICS` ("auto",
+    /// "native" or "emulated"), `WEFT_OFI_BUFFER_SIZE` and `WEFT_OFI_BUFFERS` (for sending and
+    /// receiving each), `WEFT_OFI_DOORBELL` (0 or 1). Empty values count as unset.
+    pub fn from_lookup(
+        peer: Peer,
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, OpenError> {
+        let lookup = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let mut config = Config::new(peer);
+        if let Some(library) = lookup("WEFT_OFI_LIBRARY") {
+            config.library = library;
+        }
+        config.provider = lookup("WEFT_OFI_PROVIDER");
+        config.interface = lookup("WEFT_OFI_INTERFACE");
+        let offload = |name: &str| match lookup(name).as_deref() {
+            None | Some("auto") => Ok(Offload::Auto),
+            Some("native") => Ok(Offload::Native),
+            Some("emulated") => Ok(Offload::Emulated),
+            Some(other) => Err(OpenError(format!(
+                "{name} is {other:?}; it must be auto, native or emulated"
+            ))),
+        };
+        config.rma = offload("WEFT_OFI_RMA")?;
+        config.atomics = offload("WEFT_OFI_ATOMICS")?;
+        let number = |name: &str, default: usize| match lookup(name) {
+            None => Ok(default),
+            Some(text) => text
+                .parse()
+                .map_err(|_| OpenError(format!("{name} is {text:?}; it must be a whole number"))),
+        };
+        config.buffer_size = number("WEFT_OFI_BUFFER_SIZE", config.buffer_size)?;
+        let buffers = number("WEFT_OFI_BUFFERS", config.send_buffers)?;
+        config.send_buffers = buffers;
+        config.recv_buffers = buffers;
+        config.doorbell = match lookup("WEFT_OFI_DOORBELL").as_deref() {
+            None | Some("1") => true,
+            Some("0") => false,
+            Some(other) => {
+                return Err(OpenError(format!(
+                    "WEFT_OFI_DOORBELL is {other:?}; it must be 0 or 1"
+                )));
+            }
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Whether the numbers are within their bounds.
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let bounds = [
+            ("the eager buffer size", self.buffer_size, 2048, 1 << 20),
+            ("the number of send buffers", self.send_buffers, 4, 16384),
+            ("the number of receive buffers", self.recv_buffers, 4, 16384),
+            ("the number of operations", self.operations, 4, 16384),
+            ("the largest part", self.max_part, 1, usize::MAX),
+        ];
+        for (what, value, least, most) in bounds {
+            if value < least || value > most {
+                return Err(OpenError(format!(
+                    "{what} is {value}; it must be from {least} to {most}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}

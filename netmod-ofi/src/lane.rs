@@ -1,0 +1,629 @@
+//! A lane: endpoint, completion queue and address vector of one VCI; sending.
+
+use crate::buffers::{Buffers, Role};
+use crate::emulation::Reply;
+use crate::ffi::*;
+use crate::ops::Ops;
+use crate::peers::Peers;
+use crate::select::{self, ip_address};
+use crate::transport::{Shared, tagged_address, untagged_address};
+use crate::wire::{self, Kind, Prefix};
+use netmod::{
+    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
+    VciId,
+};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::os::fd::RawFd;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Messages up to this size are assembled in the lane and injected, if the provider takes them.
+const INJECT_MOST: usize = 512;
+
+/// libfabric's objects of a lane.
+pub(crate) struct Objects {
+    pub(crate) ep: *mut fid_ep,
+    pub(crate) cq: *mut fid_cq,
+    pub(crate) av: *mut fid_av,
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        let objects: [*mut fid; 3] = [self.ep.cast(), self.cq.cast(), self.av.cast()];
+        for object in objects {
+            if !object.is_null() {
+                // SAFETY: open, closed once, the endpoint before what is bound to it.
+                unsafe { fi_close(object) };
+            }
+        }
+    }
+}
+
+/// Something to tell the sink at the next poll.
+pub(crate) enum Notice {
+    Complete(Token, Result<(), LaneError>),
+    Lost(Peer, String),
+}
+
+/// A message that was accepted but that the provider had no room for.
+pub(crate) struct Stalled {
+    pub(crate) buffer: u32,
+    pub(crate) endpoint: u32,
+    pub(crate) len: usize,
+}
+
+/// One VCI's connection to its peers.
+///
+/// Fields are dropped from top to bottom: the endpoint is closed before its buffers go.
+pub(crate) struct OfiLane {
+    pub(crate) objects: Objects,
+    pub(crate) buffers: Buffers,
+    pub(crate) peers: Peers,
+    pub(crate) ops: Ops,
+    /// Operations with parts not yet issued.
+    pub(crate) unissued: VecDeque<u32>,
+    /// Messages accepted from the core and not taken by the provider.
+    pub(crate) stalled: VecDeque<Stalled>,
+    /// Answers owed to peers.
+    pub(crate) replies: VecDeque<Reply>,
+    /// Receive buffers that the provider did not take back at once.
+    pub(crate) unposted: Vec<u32>,
+    pub(crate) notices: VecDeque<Notice>,
+    /// Endpoints to which something was injected that may not have left.
+    dirty: Vec<u32>,
+    pub(crate) sends_under_way: usize,
+    /// Requests of the emulation without an answer yet.
+    pub(crate) requests_under_way: usize,
+    /// Polls in a row that found nothing.
+    pub(crate) idle_polls: u32,
+    /// Largest message to inject.
+    inject_limit: usize,
+    /// Largest part of a get or put.
+    pub(crate) part_limit: usize,
+    vci: VciId,
+    doorbell: Option<RawFd>,
+    /// Whether peers that take nothing can be asked whether they are there.
+    pub(crate) probes: bool,
+    scratch: [u64; INJECT_MOST / 8],
+    pub(crate) shared: Arc<Shared>,
+}
+
+// SAFETY: raw pointers are to memory that the lane owns or that its user keeps valid until
+// completion; libfabric's objects may move between threads.
+unsafe impl Send for OfiLane {}
+
+impl OfiLane {
+    /// Opens the endpoint of a VCI; also returns its address.
+    pub(crate) fn open(shared: Arc<Shared>, vci: VciId) -> Result<(Self, Vec<u8>), OpenError> {
+        let fail = |what: &str, rc: i32| {
+            let hint = match -rc {
+                libc::EMFILE | libc::ENFILE => "; raise the limit on open files (ulimit -n)",
+                libc::ENOMEM => "; raise the limit on locked memory (ulimit -l)",
+                _ => "",
+            };
+            OpenError(format!(
+                "{}: {what} for VCI {vci} failed: {}{hint}",
+                shared.provider,
+                shared.lib.error_text(-rc)
+            ))
+        };
+        let buffers = Buffers::new(&shared)?;
+        let mut objects = Objects {
+            ep: null_mut(),
+            cq: null_mut(),
+            av: null_mut(),
+        };
+
+        let mut attr = fi_av_attr {
+            type_: FI_AV_UNSPEC,
+            rx_ctx_bits: 0,
+            count: 0,
+            ep_per_node: 0,
+            name: std::ptr::null(),
+            map_addr: null_mut(),
+            flags: 0,
+        };
+        // SAFETY: the domain is open, `attr` valid, the place for the result too.
+        let rc = unsafe { fi_av_open(shared.domain, &mut attr, &mut objects.av) };
+        if rc != 0 {
+            return Err(fail("opening the address vector", rc));
+        }
+        let doorbell =
+            open_cq(&shared, &mut objects).map_err(|rc| fail("opening the queue", rc))?;
+
+        // SAFETY: the objects are open and stay so until the endpoint is closed.
+        unsafe {
+            let rc = fi_endpoint(shared.domain, shared.info.raw(), &mut objects.ep);
+            if rc != 0 {
+                return Err(fail("opening the endpoint", rc));
+            }
+            let rc = fi_ep_bind(objects.ep, objects.av.cast(), 0);
+            if rc != 0 {
+                return Err(fail("binding the address vector", rc));
+            }
+            let rc = fi_ep_bind(objects.ep, objects.cq.cast(), FI_TRANSMIT | FI_RECV);
+            if rc != 0 {
+                return Err(fail("binding the queue", rc));
+            }
+            let rc = fi_enable(objects.ep);
+            if rc != 0 {
+                return Err(fail("enabling the endpoint", rc));
+            }
+        }
+        let mut name = [0_u8; 256];
+        let mut len = name.len();
+        // SAFETY: the endpoint is enabled; `name` has `len` bytes.
+        let rc = unsafe { fi_getname(objects.ep, name.as_mut_ptr().cast(), &mut len) };
+        if rc != 0 {
+            return Err(fail("asking for the address", rc));
+        }
+        let address = tagged_address(&shared.provider, &name[..len]);
+
+        let config = &shared.config;
+        let mut lane = OfiLane {
+            inject_limit: shared.info.tx().inject_size.min(INJECT_MOST),
+            part_limit: shared.info.ep().max_msg_size.min(config.max_part),
+            ops: Ops::new(config.operations),
+            unissued: VecDeque::with_capacity(config.operations),
+            stalled: VecDeque::with_capacity(config.send_buffers),
+            replies: VecDeque::new(),
+            unposted: (0..config.recv_buffers as u32).rev().collect(),
+            notices: VecDeque::with_capacity(config.operations),
+            dirty: Vec::new(),
+            sends_under_way: 0,
+            requests_under_way: 0,
+            idle_polls: 0,
+            peers: Peers::default(),
+            vci,
+            doorbell,
+            probes: Self::can_probe(&shared.provider, shared.info.addr_format()),
+            scratch: [0; INJECT_MOST / 8],
+            objects,
+            buffers,
+            shared,
+        };
+        match lane.post_receives() {
+            Ok(_) => Ok((lane, address)),
+            Err(rc) => {
+                let why = lane.shared.lib.error_text(-rc as i32);
+                Err(OpenError(format!(
+                    "{}: posting receive buffers for VCI {vci} failed: {why}",
+                    lane.shared.provider
+                )))
+            }
+        }
+    }
+
+    /// Posts the receive buffers that are not posted. Returns whether any was.
+    pub(crate) fn post_receives(&mut self) -> Result<bool, isize> {
+        let mut any = false;
+        while let Some(&buffer) = self.unposted.last() {
+            match self.post(buffer) {
+                0 => any = true,
+                rc if rc == -(libc::EAGAIN as isize) => break,
+                rc => return Err(rc),
+            }
+            self.unposted.pop();
+        }
+        Ok(any)
+    }
+
+    /// Posts one receive buffer.
+    #[inline]
+    pub(crate) fn post(&mut self, buffer: u32) -> isize {
+        let context = self.buffers.recv_context(buffer);
+        // SAFETY: buffer and context are the lane's and not posted; they outlive the endpoint.
+        unsafe {
+            fi_recv(
+                self.objects.ep,
+                self.buffers.recv_at(buffer).cast(),
+                self.shared.config.buffer_size,
+                self.buffers.recv_desc,
+                context,
+            )
+        }
+    }
+
+    /// The prefix of a message of this lane.
+    #[inline]
+    pub(crate) fn prefix(&self, kind: Kind, code: u8) -> [u8; wire::PREFIX] {
+        Prefix {
+            peer: self.shared.config.peer,
+            vci: self.vci,
+            kind,
+            code,
+        }
+        .to_bytes()
+    }
+
+    /// The index of a peer's VCI, whose address is looked up at first contact.
+    #[inline]
+    pub(crate) fn endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let endpoint = match self.peers.find(peer, vci) {
+            Some(endpoint) => endpoint,
+            None => self.connect(peer, vci)?,
+        };
+        if self.peers.endpoint(endpoint).lost {
+            Err(self.lost(endpoint))
+        } else {
+            Ok(endpoint)
+        }
+    }
+
+    #[cold]
+    fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let fail = |why: String| LaneError::lost(peer, why);
+        let address = self
+            .shared
+            .resolver
+            .resolve(peer, vci)
+            .map_err(|error| fail(error.to_string()))?;
+        let Some((provider, name)) = untagged_address(&address) else {
+            return Err(fail(format!(
+                "the address of its VCI {vci} ({} bytes) is not one of libfabric; do all processes \
+                 use the same build and the same transport?",
+                address.len()
+            )));
+        };
+        if provider != self.shared.provider {
+            return Err(fail(format!(
+                "it uses libfabric's provider {provider:?}, this process {:?}; set \
+                 WEFT_OFI_PROVIDER to one that all hosts have",
+                self.shared.provider
+            )));
+        }
+        let format = self.shared.info.addr_format();
+        let theirs = ip_address(format, name).map(|ip| ip.is_loopback());
+        let ours = self.shared.info.ip().map(|ip| ip.is_loopback());
+        if theirs.is_some() && ours.is_some() && theirs != ours {
+            let [inside, outside] = match theirs {
+                Some(true) => ["it", "this process"],
+                _ => ["this process", "it"],
+            };
+            return Err(fail(format!(
+                "{inside} listens on its host's loopback interface, {outside} on a real one (this \
+                 process uses {}); set WEFT_OFI_INTERFACE to an interface that connects all hosts",
+                select::place(&self.shared.info)
+            )));
+        }
+        let mut addr = FI_ADDR_UNSPEC;
+        // A copy with room behind it: providers read a whole address of their format.
+        let mut padded = [0_u64; 40];
+        if name.len() > size_of_val(&padded) {
+            return Err(fail(format!("the address of its VCI {vci} is too long")));
+        }
+        // SAFETY: `padded` has room for `name`; the address vector is open, `addr` is written.
+        let rc = unsafe {
+            std::ptr::copy_nonoverlapping(name.as_ptr(), padded.as_mut_ptr().cast(), name.len());
+            fi_av_insert(self.objects.av, padded.as_ptr().cast(), &mut addr)
+        };
+        if rc != 1 {
+            let why = if rc < 0 {
+                self.shared.lib.error_text(-rc)
+            } else {
+                "refused".to_string()
+            };
+            return Err(fail(format!(
+                "{}: its address: {why}",
+                self.shared.provider
+            )));
+        }
+        Ok(self.peers.add(peer, vci, addr, name))
+    }
+
+    #[cold]
+    pub(crate) fn lost(&mut self, endpoint: u32) -> LaneError {
+        let peer = self.peers.peer_of(endpoint);
+        LaneError::lost(peer.number, peer.lost.clone().unwrap_or_default())
+    }
+
+    /// What a call that libfabric refused with `rc` means.
+    #[cold]
+    pub(crate) fn refused(&mut self, endpoint: u32, rc: isize, what: &str) -> LaneError {
+        let why = if rc == -(libc::EAGAIN as isize) {
+            match self.no_room(endpoint, false) {
+                None => return LaneError::Again,
+                Some(why) => why,
+            }
+        } else {
+            self.shared.lib.error_text(-rc as i32)
+        };
+        self.fail_peer(endpoint, what, &why);
+        self.lost(endpoint)
+    }
+
+    /// Sends `len` bytes that `fill` writes, which starts with a prefix. If the provider has no
+    /// room, nothing is done, or, with `keep`, the message is kept and sent by a later poll.
+    #[inline]
+    pub(crate) fn transmit(
+        &mut self,
+        endpoint: u32,
+        len: usize,
+        keep: bool,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        let state = self.peers.endpoint(endpoint);
+        let addr = state.addr;
+        if state.stalled > 0 {
+            // Order: what was accepted before goes first.
+            return Err(LaneError::Again);
+        }
+        if len <= self.inject_limit && !keep {
+            let scratch = self.scratch.as_mut_ptr().cast::<u8>();
+            // SAFETY: `scratch` has INJECT_MOST bytes, `len` is no more; nothing else uses it.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(scratch, len) };
+            fill(bytes);
+            // SAFETY: the bytes are read during the call only.
+            let rc = unsafe { fi_inject(self.objects.ep, scratch.cast(), len, addr) };
+            if rc != 0 {
+                return Err(self.refused(endpoint, rc, "sending"));
+            }
+            let state = self.peers.endpoint(endpoint);
+            state.stuck = None;
+            if !state.dirty {
+                state.dirty = true;
+                self.dirty.push(endpoint);
+            }
+            return Ok(());
+        }
+        let buffer = self.buffers.take().ok_or(LaneError::Again)?;
+        // SAFETY: the buffer is ours, free and at least `len` long: the callers keep to the limit.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.buffers.send_at(buffer), len) };
+        fill(bytes);
+        match self.send_buffer(buffer, endpoint, len) {
+            0 => {
+                self.peers.endpoint(endpoint).stuck = None;
+                Ok(())
+            }
+            rc if keep && rc == -(libc::EAGAIN as isize) => {
+                self.peers.endpoint(endpoint).stalled += 1;
+                self.stalled.push_back(Stalled {
+                    buffer,
+                    endpoint,
+                    len,
+                });
+                Ok(())
+            }
+            rc => {
+                self.buffers.give(buffer);
+                Err(self.refused(endpoint, rc, "sending"))
+            }
+        }
+    }
+
+    /// Hands a filled send buffer to the provider.
+    pub(crate) fn send_buffer(&mut self, buffer: u32, endpoint: u32, len: usize) -> isize {
+        let addr = self.peers.endpoint(endpoint).addr;
+        self.hand_over(buffer, addr, len, Role::Send { buffer, endpoint })
+    }
+
+    fn hand_over(&mut self, buffer: u32, addr: fi_addr_t, len: usize, role: Role) -> isize {
+        let context = self.buffers.send_context(buffer, role);
+        // SAFETY: buffer and context are the lane's, not in use, and outlive the endpoint.
+        let rc = unsafe {
+            fi_send(
+                self.objects.ep,
+                self.buffers.send_at(buffer).cast(),
+                len,
+                self.buffers.send_desc,
+                addr,
+                context,
+            )
+        };
+        if rc == 0 {
+            self.sends_under_way += 1;
+        }
+        rc
+    }
+
+    /// Sends a message that means nothing. Returns `false` if there is no room.
+    fn send_nop(&mut self, endpoint: u32) -> bool {
+        let Some(buffer) = self.buffers.take() else {
+            return false;
+        };
+        let prefix = self.prefix(Kind::Nop, 0);
+        // SAFETY: the buffer is ours, free and longer than a prefix.
+        unsafe {
+            self.buffers
+                .send_at(buffer)
+                .cast::<[u8; wire::PREFIX]>()
+                .write(prefix)
+        };
+        let addr = self.peers.endpoint(endpoint).addr;
+        let rc = self.hand_over(buffer, addr, wire::PREFIX, Role::Nop { buffer });
+        if rc == 0 {
+            return true;
+        }
+        self.buffers.give(buffer);
+        rc != -(libc::EAGAIN as isize) || self.no_room(endpoint, true).is_some()
+    }
+
+    fn message_len(&self, payload: usize) -> Result<usize, LaneError> {
+        let len = wire::MESSAGE + payload;
+        if len > self.shared.config.buffer_size {
+            Err(LaneError::Unsupported)
+        } else {
+            Ok(len)
+        }
+    }
+}
+
+/// Opens the queue, with a file descriptor to wait on if the provider has one.
+fn open_cq(shared: &Shared, objects: &mut Objects) -> Result<Option<RawFd>, i32> {
+    let config = &shared.config;
+    let mut attr = fi_cq_attr {
+        // Room for everything that the lane can have under way.
+        size: config.send_buffers + config.recv_buffers + config.operations,
+        flags: 0,
+        format: FI_CQ_FORMAT_MSG,
+        wait_obj: FI_WAIT_FD,
+        signaling_vector: 0,
+        wait_cond: 0,
+        wait_set: null_mut(),
+    };
+    if config.doorbell {
+        // SAFETY: the domain is open, `attr` valid, the place for the result too.
+        let rc = unsafe { fi_cq_open(shared.domain, &mut attr, &mut objects.cq) };
+        if rc == 0 {
+            let mut fd: RawFd = -1;
+            // SAFETY: the queue is open; for FI_WAIT_FD the argument is a place for a descriptor.
+            let rc = unsafe {
+                fi_control(
+                    objects.cq.cast(),
+                    FI_GETWAIT,
+                    (&raw mut fd).cast::<c_void>(),
+                )
+            };
+            return Ok((rc == 0 && fd >= 0).then_some(fd));
+        }
+        objects.cq = null_mut();
+    }
+    attr.wait_obj = FI_WAIT_NONE;
+    // SAFETY: as above.
+    let rc = unsafe { fi_cq_open(shared.domain, &mut attr, &mut objects.cq) };
+    if rc == 0 { Ok(None) } else { Err(rc) }
+}
+
+impl Lane for OfiLane {
+    #[inline]
+    fn send(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        let len = self.message_len(payload.len())?;
+        let endpoint = self.endpoint(to, vci)?;
+        let prefix = self.prefix(Kind::Message, 0);
+        self.transmit(endpoint, len, false, |bytes| {
+            bytes[..wire::PREFIX].copy_from_slice(&prefix);
+            bytes[wire::PREFIX..wire::MESSAGE].copy_from_slice(&header.to_bytes());
+            bytes[wire::MESSAGE..].copy_from_slice(payload);
+        })
+    }
+
+    fn send_with(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        let len = self.message_len(len)?;
+        let endpoint = self.endpoint(to, vci)?;
+        let prefix = self.prefix(Kind::Message, 0);
+        // Kept if there is no room: `fill` can't be taken back.
+        self.transmit(endpoint, len, true, |bytes| {
+            bytes[..wire::PREFIX].copy_from_slice(&prefix);
+            bytes[wire::PREFIX..wire::MESSAGE].copy_from_slice(&header.to_bytes());
+            fill(&mut bytes[wire::MESSAGE..]);
+        })
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        self.progress(sink, budget)
+    }
+
+    unsafe fn get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        // SAFETY: passed on.
+        unsafe { self.issue_get(peer, vci, local, len, remote, token) }
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        // SAFETY: passed on.
+        unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+    }
+
+    unsafe fn atomic(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        op: AtomicOp,
+        operand: u64,
+        compare: u64,
+        result: *mut u64,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        // SAFETY: passed on.
+        unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
+    }
+
+    fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
+        let Some(index) = self.peers.find_peer(peer) else {
+            return Ok(Issued::Done);
+        };
+        let state = &mut self.peers.peers[index as usize];
+        if let Some(why) = &state.lost {
+            return Err(LaneError::lost(peer, why.clone()));
+        }
+        if !state.fences.is_clear() {
+            state.fences.flush(token);
+            return Ok(Issued::Pending);
+        }
+        match state.write_error.take() {
+            Some(why) => Err(LaneError::lost(peer, why)),
+            None => Ok(Issued::Done),
+        }
+    }
+
+    fn drained(&mut self) -> bool {
+        // Injected messages have no completion: one more message, which has, goes behind them. If
+        // it can't be sent because the peer has ended, nothing is left to wait for, and that is no
+        // news either.
+        let mut waiting = Vec::new();
+        while let Some(endpoint) = self.dirty.pop() {
+            if self.peers.endpoint(endpoint).lost || self.send_nop(endpoint) {
+                self.peers.endpoint(endpoint).dirty = false;
+            } else {
+                waiting.push(endpoint);
+            }
+        }
+        self.dirty = waiting;
+        self.dirty.is_empty()
+            && self.sends_under_way == 0
+            && self.stalled.is_empty()
+            && self.replies.is_empty()
+    }
+
+    fn doorbell(&self) -> Doorbell {
+        self.doorbell.map_or(Doorbell::None, Doorbell::Fd)
+    }
+
+    fn arm(&mut self) -> bool {
+        let idle = self.notices.is_empty()
+            && self.stalled.is_empty()
+            && self.replies.is_empty()
+            && self.unissued.is_empty()
+            && self.unposted.is_empty();
+        if !idle || self.doorbell.is_none() {
+            return false;
+        }
+        let mut queue: *mut fid = self.objects.cq.cast();
+        // SAFETY: fabric and queue are open.
+        unsafe { fi_trywait(self.shared.fabric, &mut queue, 1) == 0 }
+    }
+
+    fn disarm(&mut self) {
+        // The descriptor is quiet again once the queue has been read, which the next poll does.
+    }
+}

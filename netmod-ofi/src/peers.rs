@@ -1,0 +1,192 @@
+//! Who was talked to: addresses of peers' VCIs and what is under way to each process.
+//!
+//! Memory is used for those that were talked to only.
+
+use crate::ffi::fi_addr_t;
+use crate::probe::Stuck;
+use netmod::{Peer, Token, VciId};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A hash for small integers: one multiplication. Keys are not chosen by an adversary.
+#[derive(Default)]
+pub(crate) struct IntHasher(u64);
+
+impl Hasher for IntHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+    fn write_u64(&mut self, value: u64) {
+        let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The table takes its bucket from the low bits, the product is best in the high ones.
+        self.0 = product.rotate_left(32);
+    }
+}
+
+type IntMap<K> = HashMap<K, u32, BuildHasherDefault<IntHasher>>;
+
+/// A peer's VCI.
+pub(crate) struct EndpointState {
+    pub(crate) addr: fi_addr_t,
+    pub(crate) vci: VciId,
+    /// Index of the process.
+    pub(crate) peer: u32,
+    /// The process is lost.
+    pub(crate) lost: bool,
+    /// Something was injected since the last completed message, so it may not have left yet.
+    pub(crate) dirty: bool,
+    /// Accepted messages that the provider had no room for.
+    pub(crate) stalled: u32,
+    /// The provider has had no room lately.
+    pub(crate) stuck: Option<Box<Stuck>>,
+    /// The address as the provider gave it.
+    pub(crate) address: Box<[u8]>,
+}
+
+/// A process.
+pub(crate) struct PeerState {
+    pub(crate) number: Peer,
+    pub(crate) lost: Option<String>,
+    pub(crate) fences: Fences,
+    /// Why a put that was reported as done did not arrive; told to the next flush.
+    pub(crate) write_error: Option<String>,
+}
+
+/// Counts puts and atomics under way to a process, in epochs that end with each flush: a flush is
+/// complete when its epoch and all before it have nothing under way.
+#[derive(Default)]
+pub(crate) struct Fences {
+    first: u32,
+    /// One per token, but for the current epoch in `current`.
+    closed: VecDeque<(u32, Token)>,
+    current: u32,
+}
+
+impl Fences {
+    /// An operation begins; returns its epoch.
+    #[inline]
+    pub(crate) fn begin(&mut self) -> u32 {
+        self.current += 1;
+        self.first.wrapping_add(self.closed.len() as u32)
+    }
+    /// An operation of `epoch` ends; `complete` is told of the flushes that it was the last for.
+    #[inline]
+    pub(crate) fn end(&mut self, epoch: u32, mut complete: impl FnMut(Token)) {
+        let index = epoch.wrapping_sub(self.first) as usize;
+        match self.closed.get_mut(index) {
+            None => self.current -= 1,
+            Some((count, _)) => *count -= 1,
+        }
+        while let Some(&(0, token)) = self.closed.front() {
+            self.closed.pop_front();
+            self.first = self.first.wrapping_add(1);
+            complete(token);
+        }
+    }
+    /// Whether nothing is under way.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.current == 0 && self.closed.is_empty()
+    }
+    /// Ends the current epoch with a flush. Not when clear.
+    pub(crate) fn flush(&mut self, token: Token) {
+        self.closed
+            .push_back((std::mem::take(&mut self.current), token));
+    }
+}
+
+/// All that were talked to.
+#[derive(Default)]
+pub(crate) struct Peers {
+    pub(crate) endpoints: Vec<EndpointState>,
+    pub(crate) peers: Vec<PeerState>,
+    by_address: IntMap<u64>,
+    by_number: IntMap<Peer>,
+}
+
+impl Peers {
+    fn key(peer: Peer, vci: VciId) -> u64 {
+        u64::from(peer) << 16 | u64::from(vci)
+    }
+    /// The index of a VCI that was talked to.
+    #[inline]
+    pub(crate) fn find(&self, peer: Peer, vci: VciId) -> Option<u32> {
+        self.by_address.get(&Self::key(peer, vci)).copied()
+    }
+    /// The index of a process that was talked to.
+    pub(crate) fn find_peer(&self, peer: Peer) -> Option<u32> {
+        self.by_number.get(&peer).copied()
+    }
+    /// Adds a VCI and returns its index.
+    pub(crate) fn add(&mut self, number: Peer, vci: VciId, addr: fi_addr_t, address: &[u8]) -> u32 {
+        let peer = *self.by_number.entry(number).or_insert_with(|| {
+            self.peers.push(PeerState {
+                number,
+                lost: None,
+                fences: Fences::default(),
+                write_error: None,
+            });
+            self.peers.len() as u32 - 1
+        });
+        let lost = self.peers[peer as usize].lost.is_some();
+        let endpoint = self.endpoints.len() as u32;
+        self.endpoints.push(EndpointState {
+            addr,
+            vci,
+            peer,
+            lost,
+            dirty: false,
+            stalled: 0,
+            stuck: None,
+            address: address.into(),
+        });
+        self.by_address.insert(Self::key(number, vci), endpoint);
+        endpoint
+    }
+    #[inline]
+    pub(crate) fn endpoint(&mut self, endpoint: u32) -> &mut EndpointState {
+        &mut self.endpoints[endpoint as usize]
+    }
+    /// The process that an endpoint belongs to.
+    #[inline]
+    pub(crate) fn peer_of(&mut self, endpoint: u32) -> &mut PeerState {
+        let peer = self.endpoints[endpoint as usize].peer;
+        &mut self.peers[peer as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flush_waits_for_what_came_before_only() {
+        let mut fences = Fences::default();
+        let mut told = Vec::new();
+        let a = fences.begin();
+        let b = fences.begin();
+        fences.flush(Token(1));
+        let c = fences.begin();
+        fences.flush(Token(2));
+        let d = fences.begin();
+        fences.end(c, |t| told.push(t.0));
+        fences.end(d, |t| told.push(t.0));
+        fences.end(a, |t| told.push(t.0));
+        assert!(told.is_empty() && !fences.is_clear());
+        fences.end(b, |t| told.push(t.0));
+        assert_eq!(told, [1, 2]);
+        assert!(fences.is_clear());
+        let e = fences.begin();
+        fences.flush(Token(3));
+        fences.end(e, |t| told.push(t.0));
+        assert_eq!(told, [1, 2, 3]);
+        assert!(fences.is_clear());
+    }
+}

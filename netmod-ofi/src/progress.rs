@@ -1,0 +1,349 @@
+//! Taking in completions, and what becomes of failures.
+
+use crate::buffers::{self, Role};
+use crate::ffi::*;
+use crate::lane::{Notice, OfiLane};
+use crate::transport::completion_error;
+use crate::wire::{self, Kind, Prefix};
+use netmod::{Header, LaneError, Sink};
+use std::mem::MaybeUninit;
+
+/// Completions read at once.
+const BATCH: usize = 16;
+
+/// Fruitless polls after which peers that owe an answer are looked after.
+const IDLE_POLLS: u32 = 256;
+
+impl OfiLane {
+    /// The work of `poll`.
+    pub(crate) fn progress(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        let mut events = 0;
+        loop {
+            let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; BATCH];
+            let want = BATCH.min(budget.saturating_sub(events)).max(1);
+            // SAFETY: the queue is open, of this format, and `entries` has room.
+            let got = unsafe { fi_cq_read(self.objects.cq, entries.as_mut_ptr().cast(), want) };
+            if got > 0 {
+                let got = got as usize;
+                for entry in &entries[..got] {
+                    // SAFETY: the first `got` entries were written.
+                    let entry = unsafe { entry.assume_init() };
+                    self.completed(&entry, sink);
+                }
+                events += got;
+                if got < want || events >= budget {
+                    break;
+                }
+            } else if got == -FI_EAVAIL {
+                if !self.failed_completion() {
+                    break;
+                }
+                events += 1;
+                if events >= budget {
+                    break;
+                }
+            } else {
+                break;
+            }
+        }
+        let mut any = events > 0;
+        if self.has_backlog() {
+            any |= self.retry();
+        }
+        if any {
+            self.idle_polls = 0;
+        } else if self.requests_under_way > 0 {
+            self.idle_polls = self.idle_polls.wrapping_add(1);
+            if self.idle_polls % IDLE_POLLS == 0 {
+                self.watch();
+            }
+        }
+        while let Some(notice) = self.notices.pop_front() {
+            any = true;
+            match notice {
+                Notice::Complete(token, result) => sink.complete(token, result),
+                Notice::Lost(peer, why) => sink.peer_lost(peer, why),
+            }
+        }
+        any
+    }
+
+    /// Asks those who owe an answer whether they are there: nobody else would say that they are not.
+    #[cold]
+    fn watch(&mut self) {
+        for index in self.ops.indices() {
+            let Some(op) = self.ops.get(index) else {
+                continue;
+            };
+            if !op.emulated || op.parts == 0 {
+                continue;
+            }
+            let endpoint = op.endpoint;
+            if let Some(why) = self.no_room(endpoint, false) {
+                self.fail_peer(endpoint, "waiting for an answer", &why);
+            }
+        }
+    }
+
+    #[inline]
+    fn completed(&mut self, entry: &fi_cq_msg_entry, sink: &mut dyn Sink) {
+        if entry.op_context.is_null() {
+            return;
+        }
+        // SAFETY: every operation with a completion was given a context of the lane's buffers.
+        match unsafe { buffers::role(entry.op_context) } {
+            Role::Idle => {}
+            Role::Recv { buffer } => {
+                self.arrived(buffer, entry.len, sink);
+                self.repost(buffer);
+            }
+            Role::Send { buffer, .. } | Role::Nop { buffer } => {
+                self.sends_under_way -= 1;
+                self.buffers.give(buffer);
+            }
+            Role::Put {
+                buffer,
+                endpoint,
+                epoch,
+            } => {
+                self.buffers.give(buffer);
+                self.end_write(endpoint, epoch);
+            }
+            Role::Atomic { buffer, op } => {
+                self.take_atomic_result(buffer, op);
+                self.buffers.give(buffer);
+                self.part_done(op, None);
+            }
+            Role::Part { slot, op } => {
+                self.buffers.give_part(slot);
+                self.part_done(op, None);
+            }
+        }
+    }
+
+    /// Gives a receive buffer back to the provider.
+    #[inline]
+    fn repost(&mut self, buffer: u32) {
+        if self.post(buffer) != 0 {
+            self.unposted.push(buffer);
+        }
+    }
+
+    /// A message has arrived.
+    #[inline]
+    fn arrived(&mut self, buffer: u32, len: usize, sink: &mut dyn Sink) {
+        let len = len.min(self.shared.config.buffer_size);
+        let place = self.buffers.recv_at(buffer);
+        // SAFETY: the buffer was filled, is not posted until `repost`, and lives as long as the
+        // lane; nobody else uses it.
+        let bytes = unsafe { std::slice::from_raw_parts(place, len) };
+        // What is not from one of us is dropped.
+        let Some(prefix) = Prefix::parse(bytes) else {
+            return;
+        };
+        let rest = &bytes[wire::PREFIX..];
+        if prefix.kind == Kind::Message {
+            if let Some((header, payload)) = rest.split_first_chunk::<{ Header::SIZE }>() {
+                sink.message(prefix.peer, &Header::from_bytes(header), payload);
+            }
+        } else {
+            self.serve(prefix, rest);
+        }
+    }
+
+    /// Takes an error from the queue. Returns whether there was one.
+    #[cold]
+    fn failed_completion(&mut self) -> bool {
+        // SAFETY: all fields are numbers and pointers, for which zero is a value.
+        let mut error: fi_cq_err_entry = unsafe { std::mem::zeroed() };
+        // SAFETY: the queue is open, `error` is written.
+        let rc = unsafe { fi_cq_readerr(self.objects.cq, &mut error) };
+        if rc < 0 || error.op_context.is_null() {
+            return rc > 0;
+        }
+        // SAFETY: the error was just read from this queue.
+        let why = unsafe { completion_error(&self.shared.lib, self.objects.cq, &error) };
+        // SAFETY: every operation with a completion was given a context of the lane's buffers.
+        match unsafe { buffers::role(error.op_context) } {
+            Role::Idle => {}
+            Role::Recv { buffer } => {
+                // A message that broke off with its connection: the sender's side is told.
+                if error.err != libc::ECANCELED {
+                    self.repost(buffer);
+                }
+            }
+            Role::Send { buffer, endpoint } => {
+                self.sends_under_way -= 1;
+                self.buffers.give(buffer);
+                self.fail_peer(endpoint, "sending", &why);
+            }
+            Role::Nop { buffer } => {
+                self.sends_under_way -= 1;
+                self.buffers.give(buffer);
+            }
+            Role::Put {
+                buffer,
+                endpoint,
+                epoch,
+            } => {
+                self.buffers.give(buffer);
+                let text = self.failure_text(endpoint, "a put", &why);
+                self.peers.peer_of(endpoint).write_error.get_or_insert(text);
+                if is_loss(error.err) {
+                    self.fail_peer(endpoint, "a put", &why);
+                }
+                self.end_write(endpoint, epoch);
+            }
+            Role::Atomic { buffer, op } => {
+                self.buffers.give(buffer);
+                self.failed_part(op, error.err, &why);
+            }
+            Role::Part { slot, op } => {
+                self.buffers.give_part(slot);
+                self.failed_part(op, error.err, &why);
+            }
+        }
+        true
+    }
+
+    fn failed_part(&mut self, index: u32, number: i32, why: &str) {
+        let Some(op) = self.ops.get(index) else {
+            return;
+        };
+        let endpoint = op.endpoint;
+        let text = self.failure_text(endpoint, "access to its memory", why);
+        let peer = self.peers.peer_of(endpoint).number;
+        if is_loss(number) {
+            self.fail_peer(endpoint, "access to its memory", why);
+        }
+        self.part_done(index, Some(LaneError::lost(peer, text)));
+    }
+
+    fn failure_text(&mut self, endpoint: u32, what: &str, why: &str) -> String {
+        let vci = self.peers.endpoint(endpoint).vci;
+        let peer = self.peers.peer_of(endpoint).number;
+        format!(
+            "{}: {what} (process {peer}, VCI {vci}) failed: {why}",
+            self.shared.provider
+        )
+    }
+
+    /// Notes that a process can't be reached: all that is under way to it by messages ends, and
+    /// what the provider has under way ends with the provider's errors.
+    #[cold]
+    pub(crate) fn fail_peer(&mut self, endpoint: u32, what: &str, why: &str) {
+        let text = self.failure_text(endpoint, what, why)
+            + "; it has ended or the network to it is down: look for its own message first, then \
+               at the interface (WEFT_OFI_INTERFACE)";
+        let index = self.peers.endpoint(endpoint).peer;
+        let peer = &mut self.peers.peers[index as usize];
+        if peer.lost.is_some() {
+            return;
+        }
+        let number = peer.number;
+        peer.lost = Some(text.clone());
+        self.notices.push_back(Notice::Lost(number, text.clone()));
+        for endpoint in &mut self.peers.endpoints {
+            if endpoint.peer == index {
+                endpoint.lost = true;
+                endpoint.stalled = 0;
+                endpoint.stuck = None;
+            }
+        }
+        let endpoints = &self.peers.endpoints;
+        let of_peer = |endpoint: u32| endpoints[endpoint as usize].peer == index;
+        self.replies.retain(|reply| !of_peer(reply.endpoint));
+        let buffers = &mut self.buffers;
+        self.stalled.retain(|stalled| {
+            let keep = !of_peer(stalled.endpoint);
+            if !keep {
+                buffers.give(stalled.buffer);
+            }
+            keep
+        });
+        let error = LaneError::lost(number, text);
+        for op_index in self.ops.indices() {
+            let Some(op) = self.ops.get(op_index) else {
+                continue;
+            };
+            if self.peers.endpoints[op.endpoint as usize].peer != index {
+                continue;
+            }
+            op.error.get_or_insert_with(|| error.clone());
+            if op.emulated {
+                self.requests_under_way -= op.parts as usize;
+                op.parts = 0;
+            }
+            self.finish_if_over(op_index);
+        }
+    }
+
+    fn has_backlog(&self) -> bool {
+        !(self.unposted.is_empty()
+            && self.replies.is_empty()
+            && self.stalled.is_empty()
+            && self.unissued.is_empty())
+    }
+
+    /// Tries again what there was no room for. Returns whether anything went.
+    fn retry(&mut self) -> bool {
+        let mut any = self.post_receives().unwrap_or(false);
+        for _ in 0..self.replies.len() {
+            let Some(reply) = self.replies.pop_front() else {
+                break;
+            };
+            if self.reply(&reply) {
+                any = true;
+            } else {
+                self.replies.push_back(reply);
+            }
+        }
+        any |= self.retry_stalled();
+        for _ in 0..self.unissued.len() {
+            let Some(index) = self.unissued.pop_front() else {
+                break;
+            };
+            let before = self.ops.get(index).map(|op| op.issued);
+            let complete = self.issue_parts(index);
+            any |= self.ops.get(index).map(|op| op.issued) != before;
+            if !complete {
+                self.unissued.push_back(index);
+            }
+        }
+        any
+    }
+
+    /// Sends accepted messages, in order per endpoint.
+    fn retry_stalled(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..self.stalled.len() {
+            let Some(message) = self.stalled.pop_front() else {
+                break;
+            };
+            // An endpoint has at most one: further messages to it are refused until it has gone.
+            match self.send_buffer(message.buffer, message.endpoint, message.len) {
+                0 => {
+                    any = true;
+                    let state = self.peers.endpoint(message.endpoint);
+                    state.stalled -= 1;
+                    state.stuck = None;
+                }
+                rc => {
+                    let endpoint = message.endpoint;
+                    self.stalled.push_back(message);
+                    // A lost peer's messages are taken out of the queue there.
+                    any |= self.refused(endpoint, rc, "sending") != LaneError::Again;
+                }
+            }
+        }
+        any
+    }
+}
+
+/// Whether an error means that the peer can't be reached, rather than that one access was wrong.
+fn is_loss(number: i32) -> bool {
+    !matches!(
+        number,
+        libc::EACCES | libc::EINVAL | libc::EFAULT | libc::EKEYREJECTED | libc::EMSGSIZE | 266
+    )
+}

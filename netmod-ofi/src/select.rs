@@ -1,0 +1,400 @@
+//! Chooses provider and interface among what libfabric offers.
+//!
+//! libfabric lists what can be used, best provider first. Some of it is of no use for a job: an
+//! interface that other hosts can't reach, or a provider that stays on one host. Everything that
+//! was looked at is kept with the reason why it was refused, for the error message.
+
+use crate::config::{Config, Offload};
+use crate::ffi::*;
+use crate::library::{API_VERSION, Library, text};
+use netmod::OpenError;
+use std::ffi::CString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An owned `fi_info`, one entry long.
+pub(crate) struct Info {
+    lib: Library,
+    raw: *mut fi_info,
+}
+
+// SAFETY: plain data that nobody changes after the choice.
+unsafe impl Send for Info {}
+// SAFETY: as above.
+unsafe impl Sync for Info {}
+
+impl Info {
+    /// An empty one, for hints.
+    fn new(lib: Library) -> Result<Self, OpenError> {
+        // SAFETY: null asks for a new, zeroed one with all its parts.
+        let raw = unsafe { (lib.dupinfo)(std::ptr::null()) };
+        if raw.is_null() {
+            return Err(OpenError(
+                "libfabric has no memory for its hints".to_string(),
+            ));
+        }
+        Ok(Info { lib, raw })
+    }
+
+    /// A copy of a list's entry.
+    fn copy(lib: Library, entry: *const fi_info) -> Option<Self> {
+        // SAFETY: `entry` is an entry of a list from fi_getinfo.
+        let raw = unsafe { (lib.dupinfo)(entry) };
+        (!raw.is_null()).then_some(Info { lib, raw })
+    }
+
+    pub(crate) fn raw(&self) -> *mut fi_info {
+        self.raw
+    }
+    fn info(&self) -> &fi_info {
+        // SAFETY: `raw` is a valid fi_info that we own.
+        unsafe { &*self.raw }
+    }
+    pub(crate) fn tx(&self) -> &fi_tx_attr {
+        // SAFETY: libfabric's own allocation always has all parts.
+        unsafe { &*self.info().tx_attr }
+    }
+    pub(crate) fn ep(&self) -> &fi_ep_attr {
+        // SAFETY: as for `tx`.
+        unsafe { &*self.info().ep_attr }
+    }
+    pub(crate) fn domain(&self) -> &fi_domain_attr {
+        // SAFETY: as for `tx`.
+        unsafe { &*self.info().domain_attr }
+    }
+    pub(crate) fn addr_format(&self) -> u32 {
+        self.info().addr_format
+    }
+    pub(crate) fn provider(&self) -> String {
+        // SAFETY: as for `tx`; the name is null or a C string.
+        unsafe { text((*self.info().fabric_attr).prov_name) }
+    }
+    pub(crate) fn provider_version(&self) -> u32 {
+        // SAFETY: as for `tx`.
+        unsafe { (*self.info().fabric_attr).prov_version }
+    }
+    pub(crate) fn fabric_name(&self) -> String {
+        // SAFETY: as for `tx`; the name is null or a C string.
+        unsafe { text((*self.info().fabric_attr).name) }
+    }
+    pub(crate) fn domain_name(&self) -> String {
+        // SAFETY: as for `tx`; the name is null or a C string.
+        unsafe { text(self.domain().name) }
+    }
+
+    /// The IP address of this host that the entry stands for, if it stands for one.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        let info = self.info();
+        if info.src_addr.is_null() {
+            return None;
+        }
+        // SAFETY: `src_addr` points to `src_addrlen` bytes.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(info.src_addr.cast::<u8>(), info.src_addrlen) };
+        ip_address(info.addr_format, bytes)
+    }
+}
+
+/// The IP address in an address of that format.
+pub(crate) fn ip_address(format: u32, bytes: &[u8]) -> Option<IpAddr> {
+    match format {
+        FI_SOCKADDR_IN => {
+            let octets: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
+            Some(IpAddr::V4(Ipv4Addr::from(octets)))
+        }
+        FI_SOCKADDR_IN6 => {
+            let octets: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+            Some(IpAddr::V6(Ipv6Addr::from(octets)))
+        }
+        _ => None,
+    }
+}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        // SAFETY: `raw` came from libfabric and is freed once.
+        unsafe { (self.lib.freeinfo)(self.raw) }
+    }
+}
+
+/// What may be used, in the order to try, and why the rest was refused.
+pub(crate) struct Candidates {
+    pub(crate) usable: Vec<Candidate>,
+    pub(crate) refused: Vec<String>,
+}
+
+/// A provider on an interface, with what it will be used for.
+pub(crate) struct Candidate {
+    pub(crate) info: Info,
+    pub(crate) rma: bool,
+    pub(crate) atomics: bool,
+    cost: u32,
+}
+
+/// Asks libfabric what there is and sorts it.
+pub(crate) fn candidates(lib: Library, config: &Config) -> Result<Candidates, OpenError> {
+    let mut result = Candidates {
+        usable: Vec::new(),
+        refused: Vec::new(),
+    };
+    let wishes = match config.rma {
+        // Puts are used only with delivery completion, which is what flush is made of.
+        Offload::Auto => {
+            vec![(FI_MSG | FI_RMA, FI_DELIVERY_COMPLETE), (FI_MSG, 0)]
+        }
+        Offload::Native => vec![(FI_MSG | FI_RMA, FI_DELIVERY_COMPLETE)],
+        Offload::Emulated => vec![(FI_MSG, 0)],
+    };
+    for (caps, op_flags) in wishes {
+        let found = query(lib, config.provider.as_deref(), caps, op_flags)?;
+        for info in found {
+            let name = format!("{} on {}", info.provider(), place(&info));
+            match cost(&info, config) {
+                Err(why) => note(&mut result.refused, format!("{name}: {why}")),
+                Ok(cost) => {
+                    let rma = caps & FI_RMA != 0;
+                    // Without remote memory only if there is nothing else.
+                    let cost = cost + if rma { 0 } else { 10_000 };
+                    result.usable.push(Candidate {
+                        info,
+                        rma,
+                        atomics: false,
+                        cost,
+                    });
+                }
+            }
+        }
+    }
+    result.usable.sort_by_key(|candidate| candidate.cost);
+    for candidate in &mut result.usable {
+        consider_atomics(lib, config, candidate);
+    }
+    Ok(result)
+}
+
+/// Asks for the capabilities with our modes; none found is an empty list.
+fn query(
+    lib: Library,
+    provider: Option<&str>,
+    caps: u64,
+    op_flags: u64,
+) -> Result<Vec<Info>, OpenError> {
+    let hints = Info::new(lib)?;
+    let raw = hints.raw();
+    // SAFETY: a new fi_info has all its parts; the name is allocated by C as fi_freeinfo wants it.
+    unsafe {
+        (*raw).caps = caps;
+        (*raw).mode = FI_CONTEXT | FI_CONTEXT2;
+        (*(*raw).ep_attr).type_ = FI_EP_RDM;
+        (*(*raw).tx_attr).msg_order = FI_ORDER_SAS;
+        (*(*raw).rx_attr).msg_order = FI_ORDER_SAS;
+        (*(*raw).tx_attr).op_flags = op_flags;
+        let domain = (*raw).domain_attr;
+        (*domain).threading = FI_THREAD_SAFE;
+        (*domain).resource_mgmt = FI_RM_ENABLED;
+        (*domain).mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+        if let Some(provider) = provider {
+            let name = CString::new(provider)
+                .map_err(|_| OpenError("WEFT_OFI_PROVIDER holds a zero byte".to_string()))?;
+            (*(*raw).fabric_attr).prov_name = libc::strdup(name.as_ptr());
+        }
+    }
+    let mut list = std::ptr::null_mut();
+    // SAFETY: the hints are valid, `list` is written.
+    let rc = unsafe {
+        (lib.getinfo)(
+            API_VERSION,
+            std::ptr::null(),
+            std::ptr::null(),
+            0,
+            raw,
+            &mut list,
+        )
+    };
+    match -rc {
+        0 => {}
+        libc::ENODATA => return Ok(Vec::new()),
+        libc::ENOSYS => {
+            return Err(OpenError(format!(
+                "libfabric {} is too old: 1.17 or newer is needed",
+                version_text(lib.version)
+            )));
+        }
+        error => {
+            return Err(OpenError(format!(
+                "libfabric {} could not list its providers: {}",
+                version_text(lib.version),
+                lib.error_text(error)
+            )));
+        }
+    }
+    let mut found = Vec::new();
+    let mut entry = list;
+    while !entry.is_null() {
+        if let Some(info) = Info::copy(lib, entry) {
+            // The flag was asked for to learn whether it is supported; it is given per operation.
+            // SAFETY: our own copy.
+            unsafe {
+                (*(*info.raw()).tx_attr).op_flags = 0;
+            }
+            found.push(info);
+        }
+        // SAFETY: `entry` is a valid entry of the list.
+        entry = unsafe { (*entry).next };
+    }
+    // SAFETY: the list came from fi_getinfo and is not used any longer.
+    unsafe { (lib.freeinfo)(list) };
+    Ok(found)
+}
+
+/// Where an entry is, for messages.
+pub(crate) fn place(info: &Info) -> String {
+    match info.ip() {
+        Some(ip) => format!("{} ({ip})", info.domain_name()),
+        None => info.domain_name(),
+    }
+}
+
+fn note(refused: &mut Vec<String>, line: String) {
+    if !refused.contains(&line) {
+        refused.push(line);
+    }
+}
+
+/// How far down the list an entry belongs, or why it can't be used.
+fn cost(info: &Info, config: &Config) -> Result<u32, String> {
+    let provider = info.provider();
+    let asked = config.provider.as_deref();
+    let mut cost = match provider.as_str() {
+        _ if provider.contains("ofi_hook") || provider.contains("ofi_mrail") => {
+            return Err("a layer for debugging or for several devices, not used".to_string());
+        }
+        "shm" | "sm2" if asked.is_none() => {
+            return Err("reaches only this host".to_string());
+        }
+        "sockets" if asked.is_none() => {
+            return Err("superseded by tcp; used only when asked for".to_string());
+        }
+        "tcp" => 20,
+        "tcp;ofi_rxm" => 21,
+        "net" => 22,
+        "net;ofi_rxm" => 23,
+        _ if provider.starts_with("udp") => 40,
+        _ if provider.ends_with("ofi_rxd") => 30,
+        _ => 0,
+    };
+    if let Some(asked) = asked {
+        // libfabric takes "tcp" for any stack with tcp in it; the very name goes first.
+        if provider != asked {
+            cost += 5;
+        }
+    }
+    if info.ep().msg_prefix_size != 0 {
+        return Err("wants room in front of every message".to_string());
+    }
+    if info.ep().max_msg_size < config.buffer_size {
+        return Err(format!(
+            "carries messages of at most {} bytes, {} are needed",
+            info.ep().max_msg_size,
+            config.buffer_size
+        ));
+    }
+    if info.domain().mr_key_size > 8 {
+        return Err("its memory keys are longer than 8 bytes".to_string());
+    }
+    let domain = info.domain_name();
+    if let Some(interface) = &config.interface {
+        let ip = info.ip().map(|ip| ip.to_string());
+        if *interface != domain
+            && *interface != info.fabric_name()
+            && Some(interface) != ip.as_ref()
+        {
+            return Err(format!("not the interface asked for ({interface})"));
+        }
+    }
+    match info.ip() {
+        Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => {
+            return Err("a link-local address, which means nothing on other hosts".to_string());
+        }
+        Some(ip) if ip.is_loopback() => cost += 2000,
+        Some(IpAddr::V4(ip)) if ip.is_link_local() => cost += 1000,
+        _ => {}
+    }
+    if config.interface.is_none() && is_local_bridge(&domain) {
+        cost += 1000;
+    }
+    if matches!(info.ip(), Some(IpAddr::V6(_))) {
+        cost += 100;
+    }
+    Ok(cost)
+}
+
+/// Whether an interface's name says that it leads to containers or virtual machines of this host.
+fn is_local_bridge(name: &str) -> bool {
+    [
+        "docker", "br-", "virbr", "lxc", "lxd", "cni", "flannel", "cali", "podman", "vnet", "kube",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
+}
+
+/// Takes the provider's atomics if they are all there and worth having.
+///
+/// A provider whose target side runs in software when the target polls does no better than our
+/// own messages, and its atomics are seldom atomic towards the processor's: those are used only
+/// when asked for.
+fn consider_atomics(lib: Library, config: &Config, candidate: &mut Candidate) {
+    let wanted = match config.atomics {
+        Offload::Emulated => false,
+        Offload::Native => true,
+        Offload::Auto => {
+            candidate.info.domain().data_progress == FI_PROGRESS_AUTO
+                && candidate.info.provider() != "sockets"
+        }
+    };
+    let provider = candidate.info.provider();
+    // Those of ofi_rxd end in a segmentation fault (seen with 1.17).
+    if !wanted || !candidate.rma || provider.ends_with("ofi_rxd") {
+        return;
+    }
+    let caps = FI_MSG | FI_RMA | FI_ATOMIC;
+    let Ok(found) = query(lib, Some(&provider), caps, FI_DELIVERY_COMPLETE) else {
+        return;
+    };
+    let twin = found.into_iter().find(|info| {
+        info.provider() == provider
+            && info.domain_name() == candidate.info.domain_name()
+            && info.fabric_name() == candidate.info.fabric_name()
+            && info.ip() == candidate.info.ip()
+    });
+    if let Some(twin) = twin {
+        candidate.info = twin;
+        candidate.atomics = true;
+    }
+}
+
+/// "1.17" from a version number.
+pub(crate) fn version_text(version: u32) -> String {
+    format!("{}.{}", version >> 16, version & 0xffff)
+}
+
+/// The error for "nothing usable", with everything that was tried.
+pub(crate) fn nothing_usable(lib: Library, config: &Config, refused: &[String]) -> OpenError {
+    let mut message = format!(
+        "libfabric {} offers no usable provider",
+        version_text(lib.version)
+    );
+    if let Some(provider) = &config.provider {
+        message += &format!(" under the name {provider:?} (WEFT_OFI_PROVIDER)");
+    }
+    if let Some(interface) = &config.interface {
+        message += &format!(" on the interface {interface:?} (WEFT_OFI_INTERFACE)");
+    }
+    if refused.is_empty() {
+        message += "; it lists none with reliable datagrams at all. fi_info -t FI_EP_RDM shows \
+                    what there is";
+    } else {
+        message += "; refused were: ";
+        message += &refused.join("; ");
+    }
+    OpenError(message)
+}

@@ -1,0 +1,374 @@
+//! The transport: one fabric and one domain for all lanes, and the memory exposed to peers.
+
+use crate::config::Config;
+use crate::ffi::*;
+use crate::lane::OfiLane;
+use crate::library::{Library, text};
+use crate::select::{self, Candidate, Info, place, version_text};
+use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// A registered memory region.
+pub(crate) struct Region(*mut fid_mr);
+
+// SAFETY: libfabric's objects may be used from any thread (FI_THREAD_SAFE is asked for).
+unsafe impl Send for Region {}
+// SAFETY: as above; only plain fields are read through a shared reference.
+unsafe impl Sync for Region {}
+
+impl Region {
+    pub(crate) fn desc(&self) -> *mut c_void {
+        // SAFETY: the region is open.
+        unsafe { (*self.0).mem_desc }
+    }
+    fn key(&self) -> u64 {
+        // SAFETY: the region is open.
+        unsafe { (*self.0).key }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: opened by us, closed once.
+        unsafe { fi_close(self.0.cast()) };
+    }
+}
+
+/// A piece of memory that peers may use.
+struct Exposure {
+    base: usize,
+    len: usize,
+    /// Held for its `Drop`.
+    _region: Option<Region>,
+}
+
+/// What lanes share.
+pub(crate) struct Shared {
+    pub(crate) lib: Library,
+    pub(crate) config: Config,
+    pub(crate) resolver: Arc<dyn Resolver>,
+    pub(crate) provider: String,
+    pub(crate) info: Info,
+    pub(crate) fabric: *mut fid_fabric,
+    pub(crate) domain: *mut fid_domain,
+    /// Get and put are the provider's.
+    pub(crate) rma: bool,
+    /// Atomics are the provider's.
+    pub(crate) atomics: bool,
+    next_key: AtomicU64,
+    exposures: RwLock<HashMap<u64, Exposure>>,
+}
+
+// SAFETY: the fabric and the domain may be used from any thread (FI_THREAD_SAFE is asked for); the
+// rest is Send and Sync itself.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Opens fabric and domain of a candidate.
+    fn open(
+        lib: Library,
+        config: &Config,
+        resolver: &Arc<dyn Resolver>,
+        candidate: Candidate,
+    ) -> Result<Self, String> {
+        let Candidate {
+            info,
+            rma,
+            mut atomics,
+            ..
+        } = candidate;
+        let mut fabric = null_mut();
+        // SAFETY: the attributes belong to `info`; `fabric` is written on success.
+        let rc = unsafe { (lib.fabric)((*info.raw()).fabric_attr, &mut fabric, null_mut()) };
+        if rc != 0 {
+            return Err(format!(
+                "opening the fabric failed: {}",
+                lib.error_text(-rc)
+            ));
+        }
+        let mut domain = null_mut();
+        // SAFETY: fabric and info are valid; `domain` is written on success.
+        let rc = unsafe { fi_domain(fabric, info.raw(), &mut domain) };
+        if rc != 0 {
+            // SAFETY: open, and nothing hangs off it.
+            unsafe { fi_close(fabric.cast()) };
+            return Err(format!(
+                "opening the domain failed: {}",
+                lib.error_text(-rc)
+            ));
+        }
+        // SAFETY: the domain is open.
+        atomics = atomics && unsafe { has_all_atomics(domain) };
+        Ok(Shared {
+            lib,
+            config: config.clone(),
+            resolver: resolver.clone(),
+            provider: info.provider(),
+            info,
+            fabric,
+            domain,
+            rma,
+            atomics,
+            next_key: AtomicU64::new(1),
+            exposures: RwLock::new(HashMap::new()),
+        })
+    }
+
+    /// Whether local buffers must be registered.
+    pub(crate) fn needs_local_regions(&self) -> bool {
+        self.info.domain().mr_mode & FI_MR_LOCAL != 0 || self.config.register_local
+    }
+
+    /// Registers memory.
+    ///
+    /// # Safety
+    /// The memory must stay mapped as long as the region lives.
+    pub(crate) unsafe fn register(
+        &self,
+        base: *const u8,
+        len: usize,
+        access: u64,
+    ) -> Result<Region, OpenError> {
+        // Ignored by providers that choose keys themselves.
+        let key = self.next_key.fetch_add(1, Ordering::Relaxed);
+        let mut region = null_mut();
+        // SAFETY: the domain is open, the memory valid by the contract, `region` is written on
+        // success.
+        let rc = unsafe { fi_mr_reg(self.domain, base.cast(), len, access, key, &mut region) };
+        if rc != 0 {
+            let hint = match -rc {
+                libc::ENOMEM => "; raise the limit on locked memory (ulimit -l)",
+                _ => "",
+            };
+            return Err(OpenError(format!(
+                "{}: registering {len} bytes at {base:p} failed: {}{hint}",
+                self.provider,
+                self.lib.error_text(-rc)
+            )));
+        }
+        Ok(Region(region))
+    }
+
+    /// The address of a piece of exposed memory, if all of it is exposed.
+    pub(crate) fn exposed(&self, exposure: u64, offset: u64, len: usize) -> Option<*mut u8> {
+        let exposures = self
+            .exposures
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let found = exposures.get(&exposure)?;
+        let offset = usize::try_from(offset).ok()?;
+        let end = offset.checked_add(len)?;
+        (end <= found.len).then_some((found.base + offset) as *mut u8)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.exposures
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+        // SAFETY: lanes and regions, which hang off the domain, are closed: lanes hold an `Arc` of
+        // this value, and the exposures were just dropped.
+        unsafe {
+            fi_close(self.domain.cast());
+            fi_close(self.fabric.cast());
+        }
+    }
+}
+
+/// # Safety
+/// `domain` is open.
+unsafe fn has_all_atomics(domain: *mut fid_domain) -> bool {
+    let ask = |op, flags| {
+        let mut attr = fi_atomic_attr { count: 0, size: 0 };
+        // SAFETY: the domain is open by the contract, `attr` is written.
+        unsafe { fi_query_atomic(domain, FI_UINT64, op, &mut attr, flags) == 0 && attr.count > 0 }
+    };
+    [
+        FI_ATOMIC_READ,
+        FI_ATOMIC_WRITE,
+        FI_SUM,
+        FI_BAND,
+        FI_BOR,
+        FI_BXOR,
+    ]
+    .iter()
+    .all(|&op| ask(op, FI_FETCH_ATOMIC))
+        && ask(FI_CSWAP, FI_COMPARE_ATOMIC)
+}
+
+/// Weft over libfabric.
+pub struct OfiTransport {
+    shared: Arc<Shared>,
+    addresses: Mutex<HashMap<VciId, Vec<u8>>>,
+}
+
+impl OfiTransport {
+    /// Opens the library, chooses a provider and an interface and opens them.
+    ///
+    /// The error names the library, what was tried and why it was refused.
+    pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Result<Self, OpenError> {
+        config.check()?;
+        let lib = Library::open(&config.library)?;
+        let select::Candidates {
+            usable,
+            mut refused,
+        } = select::candidates(lib, &config)?;
+        for candidate in usable {
+            let name = format!(
+                "{} on {}",
+                candidate.info.provider(),
+                place(&candidate.info)
+            );
+            match Shared::open(lib, &config, &resolver, candidate) {
+                Ok(shared) => {
+                    return Ok(OfiTransport {
+                        shared: Arc::new(shared),
+                        addresses: Mutex::default(),
+                    });
+                }
+                Err(why) => refused.push(format!("{name}: {why}")),
+            }
+        }
+        Err(select::nothing_usable(lib, &config, &refused))
+    }
+}
+
+impl Transport for OfiTransport {
+    fn name(&self) -> &'static str {
+        "ofi"
+    }
+
+    fn describe(&self) -> String {
+        let shared = &self.shared;
+        let native = |yes| if yes { "native" } else { "emulated" };
+        format!(
+            "libfabric {}, provider {} {}, fabric {}, domain {}, get and put {}, atomics {}",
+            version_text(shared.lib.version),
+            shared.provider,
+            version_text(shared.info.provider_version()),
+            shared.info.fabric_name(),
+            place(&shared.info),
+            native(shared.rma),
+            native(shared.atomics),
+        )
+    }
+
+    fn limits(&self) -> Limits {
+        let domain = self.shared.info.domain();
+        Limits {
+            max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
+            get: true,
+            ordered_put: false,
+            native_atomics: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
+            max_vcis: domain
+                .ep_cnt
+                .min(domain.cq_cnt)
+                .clamp(1, usize::from(VciId::MAX)),
+        }
+    }
+
+    fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
+        let mut addresses = self
+            .addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if addresses.contains_key(&vci) {
+            return Err(OpenError(format!("VCI {vci} is open already")));
+        }
+        let (lane, address) = OfiLane::open(self.shared.clone(), vci)?;
+        addresses.insert(vci, address);
+        Ok(Box::new(lane))
+    }
+
+    fn address(&self, vci: VciId) -> Vec<u8> {
+        let addresses = self
+            .addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        addresses.get(&vci).cloned().unwrap_or_default()
+    }
+
+    unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
+        let shared = &self.shared;
+        let id = shared.next_key.fetch_add(1, Ordering::Relaxed);
+        let mut key = RemoteKey {
+            address: 0,
+            words: [0, id],
+        };
+        let mut region = None;
+        if shared.rma && len > 0 {
+            // SAFETY: the memory is valid until it is withdrawn, by the contract.
+            let new = unsafe { shared.register(ptr, len, FI_REMOTE_READ | FI_REMOTE_WRITE)? };
+            key.words[0] = new.key();
+            if shared.info.domain().mr_mode & FI_MR_VIRT_ADDR != 0 {
+                key.address = ptr as u64;
+            }
+            region = Some(new);
+        }
+        let exposure = Exposure {
+            base: ptr as usize,
+            len,
+            _region: region,
+        };
+        let mut exposures = shared
+            .exposures
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        exposures.insert(id, exposure);
+        Ok(key)
+    }
+
+    fn withdraw(&self, key: &RemoteKey) {
+        let mut exposures = self
+            .shared
+            .exposures
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        exposures.remove(&key.words[1]);
+    }
+}
+
+/// The name of the provider in front of an endpoint's own address, so that processes that chose
+/// differently notice.
+pub(crate) fn tagged_address(provider: &str, name: &[u8]) -> Vec<u8> {
+    let provider = &provider.as_bytes()[..provider.len().min(64)];
+    let mut address = vec![provider.len() as u8];
+    address.extend_from_slice(provider);
+    address.extend_from_slice(name);
+    address
+}
+
+/// The reverse of [`tagged_address`]: provider and endpoint address.
+pub(crate) fn untagged_address(address: &[u8]) -> Option<(String, &[u8])> {
+    let (&len, rest) = address.split_first()?;
+    let (provider, name) = rest.split_at_checked(usize::from(len))?;
+    (!name.is_empty()).then(|| (String::from_utf8_lossy(provider).into_owned(), name))
+}
+
+/// Text of an error entry: libfabric's and the provider's own.
+///
+/// # Safety
+/// `cq` is open and `error` is what its latest `fi_cq_readerr` gave.
+pub(crate) unsafe fn completion_error(
+    lib: &Library,
+    cq: *mut fid_cq,
+    error: &fi_cq_err_entry,
+) -> String {
+    let general = lib.error_text(error.err);
+    let mut buffer = [0; 128];
+    // SAFETY: by the contract; the buffer's length is given.
+    let special = unsafe { text(fi_cq_strerror(cq, error, buffer.as_mut_ptr(), buffer.len())) };
+    if special.is_empty() || special == general || error.prov_errno == 0 {
+        general
+    } else {
+        format!("{general} ({special})")
+    }
+}

@@ -1,0 +1,86 @@
+//! A table by peer and VCI for hot paths: what every lane needs to find a peer's state.
+
+use std::collections::HashMap;
+
+use crate::{Peer, VciId};
+
+const CHUNK: usize = 256;
+
+/// Values by `(peer, vci)`, made on first use.
+///
+/// Peers are looked up by index for the table's own VCI number, by far the most, and by hash for
+/// others. A peer that was never talked to costs 1/256 of a pointer.
+pub struct PeerTable<T> {
+    own: VciId,
+    straight: Vec<Option<Box<[T; CHUNK]>>>,
+    cross: HashMap<(Peer, VciId), T>,
+}
+
+impl<T: Default> PeerTable<T> {
+    /// An empty table, quick for peers' VCIs of number `own`.
+    pub fn new(own: VciId) -> Self {
+        PeerTable {
+            own,
+            straight: Vec::new(),
+            cross: HashMap::new(),
+        }
+    }
+
+    /// The value for a VCI of a peer.
+    #[inline(always)]
+    pub fn get(&mut self, peer: Peer, vci: VciId) -> &mut T {
+        if vci != self.own {
+            return self.cross.entry((peer, vci)).or_default();
+        }
+        let (chunk, place) = (peer as usize / CHUNK, peer as usize % CHUNK);
+        if !matches!(self.straight.get(chunk), Some(Some(_))) {
+            self.grow(chunk);
+        }
+        match &mut self.straight[chunk] {
+            Some(values) => &mut values[place],
+            None => unreachable!("grow has made it"),
+        }
+    }
+
+    /// The value for a VCI of a peer, if it is one of the table's own number and its neighbourhood
+    /// has been in use: what a hot path asks first.
+    #[inline(always)]
+    pub fn peek(&mut self, peer: Peer, vci: VciId) -> Option<&mut T> {
+        if vci != self.own {
+            return None;
+        }
+        match self.straight.get_mut(peer as usize / CHUNK) {
+            Some(Some(values)) => Some(&mut values[peer as usize % CHUNK]),
+            _ => None,
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, chunk: usize) {
+        if self.straight.len() <= chunk {
+            self.straight.resize_with(chunk + 1, || None);
+        }
+        self.straight[chunk] = Some(Box::new(std::array::from_fn(|_| T::default())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PeerTable;
+
+    #[test]
+    fn values_are_kept_apart_by_peer_and_vci() {
+        let mut table = PeerTable::<u64>::new(1);
+        for peer in [0, 1, 255, 256, 100_000] {
+            for vci in [0, 1, 2] {
+                *table.get(peer, vci) += u64::from(peer) * 10 + u64::from(vci);
+            }
+        }
+        for peer in [0, 1, 255, 256, 100_000] {
+            for vci in [0, 1, 2] {
+                assert_eq!(*table.get(peer, vci), u64::from(peer) * 10 + u64::from(vci));
+            }
+        }
+        assert_eq!(*table.get(7, 1), 0);
+    }
+}

@@ -1,0 +1,398 @@
+//! `compare`: the same benchmarks under several MPI libraries in turn, as child processes.
+
+mod machine;
+mod report;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::bench::{self, Name};
+use crate::error::{Error, Result};
+use crate::library::{Library, cores, this_program};
+use crate::{output, process};
+use machine::Moment;
+use report::{Cell, Conditions, Priority, Report};
+
+/// Options of `compare`.
+#[derive(Args, Debug)]
+pub struct CompareOptions {
+    /// A library: a name for the table and the folder of its libmpi.so.12. The first is what the
+    /// others are measured against; a single one is measured against itself.
+    #[arg(long = "lib", value_name = "NAME=DIR", required = true)]
+    libs: Vec<Assignment>,
+    /// The launcher of a library; otherwise DIR/../bin/mpiexec, the mpiexec beside osu-bench, or
+    /// mpiexec.hydra or mpiexec in PATH.
+    #[arg(long = "launcher", value_name = "NAME=PATH")]
+    launchers: Vec<Assignment>,
+    /// An environment variable for a library's jobs, or for all with an empty NAME.
+    #[arg(long = "env", value_name = "NAME:VARIABLE=VALUE")]
+    envs: Vec<Variable>,
+    /// Ranks per job.
+    #[arg(short = 'n', long, value_name = "RANKS", default_value_t = 2,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    ranks: u32,
+    /// Runs of each benchmark under each library.
+    #[arg(long, value_name = "R", default_value_t = 7,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Message sizes in bytes.
+    #[arg(
+        long,
+        value_name = "BYTES,…",
+        value_delimiter = ',',
+        default_value = "8,1024,65536"
+    )]
+    sizes: Vec<usize>,
+    /// Threads per rank of mbw_mr_mt.
+    #[arg(short = 't', long, value_name = "THREADS", default_value_t = 2,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// Benchmarks to run.
+    #[arg(
+        long = "bench",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "latency,bw"
+    )]
+    benches: Vec<Name>,
+    /// Shared memory off: ranks talk TCP over the loopback interface.
+    #[arg(long)]
+    tcp: bool,
+    /// Add the first library a second time, to show the noise floor.
+    #[arg(long)]
+    aa: bool,
+    /// Run jobs with real-time priority (chrt -r 5) where permitted and ranks have a core each.
+    #[arg(short = 'r', long)]
+    chrt: bool,
+    /// Measuring time per message size and run.
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 50,
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    budget: u64,
+    /// Time limit per run.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// Write all measurements to this file too, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Further options for every benchmark.
+    #[arg(last = true, value_name = "OPTION")]
+    extra: Vec<String>,
+}
+
+/// `NAME=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Assignment {
+    name: String,
+    value: String,
+}
+
+impl FromStr for Assignment {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() && !value.is_empty() && !name.contains(':') => {
+                Ok(Self {
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                })
+            }
+            _ => Err(Error::new(format!(
+                "'{text}' is not NAME=VALUE, as in A=/opt/mpi/lib"
+            ))),
+        }
+    }
+}
+
+/// `NAME:VARIABLE=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Variable {
+    side: String,
+    name: String,
+    value: String,
+}
+
+impl FromStr for Variable {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text
+            .split_once(':')
+            .and_then(|(side, rest)| Some((side, rest.split_once('=')?)))
+            .filter(|(_, (name, _))| !name.is_empty());
+        match parts {
+            Some((side, (name, value))) => Ok(Self {
+                side: side.to_owned(),
+                name: name.to_owned(),
+                value: value.to_owned(),
+            }),
+            None => Err(Error::new(format!(
+                "'{text}' is not NAME:VARIABLE=VALUE, as in A:FI_PROVIDER=tcp"
+            ))),
+        }
+    }
+}
+
+/// A column of the comparison.
+struct Side {
+    name: String,
+    library: Library,
+}
+
+/// Runs the comparison; an error if any run failed.
+pub fn run(options: &CompareOptions) -> Result<()> {
+    process::prepare()?;
+    let sides = sides(options)?;
+    let benches = cells(options)?;
+    let priority = if options.chrt {
+        priority(options)
+    } else {
+        Priority::NotAsked
+    };
+    let chrt = priority == Priority::RealTime;
+    let before = Moment::now();
+    let mut cells: Vec<Cell> = benches
+        .iter()
+        .flat_map(|&(bench, ref sizes)| sizes.iter().map(move |&size| (bench, size)))
+        .map(|(bench, size)| Cell {
+            bench,
+            size,
+            values: vec![Vec::new(); sides.len()],
+        })
+        .collect();
+    let mut failures = Vec::new();
+    for round in 1..=options.rounds {
+        for (bench, sizes) in &benches {
+            for (place, side) in sides.iter().enumerate() {
+                match measure(options, side, *bench, sizes, chrt)? {
+                    Ok(values) => {
+                        for (size, value) in sizes.iter().zip(values) {
+                            let cell = cells
+                                .iter_mut()
+                                .find(|cell| cell.bench == *bench && cell.size == *size);
+                            if let Some(cell) = cell {
+                                cell.values[place].push(value);
+                            }
+                        }
+                    }
+                    Err(failure) => failures.push(format!(
+                        "{}, {}, round {round}: {failure}",
+                        side.name,
+                        bench.text()
+                    )),
+                }
+            }
+        }
+    }
+    let after = Moment::now();
+    let report = Report {
+        sides: sides
+            .iter()
+            .map(|side| (side.name.clone(), side.library.clone()))
+            .collect(),
+        cells,
+        failures,
+        conditions: Conditions {
+            machine: machine::description(),
+            ranks: options.ranks as usize,
+            rounds: options.rounds,
+            budget: options.budget,
+            tcp: options.tcp,
+            priority,
+            bound: options.ranks as usize <= cores(),
+            load: (before.load, after.load),
+            stolen: after.stolen_since(&before),
+        },
+    };
+    output::say(&report.markdown());
+    if let Some(file) = &options.json {
+        fs::write(file, format!("{:#}\n", report.json()))
+            .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
+    }
+    match report.failures.len() {
+        0 => Ok(()),
+        n => Err(Error::new(format!(
+            "{n} runs failed; they are listed below the table"
+        ))),
+    }
+}
+
+/// The libraries, in order; a copy of the first where noise is to be shown.
+fn sides(options: &CompareOptions) -> Result<Vec<Side>> {
+    let known = |name: &str| options.libs.iter().any(|lib| lib.name == name);
+    let named = options.launchers.iter().map(|launcher| &launcher.name);
+    let mut named = named.chain(options.envs.iter().map(|env| &env.side));
+    if let Some(name) = named.find(|name| !name.is_empty() && !known(name)) {
+        return Err(Error::new(format!("'{name}' is not the name of a --lib")));
+    }
+    let mut sides: Vec<Side> = Vec::new();
+    for lib in &options.libs {
+        if sides.iter().any(|side| side.name == lib.name) {
+            return Err(Error::new(format!(
+                "two libraries are named '{}'",
+                lib.name
+            )));
+        }
+        let launcher = options
+            .launchers
+            .iter()
+            .rev()
+            .find(|launcher| launcher.name == lib.name);
+        let launcher = launcher.map(|launcher| PathBuf::from(&launcher.value));
+        let env: Vec<(String, String)> = options
+            .envs
+            .iter()
+            .filter(|env| env.side.is_empty() || env.side == lib.name)
+            .map(|env| (env.name.clone(), env.value.clone()))
+            .collect();
+        let library = Library::open(lib.value.as_ref(), launcher.as_deref(), options.tcp, &env)?;
+        sides.push(Side {
+            name: lib.name.clone(),
+            library,
+        });
+    }
+    if options.aa || sides.len() == 1 {
+        let again = Side {
+            name: format!("{} again", sides[0].name),
+            library: sides[0].library.clone(),
+        };
+        sides.insert(1, again);
+    }
+    Ok(sides)
+}
+
+/// The benchmarks with their sizes; one without a message size has the size 0.
+fn cells(options: &CompareOptions) -> Result<Vec<(Name, Vec<usize>)>> {
+    let mut cells: Vec<(Name, Vec<usize>)> = Vec::new();
+    for &bench in &options.benches {
+        if bench.unit().is_none() {
+            return Err(Error::new(format!(
+                "{} gives no number to compare",
+                bench.text()
+            )));
+        }
+        if cells.iter().all(|(known, _)| *known != bench) {
+            let mut sizes = if bench.has_sizes() {
+                options.sizes.clone()
+            } else {
+                vec![0]
+            };
+            sizes.sort_unstable();
+            sizes.dedup();
+            cells.push((bench, sizes));
+        }
+    }
+    Ok(cells)
+}
+
+/// Which priority jobs get if real time is asked for: on shared cores, real-time ranks that spin
+/// would keep each other from running.
+fn priority(options: &CompareOptions) -> Priority {
+    if options.ranks as usize > cores() {
+        return Priority::TooManyRanks;
+    }
+    let mut probe = Command::new("chrt");
+    probe.args(["-r", "5", "true"]);
+    match process::run(&mut probe, Duration::from_secs(5)) {
+        Ok(run) if run.failure.is_none() => Priority::RealTime,
+        _ => Priority::NotPermitted,
+    }
+}
+
+/// One run of one benchmark: a value per size, or what went wrong.
+fn measure(
+    options: &CompareOptions,
+    side: &Side,
+    bench: Name,
+    sizes: &[usize],
+    chrt: bool,
+) -> Result<std::result::Result<Vec<f64>, String>> {
+    let threads = if bench == Name::MbwMrMt {
+        usize::from(options.threads)
+    } else {
+        1
+    };
+    let mut command = side.library.launch(options.ranks as usize, threads, chrt);
+    command.arg("-n").arg(options.ranks.to_string());
+    command.arg(this_program()?).arg(bench.text());
+    command
+        .args(["--precision", "4"])
+        .arg("--budget")
+        .arg(options.budget.to_string());
+    if bench.has_sizes() {
+        let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+        command.arg("--sizes").arg(sizes.join(","));
+    }
+    if bench == Name::MbwMrMt {
+        command.arg("--threads").arg(options.threads.to_string());
+    }
+    command.args(&options.extra);
+    let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
+    if let Some(failure) = finished.failure {
+        return Ok(Err(failure));
+    }
+    let found = match bench {
+        Name::Init => bench::parse_init(&finished.stdout)
+            .map(|value| (0, value))
+            .into_iter()
+            .collect(),
+        _ => output::parse(&finished.stdout),
+    };
+    if !bench.has_sizes() {
+        let value = found.first().map(|(_, value)| vec![*value]);
+        return Ok(value.ok_or_else(|| no_values(&finished.stdout)));
+    }
+    let value = |size: &usize| {
+        found
+            .iter()
+            .find(|(known, _)| known == size)
+            .map(|(_, v)| *v)
+    };
+    let values: Option<Vec<f64>> = sizes.iter().map(value).collect();
+    Ok(values.ok_or_else(|| no_values(&finished.stdout)))
+}
+
+fn no_values(stdout: &str) -> String {
+    format!(
+        "the output lacks some values: {}",
+        stdout.trim().replace('\n', " / ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_parse() {
+        let right = Assignment {
+            name: "A".into(),
+            value: "/x=y".into(),
+        };
+        assert_eq!("A=/x=y".parse(), Ok(right));
+        for wrong in ["A", "=x", "A=", "A:B=x"] {
+            assert!(wrong.parse::<Assignment>().is_err(), "{wrong} was taken");
+        }
+        let right = Variable {
+            side: "A".into(),
+            name: "X".into(),
+            value: "a:b=c".into(),
+        };
+        assert_eq!("A:X=a:b=c".parse(), Ok(right));
+        assert!(
+            ":X="
+                .parse::<Variable>()
+                .is_ok_and(|all| all.side.is_empty())
+        );
+        for wrong in ["A", "A:X", "X=1", "A:=1"] {
+            assert!(wrong.parse::<Variable>().is_err(), "{wrong} was taken");
+        }
+    }
+}

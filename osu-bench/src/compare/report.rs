@@ -1,0 +1,388 @@
+//! What a comparison found, as a Markdown table and as JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::bench::{Name, Unit};
+use crate::library::Library;
+use crate::stats::Summary;
+
+/// All measurements of one benchmark and size, per side.
+pub struct Cell {
+    /// The benchmark.
+    pub bench: Name,
+    /// Bytes; 0 where the benchmark has no sizes.
+    pub size: usize,
+    /// One list of values per side.
+    pub values: Vec<Vec<f64>>,
+}
+
+/// Whether jobs ran with real-time priority, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Not asked for.
+    NotAsked,
+    /// `chrt` works.
+    RealTime,
+    /// `chrt` is missing or not permitted.
+    NotPermitted,
+    /// Ranks would have to share cores.
+    TooManyRanks,
+}
+
+impl Priority {
+    fn text(self) -> &'static str {
+        match self {
+            Self::NotAsked => "normal priority",
+            Self::RealTime => "real-time priority",
+            Self::NotPermitted => "normal priority (chrt is not permitted)",
+            Self::TooManyRanks => "normal priority (more ranks than cores)",
+        }
+    }
+}
+
+/// Under which conditions the values came about.
+pub struct Conditions {
+    /// Processor and cores.
+    pub machine: String,
+    /// Ranks per job.
+    pub ranks: usize,
+    /// Runs per benchmark and side.
+    pub rounds: u32,
+    /// Milliseconds per size and run.
+    pub budget: u64,
+    /// Whether shared memory was off.
+    pub tcp: bool,
+    /// The jobs' priority.
+    pub priority: Priority,
+    /// Whether ranks were bound to cores.
+    pub bound: bool,
+    /// Load average before and after.
+    pub load: (f64, f64),
+    /// The share of processor time that the hypervisor took.
+    pub stolen: Option<f64>,
+}
+
+/// A whole comparison.
+pub struct Report {
+    /// Name and library of each side; the first is what others are measured against.
+    pub sides: Vec<(String, Library)>,
+    /// The measurements.
+    pub cells: Vec<Cell>,
+    /// What failed.
+    pub failures: Vec<String>,
+    /// The circumstances.
+    pub conditions: Conditions,
+}
+
+impl Unit {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Microseconds => "µs",
+            Self::Milliseconds => "ms",
+            Self::MegabytesPerSecond => "MB/s",
+        }
+    }
+
+    fn more_is_better(self) -> bool {
+        self == Self::MegabytesPerSecond
+    }
+}
+
+/// A value with about three significant digits.
+fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// A ratio: two decimals, more digits for small ones, fewer for large ones.
+fn ratio(value: f64) -> String {
+    match value.abs() {
+        v if v >= 10.0 => number(value),
+        v if v >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+/// How `other` does against `base`, in words.
+fn verdict(unit: Unit, base: &Summary, other: &Summary) -> &'static str {
+    if !base.apart_from(other) {
+        "within noise"
+    } else if (other.median > base.median) == unit.more_is_better() {
+        "better"
+    } else {
+        "worse"
+    }
+}
+
+impl Report {
+    /// The table, the libraries and the circumstances.
+    pub fn markdown(&self) -> String {
+        let mut text = String::new();
+        self.write_table(&mut text);
+        text.push('\n');
+        for (name, library) in &self.sides {
+            let (dir, launcher) = (library.dir.display(), library.launcher.display());
+            let _ = writeln!(
+                text,
+                "- {name}: {}, {dir}, launcher {launcher}",
+                library.version
+            );
+        }
+        self.write_conditions(&mut text);
+        for failure in &self.failures {
+            let _ = writeln!(text, "- FAILED: {}", failure.replace('\n', "\n  "));
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    fn write_table(&self, text: &mut String) {
+        let (base, others) = match self.sides.split_first() {
+            Some(((base, _), others)) => (base, others),
+            None => return,
+        };
+        let _ = write!(text, "| benchmark | bytes | unit | {base} |");
+        for (name, _) in others {
+            let _ = write!(text, " {name} | {name}/{base} | {name} is |");
+        }
+        let _ = write!(text, "\n| --- | ---: | --- | ---: |");
+        text.push_str(&" ---: | ---: | --- |".repeat(others.len()));
+        text.push('\n');
+        for cell in &self.cells {
+            self.write_row(text, cell);
+        }
+    }
+
+    fn write_row(&self, text: &mut String, cell: &Cell) {
+        let Some(unit) = cell.bench.unit() else {
+            return;
+        };
+        let size = if cell.bench.has_sizes() {
+            cell.size.to_string()
+        } else {
+            "–".to_owned()
+        };
+        let _ = write!(text, "| {} | {size} | {} |", cell.bench.text(), unit.text());
+        let summaries: Vec<Option<Summary>> = cell
+            .values
+            .iter()
+            .map(|values| Summary::of(values))
+            .collect();
+        let shown = |summary: &Option<Summary>| match summary {
+            Some(s) => format!("{} ±{:.0} %", number(s.median), 50.0 * s.spread()),
+            None => "failed".to_owned(),
+        };
+        let Some((base, others)) = summaries.split_first() else {
+            return;
+        };
+        let _ = write!(text, " {} |", shown(base));
+        for other in others {
+            let (ratio, verdict) = match (base, other) {
+                (Some(base), Some(other)) => (
+                    ratio(other.median / base.median),
+                    verdict(unit, base, other),
+                ),
+                _ => ("–".to_owned(), "–"),
+            };
+            let _ = write!(text, " {} | {ratio} | {verdict} |", shown(other));
+        }
+        text.push('\n');
+    }
+
+    fn write_conditions(&self, text: &mut String) {
+        let with = &self.conditions;
+        let stolen = with
+            .stolen
+            .map_or("unknown".to_owned(), |s| format!("{:.1} %", 100.0 * s));
+        let _ = writeln!(
+            text,
+            "- Machine: {}; load average {:.2} before, {:.2} after; stolen by the hypervisor \
+             {stolen}",
+            with.machine, with.load.0, with.load.1
+        );
+        let _ = writeln!(
+            text,
+            "- {} ranks{}, {}, {}; medians of {} alternating runs of {} ms per size, ± half the \
+             distance of the quartiles; \"within noise\" when the quartile ranges overlap",
+            with.ranks,
+            if with.bound {
+                " bound to cores"
+            } else {
+                " on fewer cores, not bound"
+            },
+            if with.tcp {
+                "TCP over loopback"
+            } else {
+                "shared memory"
+            },
+            with.priority.text(),
+            with.rounds,
+            with.budget
+        );
+        for (place, (name, _)) in self.sides.iter().enumerate() {
+            if let Some((typical, worst)) = self.noise(place) {
+                let _ = writeln!(
+                    text,
+                    "- Run-to-run variation of {name} (quartile distance / median): typically \
+                     {:.1} %, at worst {:.1} %",
+                    100.0 * typical,
+                    100.0 * worst
+                );
+            }
+        }
+    }
+
+    /// The median and the largest spread of a side's cells.
+    fn noise(&self, place: usize) -> Option<(f64, f64)> {
+        let spreads: Vec<f64> = self
+            .cells
+            .iter()
+            .filter_map(|cell| Some(Summary::of(cell.values.get(place)?)?.spread()))
+            .collect();
+        let worst = spreads.iter().copied().fold(0.0, f64::max);
+        Some((Summary::of(&spreads)?.median, worst))
+    }
+
+    /// Everything, with every single value.
+    pub fn json(&self) -> Value {
+        let with = &self.conditions;
+        let sides: Vec<Value> = self
+            .sides
+            .iter()
+            .map(|(name, library)| {
+                json!({
+                    "name": name,
+                    "version": library.version,
+                    "dir": library.dir.display().to_string(),
+                    "launcher": library.launcher.display().to_string(),
+                })
+            })
+            .collect();
+        json!({
+            "machine": with.machine,
+            "ranks": with.ranks,
+            "rounds": with.rounds,
+            "budget_ms": with.budget,
+            "tcp": with.tcp,
+            "priority": with.priority.text(),
+            "bound": with.bound,
+            "load": [with.load.0, with.load.1],
+            "stolen": with.stolen,
+            "sides": sides,
+            "results": self.cells.iter().map(|cell| self.cell_json(cell)).collect::<Vec<_>>(),
+            "failures": self.failures,
+        })
+    }
+
+    fn cell_json(&self, cell: &Cell) -> Value {
+        let sides: Vec<Value> = self
+            .sides
+            .iter()
+            .zip(&cell.values)
+            .map(|((name, _), values)| match Summary::of(values) {
+                Some(s) => json!({
+                    "name": name, "median": s.median, "lower": s.lower, "upper": s.upper,
+                    "values": values,
+                }),
+                None => json!({ "name": name, "values": [] }),
+            })
+            .collect();
+        let unit = cell.bench.unit().map(Unit::text);
+        json!({ "bench": cell.bench.text(), "bytes": cell.size, "unit": unit, "sides": sides })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn library(version: &str) -> Library {
+        Library {
+            dir: PathBuf::from("/lib"),
+            version: version.to_owned(),
+            launcher: PathBuf::from("mpiexec"),
+            launcher_binds: false,
+            env: Vec::new(),
+        }
+    }
+
+    fn report() -> Report {
+        let latency = Cell {
+            bench: Name::Latency,
+            size: 8,
+            values: vec![vec![1.0, 1.0, 1.2], vec![0.5, 0.5, 0.5]],
+        };
+        let bandwidth = Cell {
+            bench: Name::Bw,
+            size: 1024,
+            values: vec![vec![10_000.0], vec![9_000.0]],
+        };
+        let barrier = Cell {
+            bench: Name::Barrier,
+            size: 0,
+            values: vec![vec![0.3], Vec::new()],
+        };
+        Report {
+            sides: vec![("A".into(), library("One")), ("B".into(), library("Two"))],
+            cells: vec![latency, bandwidth, barrier],
+            failures: vec!["B, barrier, round 1: exit code 1".into()],
+            conditions: Conditions {
+                machine: "CPU, 2 cores".into(),
+                ranks: 2,
+                rounds: 3,
+                budget: 50,
+                tcp: false,
+                priority: Priority::RealTime,
+                bound: true,
+                load: (0.5, 1.5),
+                stolen: Some(0.01),
+            },
+        }
+    }
+
+    #[test]
+    fn the_table_says_who_is_better() {
+        let text = report().markdown();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "| benchmark | bytes | unit | A | B | B/A | B is |"
+        );
+        assert_eq!(
+            lines[2],
+            "| latency | 8 | µs | 1.00 ±5 % | 0.500 ±0 % | 0.50 | better |"
+        );
+        assert_eq!(
+            lines[3],
+            "| bw | 1024 | MB/s | 10000 ±0 % | 9000 ±0 % | 0.90 | worse |"
+        );
+        assert_eq!(
+            lines[4],
+            "| barrier | – | µs | 0.300 ±0 % | failed | – | – |"
+        );
+        assert!(text.contains("- FAILED: B, barrier, round 1: exit code 1"));
+        assert!(text.contains("load average 0.50 before, 1.50 after"));
+        assert!(text.contains(
+            "variation of A (quartile distance / median): typically 0.0 %, at worst 10.0 %"
+        ));
+    }
+
+    #[test]
+    fn json_keeps_every_value() {
+        let json = report().json();
+        assert_eq!(
+            json["results"][0]["sides"][0]["values"],
+            json!([1.0, 1.0, 1.2])
+        );
+        assert_eq!(json["results"][2]["sides"][1]["median"], Value::Null);
+        assert_eq!(json["failures"].as_array().map(Vec::len), Some(1));
+    }
+}

@@ -1,0 +1,332 @@
+//! One MPI library under test: where it is, which it is, its launcher and its environment.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::mpi::LIBRARY_NAMES;
+use crate::process;
+
+/// The limit for asking a library or a launcher for its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
+
+/// What `osu-bench library` writes before the path of the file that was opened.
+pub const FILE_LINE: &str = "file: ";
+
+/// Whose library it is, as far as the environment variables differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// MPICH that can use libfabric, or an unknown relative of it.
+    MpichOfi,
+    /// MPICH over UCX alone.
+    MpichUcx,
+    /// Intel MPI.
+    Intel,
+    /// Weft.
+    Weft,
+}
+
+/// A library with everything that is needed to run a job with it.
+#[derive(Clone, Debug)]
+pub struct Library {
+    /// The folder of `libmpi.so.12`.
+    pub dir: PathBuf,
+    /// What the library says of itself, on one line.
+    pub version: String,
+    /// The launcher.
+    pub launcher: PathBuf,
+    /// Whether the launcher is Intel's, which binds by itself.
+    pub launcher_binds: bool,
+    /// Environment variables of its jobs.
+    pub env: Vec<(String, OsString)>,
+}
+
+impl Library {
+    /// Looks at the library in `dir`. `launcher` is the one to use, if not the one found by
+    /// [`find_launcher`]; `extra` environment variables win over those chosen here.
+    pub fn open(
+        dir: &Path,
+        launcher: Option<&Path>,
+        tcp: bool,
+        extra: &[(String, String)],
+    ) -> Result<Self> {
+        let dir = dir
+            .canonicalize()
+            .map_err(|error| Error::new(format!("{}: {error}", dir.display())))?;
+        if !["libmpi.so.12", "libmpich.so.12"]
+            .iter()
+            .any(|name| dir.join(name).exists())
+        {
+            return Err(Error::new(format!(
+                "{} holds neither libmpi.so.12 nor libmpich.so.12; give the folder of the \
+                 library itself, usually PREFIX/lib",
+                dir.display()
+            )));
+        }
+        let launcher = match launcher {
+            Some(path) => path.to_path_buf(),
+            None => find_launcher(&dir)?,
+        };
+        let base = base_env(&dir);
+        let version = ask_library(&dir, &merged(&base, extra))?;
+        let mut env = base;
+        env.extend(family_env(family(&version), tcp));
+        let launcher_binds = launcher_is_intels(&launcher, &env);
+        let version = one_line(&version);
+        Ok(Self {
+            dir,
+            version,
+            launcher,
+            launcher_binds,
+            env: merged(&env, extra),
+        })
+    }
+
+    /// The start of a launch: `chrt` if wanted, the launcher, and binding if `ranks` have a core
+    /// each. What follows is `-n`, the program and its arguments.
+    pub fn launch(&self, ranks: usize, threads: usize, chrt: bool) -> Command {
+        let mut command = if chrt {
+            let mut command = Command::new("chrt");
+            command.args(["-r", "5"]).arg(&self.launcher);
+            command
+        } else {
+            Command::new(&self.launcher)
+        };
+        if ranks <= cores() && !self.launcher_binds {
+            // Threads get a core each if there are enough.
+            let width = if ranks * threads <= cores() {
+                threads
+            } else {
+                1
+            };
+            let target = if width > 1 {
+                format!("core:{width}")
+            } else {
+                "core".to_owned()
+            };
+            command.arg("-bind-to").arg(target);
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+/// The cores that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// This program's file.
+pub fn this_program() -> Result<PathBuf> {
+    Ok(env::current_exe()?)
+}
+
+/// The launcher for a library: the one installed with it (`DIR/../bin`), else the one beside
+/// this program, else the first `mpiexec.hydra` or `mpiexec` in `PATH`.
+fn find_launcher(dir: &Path) -> Result<PathBuf> {
+    let mut places = Vec::new();
+    if let Some(prefix) = dir.parent() {
+        places.push(prefix.join("bin/mpiexec"));
+    }
+    if let Some(beside) = this_program()?.parent() {
+        places.push(beside.join("mpiexec"));
+    }
+    for name in ["mpiexec.hydra", "mpiexec"] {
+        let path = env::var_os("PATH").unwrap_or_default();
+        places.extend(env::split_paths(&path).map(|folder| folder.join(name)));
+    }
+    places.into_iter().find(|place| place.is_file()).ok_or_else(|| {
+        Error::new(format!(
+            "found no launcher for {}: neither ../bin/mpiexec, nor mpiexec beside osu-bench, nor \
+             mpiexec.hydra or mpiexec in PATH; name one with --launcher",
+            dir.display()
+        ))
+    })
+}
+
+/// The library's folder first and alone, so that no other library can slip in; Intel's keeps
+/// companions one level below. All traffic stays on the loopback interface.
+fn base_env(dir: &Path) -> Vec<(String, OsString)> {
+    let mut path = dir.as_os_str().to_owned();
+    if dir.join("mpi").is_dir() {
+        path.push(":");
+        path.push(dir.join("mpi"));
+    }
+    let mut env = vec![("LD_LIBRARY_PATH".to_owned(), path)];
+    if dir.join("libmpi_shm_heap_proxy.so").exists() {
+        // Intel's launcher and library look for their parts below a root.
+        if let Some(root) = dir.parent() {
+            env.push(("I_MPI_ROOT".to_owned(), root.into()));
+        }
+        env.push(("FI_PROVIDER_PATH".to_owned(), dir.into()));
+    }
+    for name in [
+        "UCX_NET_DEVICES",
+        "FI_TCP_IFACE",
+        "HYDRA_IFACE",
+        "I_MPI_HYDRA_IFACE",
+    ] {
+        env.push((name.to_owned(), "lo".into()));
+    }
+    env
+}
+
+/// What a library needs to use shared memory, or TCP between ranks of this machine.
+fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
+    let pairs: &[(&str, &str)] = match (family, tcp) {
+        (Family::Intel, false) => &[("I_MPI_FABRICS", "shm")],
+        (Family::Intel, true) => &[
+            ("I_MPI_FABRICS", "ofi"),
+            ("FI_PROVIDER", "tcp"),
+            // Collectives would use shared memory all the same.
+            ("I_MPI_COLL_INTRANODE", "pt2pt"),
+        ],
+        (_, false) => &[],
+        (Family::MpichUcx, true) => &[("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp,self")],
+        (Family::MpichOfi, true) => &[
+            ("MPIR_CVAR_NOLOCAL", "1"),
+            ("MPIR_CVAR_CH4_NETMOD", "ofi"),
+            ("FI_PROVIDER", "tcp"),
+        ],
+        (Family::Weft, true) => &[("MPIR_CVAR_NOLOCAL", "1"), ("FI_PROVIDER", "tcp")],
+    };
+    pairs
+        .iter()
+        .map(|&(name, value)| (name.to_owned(), value.into()))
+        .collect()
+}
+
+/// `base` with `extra` set over it.
+fn merged(base: &[(String, OsString)], extra: &[(String, String)]) -> Vec<(String, OsString)> {
+    let mut env = base.to_vec();
+    env.retain(|(name, _)| !extra.iter().any(|(other, _)| other == name));
+    env.extend(
+        extra
+            .iter()
+            .map(|(name, value)| (name.clone(), value.into())),
+    );
+    env
+}
+
+/// Whose library a version text speaks of.
+fn family(version: &str) -> Family {
+    if version.contains("Weft") {
+        Family::Weft
+    } else if version.contains("Intel(R) MPI") {
+        Family::Intel
+    } else if version.contains("ch4:ucx") && !version.contains("ofi") {
+        Family::MpichUcx
+    } else {
+        Family::MpichOfi
+    }
+}
+
+/// The first line of a version text, and the device if one is named, with single spaces.
+fn one_line(version: &str) -> String {
+    let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let first = version
+        .lines()
+        .map(squeeze)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default();
+    let first = first.replace("MPICH Version:", "MPICH");
+    match version
+        .lines()
+        .find_map(|line| line.strip_prefix("MPICH Device:"))
+    {
+        Some(device) => format!("{first} ({})", squeeze(device)),
+        None => first,
+    }
+}
+
+/// Asks the library for its version in a process of its own, and makes sure that the loader
+/// takes the file in `dir`: a comparison with another library than the one named is worthless.
+fn ask_library(dir: &Path, env: &[(String, OsString)]) -> Result<String> {
+    let mut command = Command::new(this_program()?);
+    command
+        .arg("library")
+        .envs(env.iter().map(|(name, value)| (name, value)));
+    let answer = process::run(&mut command, VERSION_LIMIT)?;
+    if let Some(failure) = answer.failure {
+        return Err(Error::new(format!(
+            "the library in {}: {failure}",
+            dir.display()
+        )));
+    }
+    let (file, version) = answer
+        .stdout
+        .strip_prefix(FILE_LINE)
+        .and_then(|rest| rest.split_once('\n'))
+        .ok_or_else(|| Error::new("osu-bench library did not name the file it opened"))?;
+    let same = |name: &&str| {
+        let ours = dir.join(name).canonicalize();
+        ours.is_ok_and(|ours| {
+            Path::new(file)
+                .canonicalize()
+                .is_ok_and(|theirs| ours == theirs)
+        })
+    };
+    if !LIBRARY_NAMES.iter().any(same) {
+        return Err(Error::new(format!(
+            "the loader takes {file} instead of the library in {}; look at LD_LIBRARY_PATH in \
+             --env and at LD_PRELOAD",
+            dir.display()
+        )));
+    }
+    Ok(version.to_owned())
+}
+
+fn launcher_is_intels(launcher: &Path, env: &[(String, OsString)]) -> bool {
+    let mut command = Command::new(launcher);
+    command
+        .arg("--version")
+        .envs(env.iter().map(|(name, value)| (name, value)));
+    // A launcher that can't say is taken for one that understands Hydra's options.
+    process::run(&mut command, VERSION_LIMIT)
+        .is_ok_and(|answer| answer.stdout.contains("Intel(R) MPI"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_and_names() {
+        let mpich = "MPICH Version:\t4.0.2\nMPICH Release date:\tx\nMPICH Device:\tch4:ucx\n";
+        assert_eq!(family(mpich), Family::MpichUcx);
+        assert_eq!(one_line(mpich), "MPICH 4.0.2 (ch4:ucx)");
+        let both = mpich.replace("ch4:ucx", "ch4:ucx ofi");
+        assert_eq!(family(&both), Family::MpichOfi);
+        let intel = "Intel(R) MPI Library 2021.18 for Linux* OS\n";
+        assert_eq!(family(intel), Family::Intel);
+        assert_eq!(
+            one_line(intel),
+            "Intel(R) MPI Library 2021.18 for Linux* OS"
+        );
+        assert_eq!(family("Weft 0.1.0, an MPICH relative"), Family::Weft);
+        assert_eq!(one_line(""), "");
+    }
+
+    #[test]
+    fn given_variables_win() {
+        let base = [("A".to_owned(), "1".into()), ("B".to_owned(), "2".into())];
+        let env = merged(&base, &[("B".to_owned(), "3".to_owned())]);
+        assert_eq!(
+            env,
+            [
+                ("A".to_owned(), "1".into()),
+                ("B".to_owned(), OsString::from("3"))
+            ]
+        );
+    }
+
+    #[test]
+    fn tcp_leaves_no_shared_memory() {
+        let intel = family_env(Family::Intel, true);
+        assert!(intel.contains(&("I_MPI_FABRICS".to_owned(), "ofi".into())));
+        assert!(family_env(Family::MpichOfi, false).is_empty());
+    }
+}

@@ -1,0 +1,155 @@
+//! osu-bench: MPI micro-benchmarks with OSU's names, options and output, over any library of the
+//! MPICH ABI, and side-by-side comparison of such libraries.
+//!
+//! Each benchmark is a subcommand that runs as an MPI program: `mpiexec -n 2 osu-bench latency`.
+//! The MPI library is the `libmpi.so.12` that the loader finds, so `LD_LIBRARY_PATH` chooses it.
+
+mod bench;
+mod compare;
+mod error;
+mod isend_count;
+mod library;
+mod mpi;
+mod options;
+mod output;
+mod process;
+mod stats;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use bench::Name;
+use error::Result;
+use options::Options;
+
+#[derive(Parser)]
+#[command(name = "osu-bench", version, about, args_override_self = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Half the time of a ping-pong between 2 ranks.
+    Latency(Options),
+    /// Bandwidth from rank 0 to rank 1.
+    Bw(Options),
+    /// Bandwidth between 2 ranks in both directions at once.
+    Bibw(Options),
+    /// Bandwidth and message rate of several pairs of ranks.
+    #[command(name = "mbw_mr")]
+    MbwMr(Options),
+    /// mbw_mr with several threads per rank, each with a communicator of its own.
+    #[command(name = "mbw_mr_mt")]
+    MbwMrMt(Options),
+    /// Ping-pongs of several pairs of ranks at once.
+    #[command(name = "multi_lat")]
+    MultiLat(Options),
+    /// MPI_Barrier.
+    Barrier(Options),
+    /// MPI_Bcast from rank 0.
+    Bcast(Options),
+    /// MPI_Allreduce of floats, sum.
+    Allreduce(Options),
+    /// MPI_Reduce of floats to rank 0, sum.
+    Reduce(Options),
+    /// MPI_Allgather; the size is one rank's block.
+    Allgather(Options),
+    /// MPI_Alltoall; the size is one block.
+    Alltoall(Options),
+    /// MPI_Gather to rank 0; the size is one rank's block.
+    Gather(Options),
+    /// MPI_Scatter from rank 0; the size is one rank's block.
+    Scatter(Options),
+    /// MPI_Reduce_scatter of floats, sum; the size is the whole vector.
+    #[command(name = "reduce_scatter")]
+    ReduceScatter(Options),
+    /// MPI_Put and flush, from rank 0 to rank 1's memory.
+    #[command(name = "put_latency")]
+    PutLatency(Options),
+    /// MPI_Get and flush.
+    #[command(name = "get_latency")]
+    GetLatency(Options),
+    /// Windows of MPI_Put, then a flush.
+    #[command(name = "put_bw")]
+    PutBw(Options),
+    /// Windows of MPI_Get, then a flush.
+    #[command(name = "get_bw")]
+    GetBw(Options),
+    /// MPI_Accumulate of 64-bit integers, sum, and flush.
+    #[command(name = "acc_latency")]
+    AccLatency(Options),
+    /// MPI_Fetch_and_op of a 64-bit integer, sum, and flush.
+    #[command(name = "fop_latency")]
+    FopLatency(Options),
+    /// MPI_Compare_and_swap of a 64-bit integer, and flush.
+    #[command(name = "cas_latency")]
+    CasLatency(Options),
+    /// The time of MPI_Init.
+    Init(Options),
+    /// Starts and ends.
+    Hello(Options),
+    /// Print what the MPI library says of itself; needs no launcher.
+    Library,
+    /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
+    Compare(compare::CompareOptions),
+    /// Count the instructions of an 8-byte MPI_Isend with its MPI_Wait, under callgrind.
+    IsendCount(isend_count::CountOptions),
+    #[command(hide = true)]
+    IsendCountRank(isend_count::RankOptions),
+}
+
+fn run(command: &Command) -> Result<()> {
+    let (name, options) = match command {
+        Command::Latency(options) => (Name::Latency, options),
+        Command::Bw(options) => (Name::Bw, options),
+        Command::Bibw(options) => (Name::Bibw, options),
+        Command::MbwMr(options) => (Name::MbwMr, options),
+        Command::MbwMrMt(options) => (Name::MbwMrMt, options),
+        Command::MultiLat(options) => (Name::MultiLat, options),
+        Command::Barrier(options) => (Name::Barrier, options),
+        Command::Bcast(options) => (Name::Bcast, options),
+        Command::Allreduce(options) => (Name::Allreduce, options),
+        Command::Reduce(options) => (Name::Reduce, options),
+        Command::Allgather(options) => (Name::Allgather, options),
+        Command::Alltoall(options) => (Name::Alltoall, options),
+        Command::Gather(options) => (Name::Gather, options),
+        Command::Scatter(options) => (Name::Scatter, options),
+        Command::ReduceScatter(options) => (Name::ReduceScatter, options),
+        Command::PutLatency(options) => (Name::PutLatency, options),
+        Command::GetLatency(options) => (Name::GetLatency, options),
+        Command::PutBw(options) => (Name::PutBw, options),
+        Command::GetBw(options) => (Name::GetBw, options),
+        Command::AccLatency(options) => (Name::AccLatency, options),
+        Command::FopLatency(options) => (Name::FopLatency, options),
+        Command::CasLatency(options) => (Name::CasLatency, options),
+        Command::Init(options) => (Name::Init, options),
+        Command::Hello(options) => (Name::Hello, options),
+        Command::Library => {
+            let table = mpi::Table::open()?;
+            output::say(&format!(
+                "{}{}",
+                library::FILE_LINE,
+                table.file()?.display()
+            ));
+            output::say(mpi::library_version(table)?.trim_end());
+            return Ok(());
+        }
+        Command::Compare(options) => return compare::run(options),
+        Command::IsendCount(options) => return isend_count::run(options),
+        Command::IsendCountRank(options) => return isend_count::run_rank(options),
+    };
+    bench::run(name, options)
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&format!("osu-bench: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The functions of an MPI library, looked up when the library is opened. One that the library
+//! lacks is an error only for the benchmark that calls it.
+
+use std::error::Error as _;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+use crate::error::{Error, Result};
+
+/// An `MPI_Request`.
+pub type Request = c_int;
+
+type Buffer = *mut c_void;
+type ConstBuffer = *const c_void;
+type Status = *mut c_void;
+
+/// A function that the library may lack.
+pub struct Entry<F> {
+    name: &'static str,
+    function: Option<F>,
+}
+
+impl<F: Copy> Entry<F> {
+    /// Looks `name` up in `library`.
+    ///
+    /// # Safety
+    /// `F` must be the type of the function of that name in the MPICH ABI.
+    unsafe fn find(library: &Library, name: &'static str) -> Self {
+        // SAFETY: the caller vouches for the type; the address stays valid because the table
+        // keeps the library open for good.
+        let function = unsafe { library.get::<F>(name) }.ok().map(|symbol| *symbol);
+        Self { name, function }
+    }
+
+    /// The function, or an error that names it.
+    #[inline]
+    pub fn get(&self) -> Result<F> {
+        match self.function {
+            Some(function) => Ok(function),
+            None => Err(self.missing()),
+        }
+    }
+
+    #[cold]
+    fn missing(&self) -> Error {
+        Error::new(format!(
+            "the MPI library lacks {}, which this benchmark needs; run another benchmark or \
+             choose another library with LD_LIBRARY_PATH",
+            self.name
+        ))
+    }
+}
+
+/// `int f(void)`.
+pub type Plain = unsafe extern "C" fn() -> c_int;
+/// `MPI_Init`.
+pub type Init = unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int;
+/// `MPI_Init_thread`: as `MPI_Init`, then the level required and the level given.
+pub type InitThread =
+    unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int) -> c_int;
+/// `MPI_Comm_dup`.
+pub type CommDup = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
+/// `MPI_Comm_free`, `MPI_Win_free`.
+pub type Free = unsafe extern "C" fn(*mut c_int) -> c_int;
+/// `MPI_Get_library_version`.
+pub type LibraryVersion = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
+/// `MPI_Abort`.
+pub type Abort = unsafe extern "C" fn(c_int, c_int) -> c_int;
+/// `MPI_Comm_rank`, `MPI_Comm_size`.
+pub type CommNumber = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
+/// `MPI_Send`: buffer, count, datatype, destination, tag, communicator.
+pub type Send = unsafe extern "C" fn(ConstBuffer, c_int, c_int, c_int, c_int, c_int) -> c_int;
+/// `MPI_Recv`.
+pub type Recv = unsafe extern "C" fn(Buffer, c_int, c_int, c_int, c_int, c_int, Status) -> c_int;
+/// `MPI_Isend`.
+pub type Isend =
+    unsafe extern "C" fn(ConstBuffer, c_int, c_int, c_int, c_int, c_int, *mut Request) -> c_int;
+/// `MPI_Irecv`.
+pub type Irecv =
+    unsafe extern "C" fn(Buffer, c_int, c_int, c_int, c_int, c_int, *mut Request) -> c_int;
+/// `MPI_Wait`.
+pub type Wait = unsafe extern "C" fn(*mut Request, Status) -> c_int;
+/// `MPI_Waitall`.
+pub type Waitall = unsafe extern "C" fn(c_int, *mut Request, Status) -> c_int;
+/// `MPI_Barrier`.
+pub type Barrier = unsafe extern "C" fn(c_int) -> c_int;
+/// `MPI_Bcast`: buffer, count, datatype, root, communicator.
+pub type Bcast = unsafe extern "C" fn(Buffer, c_int, c_int, c_int, c_int) -> c_int;
+/// `MPI_Allreduce`: send, receive, count, datatype, operation, communicator.
+pub type Allreduce = unsafe extern "C" fn(ConstBuffer, Buffer, c_int, c_int, c_int, c_int) -> c_int;
+/// `MPI_Reduce`: as `MPI_Allreduce` with the root before the communicator.
+pub type Reduce =
+    unsafe extern "C" fn(ConstBuffer, Buffer, c_int, c_int, c_int, c_int, c_int) -> c_int;
+/// `MPI_Reduce_scatter`: send, receive, counts, datatype, operation, communicator.
+pub type ReduceScatter =
+    unsafe extern "C" fn(ConstBuffer, Buffer, *const c_int, c_int, c_int, c_int) -> c_int;
+/// `MPI_Allgather`, `MPI_Alltoall`: send, count, datatype, receive, count, datatype, communicator.
+pub type Exchange =
+    unsafe extern "C" fn(ConstBuffer, c_int, c_int, Buffer, c_int, c_int, c_int) -> c_int;
+/// `MPI_Gather`, `MPI_Scatter`: as [`Exchange`] with the root before the communicator.
+pub type RootedExchange =
+    unsafe extern "C" fn(ConstBuffer, c_int, c_int, Buffer, c_int, c_int, c_int, c_int) -> c_int;
+
+/// `MPI_Win_allocate`: size, displacement unit, info, communicator, address of the base, window.
+pub type WinAllocate =
+    unsafe extern "C" fn(isize, c_int, c_int, c_int, Buffer, *mut c_int) -> c_int;
+/// `MPI_Win_lock_all`: assertion, window; `MPI_Win_flush`: rank, window.
+pub type WinTwo = unsafe extern "C" fn(c_int, c_int) -> c_int;
+/// `MPI_Win_unlock_all`, `MPI_Win_sync`.
+pub type WinOne = unsafe extern "C" fn(c_int) -> c_int;
+/// `MPI_Put`: origin, count, datatype, target, displacement, count, datatype, window.
+pub type Put =
+    unsafe extern "C" fn(ConstBuffer, c_int, c_int, c_int, isize, c_int, c_int, c_int) -> c_int;
+/// `MPI_Get`: as `MPI_Put`.
+pub type Get =
+    unsafe extern "C" fn(Buffer, c_int, c_int, c_int, isize, c_int, c_int, c_int) -> c_int;
+/// `MPI_Accumulate`: as `MPI_Put` with the operation before the window.
+pub type Accumulate = unsafe extern "C" fn(
+    ConstBuffer,
+    c_int,
+    c_int,
+    c_int,
+    isize,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
+/// `MPI_Fetch_and_op`: origin, result, datatype, target, displacement, operation, window.
+pub type FetchAndOp =
+    unsafe extern "C" fn(ConstBuffer, Buffer, c_int, c_int, isize, c_int, c_int) -> c_int;
+/// `MPI_Compare_and_swap`: origin, compare, result, datatype, target, displacement, window.
+pub type CompareAndSwap =
+    unsafe extern "C" fn(ConstBuffer, ConstBuffer, Buffer, c_int, c_int, isize, c_int) -> c_int;
+
+/// The functions of the opened library; each field is the MPI function of its name.
+pub struct Table {
+    pub get_library_version: Entry<LibraryVersion>,
+    pub init: Entry<Init>,
+    pub init_thread: Entry<InitThread>,
+    pub comm_dup: Entry<CommDup>,
+    pub comm_free: Entry<Free>,
+    pub finalize: Entry<Plain>,
+    pub abort: Entry<Abort>,
+    pub comm_rank: Entry<CommNumber>,
+    pub comm_size: Entry<CommNumber>,
+    pub send: Entry<Send>,
+    pub recv: Entry<Recv>,
+    pub isend: Entry<Isend>,
+    pub irecv: Entry<Irecv>,
+    pub wait: Entry<Wait>,
+    pub waitall: Entry<Waitall>,
+    pub barrier: Entry<Barrier>,
+    pub bcast: Entry<Bcast>,
+    pub allreduce: Entry<Allreduce>,
+    pub reduce: Entry<Reduce>,
+    pub reduce_scatter: Entry<ReduceScatter>,
+    pub allgather: Entry<Exchange>,
+    pub alltoall: Entry<Exchange>,
+    pub gather: Entry<RootedExchange>,
+    pub scatter: Entry<RootedExchange>,
+    pub win_allocate: Entry<WinAllocate>,
+    pub win_free: Entry<Free>,
+    pub win_lock_all: Entry<WinTwo>,
+    pub win_unlock_all: Entry<WinOne>,
+    pub win_flush: Entry<WinTwo>,
+    pub win_sync: Entry<WinOne>,
+    pub put: Entry<Put>,
+    pub get: Entry<Get>,
+    pub accumulate: Entry<Accumulate>,
+    pub fetch_and_op: Entry<FetchAndOp>,
+    pub compare_and_swap: Entry<CompareAndSwap>,
+}
+
+/// The names under which the library is looked for, in this order.
+pub const LIBRARY_NAMES: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
+
+impl Table {
+    /// Opens the MPI library that the loader finds (`LD_LIBRARY_PATH` first) and looks its
+    /// functions up; both stay for good.
+    pub fn open() -> Result<&'static Self> {
+        let mut tried = Vec::new();
+        for name in LIBRARY_NAMES {
+            // Global, as if the program had been linked to it: plugins of the library may refer
+            // to its symbols.
+            // SAFETY: loading runs the library's initializers; that is what opening an MPI
+            // library means, and nothing of ours is in a state that they could break.
+            match unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) } {
+                Ok(library) => {
+                    // MPI libraries leave threads and exit handlers behind, so the library is
+                    // never closed, and the table lives as long.
+                    return Ok(Box::leak(Box::new(Self::from_library(Box::leak(
+                        Box::new(library),
+                    )))));
+                }
+                Err(error) => {
+                    // The loader's own words are the source of libloading's error.
+                    let text = error
+                        .source()
+                        .map_or_else(|| error.to_string(), |e| e.to_string());
+                    let absent = text.starts_with(&format!("{name}: cannot open"));
+                    tried.push(text);
+                    // One that is there but does not load must not be replaced in silence.
+                    if !absent {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(Error::new(format!(
+            "could not open an MPI library of the MPICH ABI ({}); put the folder of a working \
+             libmpi.so.12 into LD_LIBRARY_PATH",
+            tried.join("; ")
+        )))
+    }
+
+    /// The file that was opened, as the loader names it.
+    pub fn file(&self) -> Result<PathBuf> {
+        let address = self.init.get()? as *const c_void;
+        // SAFETY: all zero is a valid Dl_info.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: dladdr writes `info` only, and takes any address.
+        let found = unsafe { libc::dladdr(address, &mut info) } != 0 && !info.dli_fname.is_null();
+        if !found {
+            return Err(Error::new(
+                "the loader does not say which file MPI_Init is in",
+            ));
+        }
+        // SAFETY: the name is the loader's own string, kept while the library is open, that is,
+        // for good.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) };
+        Ok(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+    }
+
+    fn from_library(library: &'static Library) -> Self {
+        // SAFETY: each field's type is the C prototype of the function named beside it.
+        unsafe {
+            Self {
+                get_library_version: Entry::find(library, "MPI_Get_library_version"),
+                init: Entry::find(library, "MPI_Init"),
+                init_thread: Entry::find(library, "MPI_Init_thread"),
+                comm_dup: Entry::find(library, "MPI_Comm_dup"),
+                comm_free: Entry::find(library, "MPI_Comm_free"),
+                finalize: Entry::find(library, "MPI_Finalize"),
+                abort: Entry::find(library, "MPI_Abort"),
+                comm_rank: Entry::find(library, "MPI_Comm_rank"),
+                comm_size: Entry::find(library, "MPI_Comm_size"),
+                send: Entry::find(library, "MPI_Send"),
+                recv: Entry::find(library, "MPI_Recv"),
+                isend: Entry::find(library, "MPI_Isend"),
+                irecv: Entry::find(library, "MPI_Irecv"),
+                wait: Entry::find(library, "MPI_Wait"),
+                waitall: Entry::find(library, "MPI_Waitall"),
+                barrier: Entry::find(library, "MPI_Barrier"),
+                bcast: Entry::find(library, "MPI_Bcast"),
+                allreduce: Entry::find(library, "MPI_Allreduce"),
+                reduce: Entry::find(library, "MPI_Reduce"),
+                reduce_scatter: Entry::find(library, "MPI_Reduce_scatter"),
+                allgather: Entry::find(library, "MPI_Allgather"),
+                alltoall: Entry::find(library, "MPI_Alltoall"),
+                gather: Entry::find(library, "MPI_Gather"),
+                scatter: Entry::find(library, "MPI_Scatter"),
+                win_allocate: Entry::find(library, "MPI_Win_allocate"),
+                win_free: Entry::find(library, "MPI_Win_free"),
+                win_lock_all: Entry::find(library, "MPI_Win_lock_all"),
+                win_unlock_all: Entry::find(library, "MPI_Win_unlock_all"),
+                win_flush: Entry::find(library, "MPI_Win_flush"),
+                win_sync: Entry::find(library, "MPI_Win_sync"),
+                put: Entry::find(library, "MPI_Put"),
+                get: Entry::find(library, "MPI_Get"),
+                accumulate: Entry::find(library, "MPI_Accumulate"),
+                fetch_and_op: Entry::find(library, "MPI_Fetch_and_op"),
+                compare_and_swap: Entry::find(library, "MPI_Compare_and_swap"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_function_is_named() {
+        let entry: Entry<Barrier> = Entry {
+            name: "MPI_Barrier",
+            function: None,
+        };
+        let text = entry
+            .get()
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        assert!(text.contains("lacks MPI_Barrier"), "{text}");
+    }
+}

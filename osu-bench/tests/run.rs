@@ -1,0 +1,337 @@
+//! Runs the program under Debian's MPICH, if that is installed: benchmarks, a comparison of the
+//! library with itself, instruction counts, and failures that must be reported.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_osu-bench");
+
+/// Where MPICH is, while no other test runs its jobs: waiting ranks spin, and jobs side by side
+/// would keep each other from the processors.
+struct Mpich {
+    launcher: PathBuf,
+    library: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Debian's MPICH, or nothing and a word on why.
+fn mpich() -> Option<Mpich> {
+    static ONE_JOB: Mutex<()> = Mutex::new(());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let launcher = std::env::split_paths(&path)
+        .map(|dir| dir.join("mpiexec.hydra"))
+        .find(|p| p.is_file());
+    let library = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|dir| dir.join("libmpich.so.12").exists());
+    match (launcher, library) {
+        (Some(launcher), Some(library)) => {
+            let _alone = ONE_JOB.lock().unwrap_or_else(PoisonError::into_inner);
+            Some(Mpich {
+                launcher,
+                library,
+                _alone,
+            })
+        }
+        _ => {
+            eprintln!("skipped: no mpiexec.hydra or no libmpich.so.12; install Debian's mpich");
+            None
+        }
+    }
+}
+
+/// A command that is ended after a minute.
+fn limited(program: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "60"]).arg(program);
+    // Only the library under test, whatever the caller's environment says.
+    command
+        .env_remove("LD_LIBRARY_PATH")
+        .env("HYDRA_IFACE", "lo");
+    command
+}
+
+/// Runs ranks of the program.
+fn ranks(mpich: &Mpich, ranks: u32, arguments: &[&str]) -> Output {
+    let mut command = limited(&mpich.launcher);
+    command.env("LD_LIBRARY_PATH", &mpich.library);
+    command
+        .args(["-n", &ranks.to_string(), PROGRAM])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The fields of the line of this size.
+fn row(text: &str, size: usize) -> Vec<String> {
+    let size = size.to_string();
+    let lines = text
+        .lines()
+        .map(|line| line.split_whitespace().map(str::to_owned));
+    lines
+        .map(Iterator::collect::<Vec<_>>)
+        .find(|fields| fields.first() == Some(&size))
+        .unwrap_or_else(|| panic!("no line for {size} bytes in:\n{text}"))
+}
+
+#[test]
+fn latency_between_two_ranks() {
+    let Some(mpich) = mpich() else { return };
+    let output = ranks(
+        &mpich,
+        2,
+        &["latency", "-m", "8:8", "-i", "100", "-f", "-c"],
+    );
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}{}", stderr(&output));
+    assert!(
+        text.starts_with("# OSU MPI Latency Test (osu-bench of Weft"),
+        "{text}"
+    );
+    let fields = row(&text, 8);
+    let latency: f64 = fields[1].parse().unwrap();
+    assert!(latency > 0.0, "{text}");
+    assert_eq!(fields[2..], ["100", "Pass"], "{text}");
+}
+
+#[test]
+fn every_benchmark_moves_the_right_data() {
+    let Some(mpich) = mpich() else { return };
+    let names = [
+        "latency",
+        "bw",
+        "bibw",
+        "mbw_mr",
+        "mbw_mr_mt",
+        "multi_lat",
+        "bcast",
+        "allreduce",
+        "reduce",
+        "allgather",
+        "alltoall",
+        "gather",
+        "scatter",
+        "reduce_scatter",
+        "put_latency",
+        "get_latency",
+        "put_bw",
+        "get_bw",
+        "acc_latency",
+        "fop_latency",
+        "cas_latency",
+    ];
+    for name in names {
+        let arguments = [
+            name,
+            "--sizes",
+            "8,1000,65536",
+            "-i",
+            "3",
+            "-x",
+            "1",
+            "-W",
+            "4",
+            "-c",
+        ];
+        let output = ranks(&mpich, 2, &arguments);
+        let text = stdout(&output);
+        assert!(output.status.success(), "{name}: {text}{}", stderr(&output));
+        let atomic = matches!(name, "fop_latency" | "cas_latency");
+        for &size in if atomic { &[8][..] } else { &[8, 1000, 65536] } {
+            assert_eq!(row(&text, size).last().unwrap(), "Pass", "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_number_of_ranks_is_said_once() {
+    let Some(mpich) = mpich() else { return };
+    let output = ranks(&mpich, 1, &["latency"]);
+    assert!(!output.status.success());
+    let text = stderr(&output);
+    assert_eq!(
+        text.matches("needs exactly 2 ranks and the job has 1")
+            .count(),
+        1,
+        "{text}"
+    );
+}
+
+#[test]
+fn a_library_that_does_not_load_is_not_replaced_by_another() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("libmpi.so.12"), "no library").unwrap();
+    let output = limited(Path::new(PROGRAM))
+        .args(["compare", "--launcher", "A=true", "--lib"])
+        .arg(format!("A={}", folder.path().display()))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains("could not open an MPI library"), "{text}");
+    assert!(
+        text.contains("put the folder of a working libmpi.so.12"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_library_compares_with_itself() {
+    let Some(mpich) = mpich() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("out.json");
+    let output = limited(Path::new(PROGRAM))
+        .arg("compare")
+        .args(["--lib", &format!("A={}", mpich.library.display())])
+        .args(["--launcher", &format!("A={}", mpich.launcher.display())])
+        .args([
+            "--rounds",
+            "2",
+            "--budget",
+            "5",
+            "--sizes",
+            "8",
+            "--bench",
+            "latency,barrier",
+        ])
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}{}", stderr(&output));
+    assert!(
+        text.starts_with("| benchmark | bytes | unit | A | A again | A again/A |"),
+        "{text}"
+    );
+    assert!(text.contains("| latency | 8 | µs |") && text.contains("| barrier | – | µs |"));
+    assert!(
+        text.contains("MPICH") && text.contains("load average"),
+        "{text}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    for result in json["results"].as_array().unwrap() {
+        for side in result["sides"].as_array().unwrap() {
+            assert_eq!(side["values"].as_array().unwrap().len(), 2, "{json}");
+        }
+    }
+}
+
+#[test]
+fn a_side_that_fails_is_reported_beside_one_that_works() {
+    let Some(mpich) = mpich() else { return };
+    let output = limited(Path::new(PROGRAM))
+        .arg("compare")
+        .args(["--lib", &format!("A={}", mpich.library.display())])
+        .args(["--lib", &format!("B={}", mpich.library.display())])
+        .args([
+            "--launcher",
+            &format!("A={}", mpich.launcher.display()),
+            "--launcher",
+            "B=false",
+        ])
+        .args([
+            "--rounds", "2", "--budget", "5", "--sizes", "8", "--bench", "latency",
+        ])
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("| failed | – | – |"), "{text}");
+    assert!(
+        text.contains("- FAILED: B, latency, round 2: exit code 1"),
+        "{text}"
+    );
+    assert!(!text.contains("FAILED: A"), "{text}");
+}
+
+/// A launcher that never ends and leaves a process in a session of its own.
+const HANGING: &str = "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\n\
+                       setsid sh -c 'echo $$ > PIDFILE; exec sleep 1000' & sleep 1000\n";
+
+#[test]
+fn a_hanging_run_is_ended_with_all_its_processes() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(mpich) = mpich() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (launcher, pid) = (folder.path().join("mpiexec"), folder.path().join("pid"));
+    std::fs::write(
+        &launcher,
+        HANGING.replace("PIDFILE", &pid.display().to_string()),
+    )
+    .unwrap();
+    std::fs::set_permissions(&launcher, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = limited(Path::new(PROGRAM))
+        .arg("compare")
+        .args(["--lib", &format!("A={}", mpich.library.display())])
+        .args(["--launcher", &format!("A={}", launcher.display())])
+        .args([
+            "--rounds",
+            "1",
+            "--sizes",
+            "8",
+            "--bench",
+            "latency",
+            "--timeout",
+            "1",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    assert!(
+        text.contains("did not end within 1 s"),
+        "{text}{}",
+        stderr(&output)
+    );
+    let pid = std::fs::read_to_string(pid).unwrap();
+    assert!(
+        !Path::new("/proc").join(pid.trim()).exists(),
+        "process {} is left",
+        pid.trim()
+    );
+}
+
+#[test]
+fn instructions_are_counted() {
+    let Some(mpich) = mpich() else { return };
+    if !Command::new("valgrind")
+        .arg("--version")
+        .output()
+        .is_ok_and(|o| o.status.success())
+    {
+        eprintln!("skipped: valgrind is not installed");
+        return;
+    }
+    let output = limited(Path::new(PROGRAM))
+        .args(["isend-count", "--repeat", "1", "--iterations", "16,144"])
+        .args(["--lib", &mpich.library.display().to_string()])
+        .args(["--launcher", &mpich.launcher.display().to_string()])
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}{}", stderr(&output));
+    let count = |name: &str| -> f64 {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .expect(name);
+        line.split_whitespace().last().unwrap().parse().unwrap()
+    };
+    let (both, start, wait) = (count("Isend+Wait"), count("Isend "), count("Wait (send)"));
+    // Tens to thousands, for any MPI library; and the parts make the whole.
+    assert!((50.0..5000.0).contains(&both), "{text}");
+    assert!((both - start - wait).abs() < 0.05 * both, "{text}");
+    assert!(count("Irecv+Wait") > count("Irecv "), "{text}");
+}

@@ -1,0 +1,137 @@
+//! The socket to the launcher: lines out, lines in.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::PmiError;
+use crate::wire::Lines;
+
+/// A stream socket to the launcher. Sending needs no lock, receiving is up to the owner of the
+/// [`Lines`].
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+}
+
+impl Connection {
+    /// Takes part in the socket with the number `fd`, which stays open but is no longer inherited
+    /// by programs that this process starts.
+    #[allow(
+        unsafe_code,
+        reason = "an inherited descriptor is known by its number only"
+    )]
+    pub fn inherited(fd: RawFd) -> Result<Connection, PmiError> {
+        // SAFETY: fcntl with these commands reads and changes the descriptor table only, and
+        // answers EBADF for a number that isn't open.
+        let copy = unsafe {
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3)
+        };
+        if copy < 0 {
+            let source = io::Error::last_os_error();
+            return Err(PmiError::Environment(format!(
+                "PMI_FD is {fd}, but that descriptor is not open here ({source}). Was this \
+                 program started by an MPI program rather than by the launcher? Then unset \
+                 PMI_FD, or set WEFT_SINGLETON=1, to let it run alone"
+            )));
+        }
+        // SAFETY: `copy` was just made by the kernel for us; nobody else knows it.
+        let socket = unsafe { OwnedFd::from_raw_fd(copy) };
+        Ok(Connection { socket })
+    }
+
+    /// A connection over a connected stream socket.
+    pub fn new(socket: OwnedFd) -> Connection {
+        Connection { socket }
+    }
+
+    /// Connects to the launcher at `address`, `host:port`.
+    pub fn connect(address: &str) -> Result<Connection, PmiError> {
+        let failed = |source: io::Error| {
+            PmiError::Environment(format!(
+                "PMI_PORT is '{address}', but nobody answers there ({source}); is the launcher \
+                 still running and the host reachable from here?"
+            ))
+        };
+        let stream = TcpStream::connect(address).map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        Ok(Connection {
+            socket: stream.into(),
+        })
+    }
+
+    /// Sends a line, its newline included.
+    #[allow(
+        unsafe_code,
+        reason = "std offers no send without SIGPIPE on a bare descriptor"
+    )]
+    pub fn send(&self, line: &[u8], doing: &'static str) -> Result<(), PmiError> {
+        let mut rest = line;
+        while !rest.is_empty() {
+            // SAFETY: pointer and length describe `rest`, which lives through the call.
+            // MSG_NOSIGNAL: a launcher that is gone must be an error, not the end by SIGPIPE.
+            let sent = unsafe {
+                libc::send(
+                    self.socket.as_raw_fd(),
+                    rest.as_ptr().cast(),
+                    rest.len(),
+                    libc::MSG_NOSIGNAL,
+                )
+            };
+            match usize::try_from(sent) {
+                Ok(sent) => rest = &rest[sent.min(rest.len())..],
+                Err(_) => self.recover(libc::POLLOUT, doing)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for more bytes and adds them to `lines`.
+    #[allow(unsafe_code, reason = "the counterpart of send")]
+    pub fn receive(&self, lines: &mut Lines, doing: &'static str) -> Result<(), PmiError> {
+        let mut buffer = [0u8; 4096];
+        loop {
+            // SAFETY: pointer and length describe `buffer`, which is ours alone.
+            let got = unsafe {
+                libc::recv(
+                    self.socket.as_raw_fd(),
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len(),
+                    0,
+                )
+            };
+            match usize::try_from(got) {
+                Ok(0) => return Err(PmiError::Closed { doing }),
+                Ok(got) => {
+                    lines.push(&buffer[..got.min(buffer.len())]);
+                    return Ok(());
+                }
+                Err(_) => self.recover(libc::POLLIN, doing)?,
+            }
+        }
+    }
+
+    /// After a failed call: returns if it is worth trying again.
+    #[allow(unsafe_code, reason = "poll")]
+    fn recover(&self, wanted: i16, doing: &'static str) -> Result<(), PmiError> {
+        let source = io::Error::last_os_error();
+        match source.kind() {
+            io::ErrorKind::Interrupted => Ok(()),
+            io::ErrorKind::WouldBlock => {
+                let mut entry = libc::pollfd {
+                    fd: self.socket.as_raw_fd(),
+                    events: wanted,
+                    revents: 0,
+                };
+                // SAFETY: one valid entry, ours alone. Whatever poll says, the call is tried again.
+                unsafe { libc::poll(&mut entry, 1, -1) };
+                Ok(())
+            }
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                Err(PmiError::Closed { doing })
+            }
+            _ => Err(PmiError::Io { doing, source }),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Who launched us, as the environment tells it.
+
+use std::ffi::OsString;
+
+use crate::PmiError;
+
+/// How a process was launched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Launch {
+    /// A socket to the launcher was inherited (`PMI_FD`).
+    Socket {
+        /// The file descriptor's number.
+        fd: i32,
+        /// This process's rank in its job.
+        rank: u32,
+        /// Processes in the job.
+        size: u32,
+    },
+    /// The launcher listens on a port (`PMI_PORT`, `PMI_ID`); it tells rank and size when asked.
+    Port {
+        /// Host and port, `host:port`.
+        address: String,
+        /// What to introduce oneself as.
+        id: u32,
+    },
+    /// Nobody launched us: rank 0 of 1.
+    Alone,
+}
+
+/// Setting this to anything but empty or `0` says that the process is meant to run alone.
+const ALONE: &str = "WEFT_SINGLETON";
+
+const WHAT_TO_DO: &str = "Start the program with Weft's or Hydra's mpiexec (MPICH's launcher), \
+     or under Slurm with 'srun --mpi=pmi2'; if it is meant to run alone, as rank 0 of 1, set \
+     WEFT_SINGLETON=1";
+
+/// Finds out how this process was launched; `variable` looks up an environment variable.
+///
+/// # Errors
+/// Traces of a launcher that can't be talked to are an error, never a silent singleton: each
+/// process of the job would believe to be rank 0 of 1.
+pub fn detect(variable: impl Fn(&str) -> Option<OsString>) -> Result<Launch, PmiError> {
+    let look = |name: &str| {
+        variable(name)
+            .map(|value| value.to_string_lossy().trim().to_owned())
+            .filter(|value| !value.is_empty())
+    };
+    if look(ALONE).is_some_and(|value| value != "0") {
+        return Ok(Launch::Alone);
+    }
+    if let Some(fd) = look("PMI_FD") {
+        return socket(&fd, &look);
+    }
+    if let Some(address) = look("PMI_PORT") {
+        let id = needed(&look, "PMI_ID", "PMI_PORT", &address)?;
+        if address.rsplit_once(':').is_none() {
+            return Err(PmiError::Environment(format!(
+                "PMI_PORT is '{address}'; it must be host:port. {WHAT_TO_DO}"
+            )));
+        }
+        return Ok(Launch::Port { address, id });
+    }
+    match foreign(&look) {
+        Some(seen) => Err(PmiError::Environment(format!(
+            "this process was started by a launcher that can't be talked to: {seen}, but neither \
+             PMI_FD nor PMI_PORT is set. {WHAT_TO_DO}"
+        ))),
+        None => Ok(Launch::Alone),
+    }
+}
+
+fn socket(fd: &str, look: &impl Fn(&str) -> Option<String>) -> Result<Launch, PmiError> {
+    let number = fd.parse().ok().filter(|&n: &i32| n >= 0).ok_or_else(|| {
+        PmiError::Environment(format!(
+            "PMI_FD is '{fd}'; it must be the number of a file descriptor. {WHAT_TO_DO}"
+        ))
+    })?;
+    let rank: u32 = needed(look, "PMI_RANK", "PMI_FD", fd)?;
+    let size: u32 = needed(look, "PMI_SIZE", "PMI_FD", fd)?;
+    if rank >= size {
+        return Err(PmiError::Environment(format!(
+            "PMI_RANK is {rank} and PMI_SIZE is {size}; the rank must be below the size. \
+             {WHAT_TO_DO}"
+        )));
+    }
+    Ok(Launch::Socket {
+        fd: number,
+        rank,
+        size,
+    })
+}
+
+fn needed(
+    look: &impl Fn(&str) -> Option<String>,
+    name: &str,
+    because: &str,
+    value: &str,
+) -> Result<u32, PmiError> {
+    let text = look(name).ok_or_else(|| {
+        PmiError::Environment(format!(
+            "{because}={value} is set but {name} is not; the launcher must set both. {WHAT_TO_DO}"
+        ))
+    })?;
+    text.parse().map_err(|_| {
+        PmiError::Environment(format!(
+            "{name} is '{text}'; it must be a number from 0 up. {WHAT_TO_DO}"
+        ))
+    })
+}
+
+/// What shows that somebody launched us as part of a job, if anything does.
+fn foreign(look: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let shown = |name: &str| look(name).map(|value| format!("{name}={value}"));
+    let many = |name: &str| {
+        let value = look(name)?;
+        let more_than_one = value.parse::<u64>().is_ok_and(|n| n > 1);
+        more_than_one.then(|| format!("{name}={value}"))
+    };
+
+    // Settings of PMIx (PMIX_MCA_…) may stand in anybody's profile; these come from a server only.
+    let pmix = [
+        "PMIX_NAMESPACE",
+        "PMIX_RANK",
+        "PMIX_SERVER_URI",
+        "PMIX_SERVER_URI2",
+        "PMIX_SERVER_URI21",
+        "PMIX_SERVER_URI3",
+        "PMIX_SERVER_URI4",
+        "PMIX_SERVER_URI41",
+    ];
+    if let Some(seen) = pmix.iter().find_map(|name| shown(name)) {
+        return Some(format!("{seen} (a PMIx server)"));
+    }
+    if let Some(seen) = many("OMPI_COMM_WORLD_SIZE") {
+        return Some(format!("{seen} (Open MPI's launcher)"));
+    }
+    if let Some(seen) = many("PMI_SIZE") {
+        return Some(format!("{seen} (a PMI launcher without its socket)"));
+    }
+    let rank = shown("SLURM_PROCID")?;
+    // The step's own count decides where there is one: `srun -n1` within a larger allocation.
+    let tasks = match look("SLURM_STEP_NUM_TASKS") {
+        Some(_) => many("SLURM_STEP_NUM_TASKS"),
+        None => many("SLURM_NTASKS").or_else(|| many("SLURM_NPROCS")),
+    }?;
+    Some(format!("{tasks} and {rank} (Slurm)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> Result<Launch, String> {
+        detect(|name| {
+            let found = variables.iter().find(|v| v.0 == name)?;
+            Some(OsString::from(found.1))
+        })
+        .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn finds_the_launcher() {
+        assert_eq!(with(&[]), Ok(Launch::Alone));
+        let socket = [("PMI_FD", "7"), ("PMI_RANK", "1"), ("PMI_SIZE", "4")];
+        assert_eq!(
+            with(&socket),
+            Ok(Launch::Socket {
+                fd: 7,
+                rank: 1,
+                size: 4
+            })
+        );
+        assert_eq!(
+            with(&[("PMI_PORT", "n1:99"), ("PMI_ID", "3")]),
+            Ok(Launch::Port {
+                address: "n1:99".into(),
+                id: 3
+            })
+        );
+        let alone = [("PMI_FD", "7"), ("WEFT_SINGLETON", "1")];
+        assert_eq!(with(&alone), Ok(Launch::Alone));
+    }
+
+    #[test]
+    fn harmless_traces_leave_a_singleton() {
+        for variables in [
+            &[("PMIX_MCA_gds", "hash")][..],
+            &[("OMPI_COMM_WORLD_SIZE", "1")],
+            &[("SLURM_NTASKS", "8")],
+            &[("SLURM_NTASKS", "1"), ("SLURM_PROCID", "0")],
+            &[
+                ("SLURM_NTASKS", "8"),
+                ("SLURM_PROCID", "0"),
+                ("SLURM_STEP_NUM_TASKS", "1"),
+            ],
+            &[("PMI_FD", "")],
+        ] {
+            assert_eq!(with(variables), Ok(Launch::Alone), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn launchers_without_pmi_are_named() {
+        for (variables, seen) in [
+            (
+                &[("SLURM_NTASKS", "8"), ("SLURM_PROCID", "3")][..],
+                "SLURM_NTASKS=8 and SLURM_PROCID=3",
+            ),
+            (&[("PMIX_RANK", "0")], "PMIX_RANK=0"),
+            (&[("OMPI_COMM_WORLD_SIZE", "2")], "OMPI_COMM_WORLD_SIZE=2"),
+            (&[("PMI_SIZE", "2")], "PMI_SIZE=2"),
+        ] {
+            let error = with(variables).unwrap_err();
+            assert!(error.contains(seen), "{error}");
+            assert!(error.contains("srun --mpi=pmi2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        for (variables, part) in [
+            (&[("PMI_FD", "x")][..], "PMI_FD is 'x'"),
+            (&[("PMI_FD", "-1")], "PMI_FD is '-1'"),
+            (&[("PMI_FD", "7")], "PMI_RANK is not"),
+            (
+                &[("PMI_FD", "7"), ("PMI_RANK", "4"), ("PMI_SIZE", "4")],
+                "PMI_RANK is 4 and PMI_SIZE is 4",
+            ),
+            (&[("PMI_PORT", "n1:99")], "PMI_ID is not"),
+            (&[("PMI_PORT", "99"), ("PMI_ID", "0")], "PMI_PORT is '99'"),
+        ] {
+            let error = with(variables).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

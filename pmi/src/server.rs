@@ -1,0 +1,308 @@
+//! The launcher's side, without I/O: what a rank sent goes in, what is to be done comes out.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::client::Limits;
+use crate::wire::{Line, Lines, escape};
+
+/// Something for the launcher to do or to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Send `line`, its newline included, to `rank`.
+    Send {
+        /// To whom.
+        rank: usize,
+        /// What.
+        line: Vec<u8>,
+    },
+    /// `rank` wants the job to end.
+    Abort {
+        /// Who wants it.
+        rank: usize,
+        /// The exit code it asks for.
+        code: i32,
+        /// Its reason, possibly empty.
+        message: String,
+    },
+    /// `rank` sent something that is not the protocol and can't be answered.
+    Violation {
+        /// Who sent it.
+        rank: usize,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+/// How far a rank has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It has said nothing yet: maybe it is not an MPI program at all.
+    Silent,
+    /// It has initialised and not finalized.
+    Active,
+    /// It has finalized.
+    Finalized,
+}
+
+/// The state of one job.
+#[derive(Debug)]
+pub struct Server {
+    kvs_name: String,
+    universe_size: usize,
+    keys: HashMap<Vec<u8>, Vec<u8>>,
+    /// Kept in order, so that nothing depends on a hash.
+    names: BTreeMap<Vec<u8>, Vec<u8>>,
+    ranks: Vec<Rank>,
+    in_barrier: usize,
+}
+
+#[derive(Debug)]
+struct Rank {
+    appnum: u32,
+    lines: Lines,
+    stage: Stage,
+    in_barrier: bool,
+    /// Within a block of `mcmd=` lines, which ends with `endcmd`.
+    in_block: bool,
+}
+
+impl Server {
+    /// A job whose rank `i` runs the command number `appnums[i]`. `kvs_name` is the job's name and
+    /// should be a plain word that no other job has.
+    pub fn new(kvs_name: &str, appnums: &[u32]) -> Server {
+        let ranks = appnums.iter().map(|&appnum| Rank {
+            appnum,
+            lines: Lines::default(),
+            stage: Stage::Silent,
+            in_barrier: false,
+            in_block: false,
+        });
+        Server {
+            kvs_name: kvs_name.to_owned(),
+            universe_size: appnums.len(),
+            keys: HashMap::new(),
+            names: BTreeMap::new(),
+            ranks: ranks.collect(),
+            in_barrier: 0,
+        }
+    }
+
+    /// Puts a value before any rank does.
+    pub fn preset(&mut self, key: &str, value: &str) {
+        let key = key.as_bytes().to_vec();
+        self.keys.insert(key, escape(value.as_bytes()));
+    }
+
+    /// How far `rank` has come.
+    pub fn stage(&self, rank: usize) -> Stage {
+        self.ranks[rank].stage
+    }
+
+    /// Ranks that wait for the others in a fence.
+    pub fn waiting(&self) -> usize {
+        self.in_barrier
+    }
+
+    /// Whether `rank` is one of them.
+    pub fn is_waiting(&self, rank: usize) -> bool {
+        self.ranks[rank].in_barrier
+    }
+
+    /// Takes in what `rank` sent and appends what is to be done to `actions`.
+    pub fn receive(&mut self, rank: usize, bytes: &[u8], actions: &mut Vec<Action>) {
+        // The lines are taken out so that handling one may use the rest of the server.
+        let mut lines = std::mem::take(&mut self.ranks[rank].lines);
+        lines.push(bytes);
+        while let Some(line) = lines.next_line() {
+            self.line(rank, line, actions);
+        }
+        if lines.overlong() {
+            lines = Lines::default();
+            actions.push(Action::Violation {
+                rank,
+                detail: format!("a line of more than {} bytes", Lines::MAX),
+            });
+        }
+        self.ranks[rank].lines = lines;
+    }
+
+    fn line(&mut self, rank: usize, bytes: &[u8], actions: &mut Vec<Action>) {
+        if self.ranks[rank].in_block {
+            if bytes.trim_ascii() == b"endcmd" {
+                self.ranks[rank].in_block = false;
+                reply(
+                    actions,
+                    rank,
+                    "cmd=spawn_result rc=-1 msg=spawning_is_not_supported_by_this_launcher",
+                );
+            }
+            return;
+        }
+        if bytes.trim_ascii().is_empty() {
+            return;
+        }
+        let line = Line::parse(bytes);
+        if line.raw("mcmd").is_some() {
+            self.ranks[rank].in_block = true;
+            return;
+        }
+        match line.command() {
+            b"init" => self.init(rank, &line, actions),
+            b"get_maxes" => {
+                let limits = Limits::default();
+                let text = format!(
+                    "cmd=maxes rc=0 kvsname_max={} keylen_max={} vallen_max={}",
+                    limits.kvs_name, limits.key, limits.value
+                );
+                reply(actions, rank, &text);
+            }
+            b"get_my_kvsname" => {
+                let text = format!("cmd=my_kvsname rc=0 kvsname={}", self.kvs_name);
+                reply(actions, rank, &text);
+            }
+            b"get_appnum" => {
+                let text = format!("cmd=appnum rc=0 appnum={}", self.ranks[rank].appnum);
+                reply(actions, rank, &text);
+            }
+            b"get_universe_size" => {
+                let text = format!("cmd=universe_size rc=0 size={}", self.universe_size);
+                reply(actions, rank, &text);
+            }
+            b"put" => self.put(rank, &line, actions),
+            b"get" => self.get(rank, &line, actions),
+            b"barrier_in" => self.barrier(rank, actions),
+            b"publish_name" => self.publish(rank, &line, actions),
+            b"unpublish_name" => {
+                let known = line.raw("service").and_then(|name| self.names.remove(name));
+                let answer = match known {
+                    Some(_) => "cmd=unpublish_result rc=0 info=ok msg=success",
+                    None => "cmd=unpublish_result rc=1 info=fail msg=service_not_found",
+                };
+                reply(actions, rank, answer);
+            }
+            b"lookup_name" => match line.raw("service").and_then(|name| self.names.get(name)) {
+                Some(port) => {
+                    let port = port.clone();
+                    reply_with(actions, rank, "cmd=lookup_result rc=0 info=ok port=", &port);
+                }
+                None => reply(
+                    actions,
+                    rank,
+                    "cmd=lookup_result rc=1 info=fail msg=service_not_found",
+                ),
+            },
+            b"abort" => actions.push(Action::Abort {
+                rank,
+                code: line.number("exitcode").unwrap_or(1),
+                message: line
+                    .text("message")
+                    .or_else(|| line.text("error_msg"))
+                    .unwrap_or_default(),
+            }),
+            b"finalize" => {
+                self.ranks[rank].stage = Stage::Finalized;
+                reply(actions, rank, "cmd=finalize_ack rc=0");
+            }
+            _ => {
+                let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(100)]).into_owned();
+                actions.push(Action::Violation {
+                    rank,
+                    detail: format!("'{}' is not a PMI-1 command", shown.escape_debug()),
+                });
+            }
+        }
+    }
+
+    fn init(&mut self, rank: usize, line: &Line, actions: &mut Vec<Action>) {
+        if line.number("pmi_version") != Some(1) {
+            let answer = "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 \
+                          msg=this_launcher_speaks_PMI_1.1";
+            reply(actions, rank, answer);
+            return;
+        }
+        self.ranks[rank].stage = Stage::Active;
+        let answer = "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1";
+        reply(actions, rank, answer);
+    }
+
+    fn put(&mut self, rank: usize, line: &Line, actions: &mut Vec<Action>) {
+        let answer = if self.other_kvs(line) {
+            "cmd=put_result rc=-1 msg=kvsname_not_found"
+        } else {
+            match (line.raw("key"), line.raw("value")) {
+                (Some(key), Some(value)) => {
+                    self.keys.insert(key.to_vec(), value.to_vec());
+                    "cmd=put_result rc=0 msg=success"
+                }
+                _ => "cmd=put_result rc=-1 msg=key_or_value_missing",
+            }
+        };
+        reply(actions, rank, answer);
+    }
+
+    fn get(&self, rank: usize, line: &Line, actions: &mut Vec<Action>) {
+        let found = match line.raw("key") {
+            Some(key) if !self.other_kvs(line) => self.keys.get(key),
+            _ => None,
+        };
+        match found {
+            Some(value) => {
+                reply_with(
+                    actions,
+                    rank,
+                    "cmd=get_result rc=0 msg=success value=",
+                    value,
+                );
+            }
+            None => reply(
+                actions,
+                rank,
+                "cmd=get_result rc=-1 msg=key_not_found value=unknown",
+            ),
+        }
+    }
+
+    /// Whether the line names a key-value space other than the job's only one.
+    fn other_kvs(&self, line: &Line) -> bool {
+        line.raw("kvsname")
+            .is_some_and(|name| name != self.kvs_name.as_bytes())
+    }
+
+    fn barrier(&mut self, rank: usize, actions: &mut Vec<Action>) {
+        if !self.ranks[rank].in_barrier {
+            self.ranks[rank].in_barrier = true;
+            self.in_barrier += 1;
+        }
+        if self.in_barrier == self.ranks.len() {
+            self.in_barrier = 0;
+            for (rank, state) in self.ranks.iter_mut().enumerate() {
+                state.in_barrier = false;
+                reply(actions, rank, "cmd=barrier_out rc=0");
+            }
+        }
+    }
+
+    fn publish(&mut self, rank: usize, line: &Line, actions: &mut Vec<Action>) {
+        let answer = match (line.raw("service"), line.raw("port")) {
+            (Some(name), Some(_)) if self.names.contains_key(name) => {
+                "cmd=publish_result rc=1 info=fail msg=service_is_published_already"
+            }
+            (Some(name), Some(port)) => {
+                self.names.insert(name.to_vec(), port.to_vec());
+                "cmd=publish_result rc=0 info=ok msg=success"
+            }
+            _ => "cmd=publish_result rc=1 info=fail msg=service_or_port_missing",
+        };
+        reply(actions, rank, answer);
+    }
+}
+
+fn reply(actions: &mut Vec<Action>, rank: usize, text: &str) {
+    reply_with(actions, rank, text, b"");
+}
+
+/// `value` travels as it came, so that any escapes of the sender reach the receiver.
+fn reply_with(actions: &mut Vec<Action>, rank: usize, text: &str, value: &[u8]) {
+    let line = [text.as_bytes(), value, b"\n"].concat();
+    actions.push(Action::Send { rank, line });
+}

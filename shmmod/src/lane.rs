@@ -1,0 +1,301 @@
+//! A VCI's lane: its own queue to receive from, and peers' queues to send to.
+
+use std::sync::Arc;
+
+use netmod::{
+    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, PeerTable, RemoteAddr, Resolver,
+    Sink, Token, VciId,
+};
+
+use crate::bell;
+use crate::ring::{self, INLINE, ReceiverView, SenderView};
+use crate::segment::{BODY, CELLS, Location, Segment};
+use crate::single_copy::{self, Direction};
+
+/// A peer's queue.
+struct Remote {
+    segment: Segment,
+    view: SenderView,
+    at: Location,
+    /// Whether its memory can be copied directly; `None` until tried.
+    single_copy: Option<bool>,
+}
+
+impl Remote {
+    #[inline(always)]
+    fn send(
+        &mut self,
+        me: Peer,
+        senders_fence: bool,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        self.put(me, senders_fence, header, payload.len(), |out| {
+            // SAFETY: `put` gives the place of the payload, apart from all else.
+            unsafe { netmod::copy(payload.as_ptr(), out, payload.len()) };
+        })
+    }
+
+    /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        me: Peer,
+        senders_fence: bool,
+        header: &Header,
+        len: usize,
+        fill: impl FnOnce(*mut u8),
+    ) -> Result<(), LaneError> {
+        assert!(
+            len <= BODY,
+            "a payload is longer than the transport's limit"
+        );
+        let front = self.segment.front();
+        let Some(position) = ring::claim(&front.ends, CELLS, &mut self.view) else {
+            return Err(LaneError::Again);
+        };
+        let number = position as usize & (CELLS - 1);
+        let cell = &self.segment.cells()[number];
+        let payload = if len <= INLINE {
+            cell.inline.get().cast()
+        } else {
+            self.segment.body(number)
+        };
+        let [a, b, c] = header.0;
+        // SAFETY: the cell is claimed, so nobody else touches it until it is published.
+        unsafe {
+            cell.envelope
+                .get()
+                .write([u64::from(me) | (len as u64) << 32, a, b, c])
+        };
+        fill(payload);
+        ring::publish(cell, position);
+        bell::ring(&front.bell.0, senders_fence);
+        Ok(())
+    }
+}
+
+pub(crate) struct ShmLane {
+    me: Peer,
+    own: Arc<Segment>,
+    view: ReceiverView,
+    remotes: PeerTable<Option<Box<Remote>>>,
+    resolver: Arc<dyn Resolver>,
+    single_copy: bool,
+    senders_fence: bool,
+}
+
+impl ShmLane {
+    pub fn new(
+        me: Peer,
+        vci: VciId,
+        own: Arc<Segment>,
+        resolver: Arc<dyn Resolver>,
+        single_copy: bool,
+    ) -> Self {
+        ShmLane {
+            me,
+            own,
+            view: ReceiverView::default(),
+            remotes: PeerTable::new(vci),
+            resolver,
+            single_copy,
+            senders_fence: bell::senders_fence(),
+        }
+    }
+
+    /// The queue of a peer's VCI, mapped on first contact.
+    #[inline(always)]
+    fn remote(&mut self, peer: Peer, vci: VciId) -> Result<&mut Remote, LaneError> {
+        let slot = self.remotes.get(peer, vci);
+        if slot.is_none() {
+            *slot = Some(attach(&*self.resolver, peer, vci)?);
+        }
+        match slot {
+            Some(remote) => Ok(remote),
+            None => unreachable!("just attached"),
+        }
+    }
+
+    /// A send that does not find its peer at once: the first, or one to a VCI of another number.
+    #[cold]
+    #[inline(never)]
+    fn send_first(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        let (me, senders_fence) = (self.me, self.senders_fence);
+        self.remote(to, vci)?
+            .send(me, senders_fence, header, payload)
+    }
+
+    fn copy(
+        &mut self,
+        direction: Direction,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote_addr: RemoteAddr,
+    ) -> Result<Issued, LaneError> {
+        let allowed = self.single_copy;
+        let remote = self.remote(peer, vci)?;
+        let at = remote.at;
+        if !*remote
+            .single_copy
+            .get_or_insert_with(|| allowed && single_copy::works(&at))
+        {
+            return Err(LaneError::Unsupported);
+        }
+        let place = remote_addr.key.address + remote_addr.offset;
+        // SAFETY: `get` and `put` are promised that `local` is valid; the peer has exposed `place`.
+        match unsafe { single_copy::copy(direction, at.pid, local, place, len) } {
+            Ok(()) => Ok(Issued::Done),
+            Err(error) => Err(LaneError::lost(
+                peer,
+                format!(
+                    "its memory (process {}, {len} bytes at {place:#x}) could not be copied: {error}",
+                    at.pid
+                ),
+            )),
+        }
+    }
+}
+
+#[cold]
+fn attach(resolver: &dyn Resolver, peer: Peer, vci: VciId) -> Result<Box<Remote>, LaneError> {
+    let lost = |why: String| LaneError::lost(peer, why);
+    let bytes = resolver.resolve(peer, vci).map_err(|error| lost(error.0))?;
+    let at = Location::parse(&bytes)
+        .ok_or_else(|| lost("its shared-memory address can't be read".to_string()))?;
+    let segment = Segment::attach(&at).map_err(|error| lost(error.0))?;
+    Ok(Box::new(Remote {
+        segment,
+        view: SenderView::default(),
+        at,
+        single_copy: None,
+    }))
+}
+
+impl Lane for ShmLane {
+    #[inline]
+    fn send(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        match self.remotes.peek(to, vci) {
+            Some(Some(remote)) => remote.send(self.me, self.senders_fence, header, payload),
+            _ => self.send_first(to, vci, header, payload),
+        }
+    }
+
+    fn send_with(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        let (me, senders_fence) = (self.me, self.senders_fence);
+        self.remote(to, vci)?
+            .put(me, senders_fence, header, len, |out| {
+                // SAFETY: `put` gives the place of the payload, which nobody else touches.
+                fill(unsafe { std::slice::from_raw_parts_mut(out, len) });
+            })
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        let (ends, cells) = (&self.own.front().ends, self.own.cells());
+        for done in 0..budget {
+            let Some(position) = self.view.peek(cells) else {
+                return done > 0;
+            };
+            let number = position as usize & (CELLS - 1);
+            let cell = &cells[number];
+            // SAFETY: published for this position, and senders leave it alone until `advance` lets
+            // them; the length is bounded before it is used.
+            unsafe {
+                let [first, a, b, c] = *cell.envelope.get();
+                let len = (first >> 32) as usize;
+                assert!(len <= BODY);
+                let payload: *const u8 = if len <= INLINE {
+                    cell.inline.get().cast()
+                } else {
+                    self.own.body(number)
+                };
+                let payload = std::slice::from_raw_parts(payload, len);
+                sink.message(first as u32, &Header([a, b, c]), payload);
+            }
+            self.view.advance(ends, cells);
+        }
+        true
+    }
+
+    unsafe fn get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        _token: Token,
+    ) -> Result<Issued, LaneError> {
+        self.copy(Direction::Read, peer, vci, local, len, remote)
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        _token: Token,
+    ) -> Result<Issued, LaneError> {
+        self.copy(Direction::Write, peer, vci, local.cast_mut(), len, remote)
+    }
+
+    unsafe fn atomic(
+        &mut self,
+        _peer: Peer,
+        _vci: VciId,
+        _op: AtomicOp,
+        _operand: u64,
+        _compare: u64,
+        _result: *mut u64,
+        _remote: RemoteAddr,
+        _token: Token,
+    ) -> Result<Issued, LaneError> {
+        // The kernel's copy is not atomic; memory that peers have mapped will be the way.
+        Err(LaneError::Unsupported)
+    }
+
+    fn flush(&mut self, _peer: Peer, _token: Token) -> Result<Issued, LaneError> {
+        Ok(Issued::Done) // copies are complete, and visible, when they return
+    }
+
+    fn drained(&mut self) -> bool {
+        true // what was sent lies in the receiver's memory
+    }
+
+    fn doorbell(&self) -> Doorbell {
+        Doorbell::Futex((&raw const self.own.front().bell.0).cast())
+    }
+
+    fn arm(&mut self) -> bool {
+        bell::arm(&self.own.front().bell.0);
+        self.view.peek(self.own.cells()).is_none()
+    }
+
+    fn disarm(&mut self) {
+        bell::disarm(&self.own.front().bell.0);
+    }
+}

@@ -1,0 +1,24 @@
+//! The transport between the processes of a node.
+//!
+//! Small messages go through a queue of cells that each receiving VCI has in shared memory, large
+//! data is copied once, from one process's memory to the other's, by the kernel
+//! (`process_vm_readv`). Memory per VCI is fixed: one queue, whatever the number of senders, and a
+//! peer's queue is mapped when first sent to.
+
+#![cfg_attr(loom, allow(unused))]
+
+#[cfg(not(loom))]
+mod bell;
+#[cfg(not(loom))]
+mod lane;
+mod ring;
+#[cfg(not(loom))]
+mod segment;
+#[cfg(not(loom))]
+mod single_copy;
+mod sync;
+#[cfg(not(loom))]
+mod transport;
+
+#[cfg(not(loom))]
+pub use transport::{Config, Shm};

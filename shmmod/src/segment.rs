@@ -1,0 +1,264 @@
+//! The memory of a receiving VCI: an anonymous file of its owner that senders map.
+//!
+//! It has no name: peers open it by the owner's process number and descriptor, through `/proc`. So
+//! nothing is left behind, however the job ends.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::ptr::NonNull;
+use std::slice;
+
+use netmod::OpenError;
+
+use crate::ring::{Cell, Ends, Padded};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Cells of a queue; a power of two.
+pub(crate) const CELLS: usize = 256;
+/// Bytes of a message beyond what fits into its cell.
+pub(crate) const BODY: usize = 8192;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"weftshm1");
+
+/// What stands at the beginning of a segment.
+#[repr(C)]
+pub(crate) struct Front {
+    magic: AtomicU64,
+    /// Tells this segment from any other that the same number could name.
+    pub nonce: AtomicU64,
+    /// 1 while the owner sleeps or is about to.
+    pub bell: Padded<AtomicU32>,
+    pub ends: Ends,
+}
+
+const CELLS_AT: usize = 4096;
+const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
+const LENGTH: usize = BODIES_AT + CELLS * BODY;
+const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT % 4096 == 0);
+
+/// A mapped segment.
+pub(crate) struct Segment {
+    base: NonNull<u8>,
+    /// Kept open by the owner, so that peers can open it.
+    file: Option<File>,
+}
+
+// SAFETY: a segment is shared memory; what is in it is reached by atomics and by the rules of the
+// ring, from any thread.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+/// Where a segment is, as sent to peers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Location {
+    pub pid: u32,
+    pub fd: u32,
+    pub nonce: u64,
+    /// Where the owner has it mapped: used to try single copy.
+    pub base: u64,
+}
+
+impl Location {
+    const SIZE: usize = 24;
+
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::SIZE);
+        bytes.extend(self.pid.to_le_bytes());
+        bytes.extend(self.fd.to_le_bytes());
+        bytes.extend(self.nonce.to_le_bytes());
+        bytes.extend(self.base.to_le_bytes());
+        bytes
+    }
+
+    pub fn parse(bytes: &[u8]) -> Option<Location> {
+        let bytes: &[u8; Self::SIZE] = bytes.try_into().ok()?;
+        Some(Location {
+            pid: u32::from_le_bytes(bytes[0..4].try_into().ok()?),
+            fd: u32::from_le_bytes(bytes[4..8].try_into().ok()?),
+            nonce: u64::from_le_bytes(bytes[8..16].try_into().ok()?),
+            base: u64::from_le_bytes(bytes[16..24].try_into().ok()?),
+        })
+    }
+}
+
+impl Segment {
+    /// Makes the segment of a VCI of this process.
+    pub fn create() -> Result<Segment, OpenError> {
+        let name = CString::new("weft-shm").unwrap_or_default();
+        // SAFETY: the name is a C string; the call returns a new descriptor or -1.
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(failed(
+                "memfd_create",
+                "set WEFT_SHM=0 to do without shared memory",
+            ));
+        }
+        // SAFETY: just made, owned by nobody else.
+        let file = unsafe { File::from_raw_fd(fd) };
+        // Allocated, not only sized: a lack of memory shows here and not as SIGBUS later.
+        // SAFETY: plain system call on an own descriptor.
+        let refused = unsafe { libc::posix_fallocate(fd, 0, LENGTH as libc::off_t) };
+        if refused != 0 {
+            let error = io::Error::from_raw_os_error(refused);
+            return Err(OpenError(format!(
+                "no shared memory: {} KiB for the queue of a VCI could not be allocated ({error}); \
+                 raise the memory limit of the job or container, or set WEFT_SHM=0",
+                LENGTH / 1024
+            )));
+        }
+        let segment = Segment {
+            base: map(fd)?,
+            file: Some(file),
+        };
+        let front = segment.front();
+        front.nonce.store(random_nonce(&segment), Ordering::Relaxed);
+        front.magic.store(MAGIC, Ordering::Release);
+        Ok(segment)
+    }
+
+    /// Maps a peer's segment.
+    pub fn attach(at: &Location) -> Result<Segment, OpenError> {
+        let path = format!("/proc/{}/fd/{}", at.pid, at.fd);
+        let file = File::options().read(true).write(true).open(&path).map_err(|error| {
+            OpenError(format!(
+                "shared memory of process {} can't be opened through {path} ({error}); if it runs \
+                 under another user or in another container, set WEFT_SHM=0",
+                at.pid
+            ))
+        })?;
+        let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+        let stranger = || {
+            OpenError(format!(
+                "{path} is not the shared memory that was announced: process {} is another one, \
+                 or runs another version of Weft; if it is in another container, set WEFT_SHM=0",
+                at.pid
+            ))
+        };
+        if length != LENGTH as u64 {
+            return Err(stranger());
+        }
+        let segment = Segment {
+            base: map(file.as_raw_fd())?,
+            file: None,
+        };
+        let front = segment.front();
+        if front.magic.load(Ordering::Acquire) != MAGIC
+            || front.nonce.load(Ordering::Relaxed) != at.nonce
+        {
+            return Err(stranger());
+        }
+        Ok(segment)
+    }
+
+    /// Where it is, if this process owns it.
+    pub fn location(&self) -> Option<Location> {
+        Some(Location {
+            pid: std::process::id(),
+            fd: self.file.as_ref()?.as_raw_fd() as u32,
+            nonce: self.front().nonce.load(Ordering::Relaxed),
+            base: self.base.as_ptr() as u64,
+        })
+    }
+
+    #[inline(always)]
+    pub fn front(&self) -> &Front {
+        // SAFETY: the mapping is page-aligned, longer than a `Front`, lives as long as `self`, and a
+        // `Front` is made of atomics, for which any bytes will do.
+        unsafe { self.base.cast().as_ref() }
+    }
+
+    #[inline(always)]
+    pub fn cells(&self) -> &[Cell] {
+        // SAFETY: as for `front`; cells are atomics and `UnsafeCell`s, zero at first.
+        unsafe { slice::from_raw_parts(self.base.as_ptr().add(CELLS_AT).cast(), CELLS) }
+    }
+
+    /// The first byte of a body.
+    #[inline(always)]
+    pub fn body(&self, number: usize) -> *mut u8 {
+        debug_assert!(number < CELLS);
+        self.base.as_ptr().wrapping_add(BODIES_AT + number * BODY)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length by `map`, and nobody holds references beyond `self`.
+        unsafe {
+            libc::munmap(self.base.as_ptr().cast(), LENGTH);
+        }
+    }
+}
+
+fn map(fd: RawFd) -> Result<NonNull<u8>, OpenError> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new shared mapping of a file of this length, placed by the kernel.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            LENGTH,
+            access,
+            libc::MAP_SHARED,
+            fd,
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(failed("mmap", "raise the address-space limit (ulimit -v)"));
+    }
+    NonNull::new(base.cast()).ok_or_else(|| failed("mmap", "report this as a bug of Weft"))
+}
+
+fn random_nonce(segment: &Segment) -> u64 {
+    let mut nonce = [0u8; 8];
+    // SAFETY: the buffer is 8 bytes long. Should the call fail, address and process number do.
+    unsafe {
+        libc::getrandom(nonce.as_mut_ptr().cast(), nonce.len(), 0);
+    }
+    u64::from_ne_bytes(nonce) ^ (segment.base.as_ptr() as u64) ^ u64::from(std::process::id()) << 40
+}
+
+fn failed(call: &str, advice: &str) -> OpenError {
+    OpenError(format!(
+        "no shared memory: {call} failed ({}); {advice}",
+        io::Error::last_os_error()
+    ))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_map_the_same_memory_and_strangers_are_refused() {
+        let own = Segment::create().unwrap();
+        let at = own.location().unwrap();
+        assert_eq!(Location::parse(&at.to_bytes()), Some(at));
+        let peer = Segment::attach(&at).unwrap();
+        own.front().ends.tail.0.store(77, Ordering::Relaxed);
+        assert_eq!(peer.front().ends.tail.0.load(Ordering::Relaxed), 77);
+
+        let wrong = Location {
+            nonce: at.nonce + 1,
+            ..at
+        };
+        assert!(
+            Segment::attach(&wrong)
+                .err()
+                .unwrap()
+                .0
+                .contains("WEFT_SHM=0")
+        );
+        let gone = Location { fd: 9999, ..at };
+        assert!(Segment::attach(&gone).err().unwrap().0.contains("/proc/"));
+    }
+
+    #[test]
+    fn locations_from_any_bytes_parse_or_are_refused() {
+        assert_eq!(Location::parse(&[]), None);
+        assert_eq!(Location::parse(&[0; 25]), None);
+    }
+}

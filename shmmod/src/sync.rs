@@ -1,0 +1,11 @@
+//! Atomics and cells, or loom's in its tests.
+
+#[cfg(not(loom))]
+pub(crate) use std::cell::UnsafeCell;
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(loom)]
+pub(crate) use loom::cell::UnsafeCell;
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};

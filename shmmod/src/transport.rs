@@ -1,0 +1,98 @@
+//! The transport: opens lanes and tells their addresses.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
+
+use crate::bell;
+use crate::lane::ShmLane;
+use crate::segment::{BODY, Segment};
+use crate::single_copy;
+
+/// How to open the transport.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// This process.
+    pub me: Peer,
+    /// Whether to copy large data directly between processes where the kernel allows it.
+    pub single_copy: bool,
+}
+
+/// The shared-memory transport of a process.
+pub struct Shm {
+    config: Config,
+    resolver: Arc<dyn Resolver>,
+    segments: Mutex<HashMap<VciId, Arc<Segment>>>,
+}
+
+impl Shm {
+    /// Opens the transport; peers' addresses are asked of `resolver` on first contact.
+    pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Self {
+        bell::register();
+        if config.single_copy {
+            single_copy::permit();
+        }
+        Shm {
+            config,
+            resolver,
+            segments: Mutex::default(),
+        }
+    }
+}
+
+impl Transport for Shm {
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+
+    fn describe(&self) -> String {
+        let copy = if self.config.single_copy {
+            "single copy"
+        } else {
+            "copied twice"
+        };
+        format!("shared memory, large messages by {copy}")
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            max_payload: BODY,
+            get: self.config.single_copy,
+            ordered_put: true,
+            native_atomics: false,
+            max_vcis: usize::from(VciId::MAX),
+        }
+    }
+
+    fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
+        let segment = Arc::new(Segment::create()?);
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        segments.insert(vci, segment.clone());
+        let Config { me, single_copy } = self.config;
+        Ok(Box::new(ShmLane::new(
+            me,
+            vci,
+            segment,
+            self.resolver.clone(),
+            single_copy,
+        )))
+    }
+
+    fn address(&self, vci: VciId) -> Vec<u8> {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let location = segments.get(&vci).and_then(|segment| segment.location());
+        location
+            .map(|location| location.to_bytes())
+            .unwrap_or_default()
+    }
+
+    unsafe fn expose(&self, ptr: *mut u8, _len: usize) -> Result<RemoteKey, OpenError> {
+        Ok(RemoteKey {
+            address: ptr as u64,
+            words: [0; 2],
+        })
+    }
+
+    fn withdraw(&self, _key: &RemoteKey) {}
+}

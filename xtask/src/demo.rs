@@ -1,0 +1,28 @@
+//! Shows Weft at work: installs it, compiles a program with it and runs that on two ranks.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{Result, install, workspace};
+
+/// Installs below `prefix` and runs `examples/pingpong.c`.
+pub fn run(prefix: &Path, dev: bool) -> Result {
+    install::run(prefix, dev)?;
+    let bin = prefix.join("bin");
+    let mpiexec = bin.join("mpiexec");
+    if !mpiexec.exists() {
+        return Err("this source tree has no mpiexec, which the demo needs".into());
+    }
+    let program = workspace::target()?.join("pingpong");
+    workspace::run(
+        Command::new(bin.join("mpicc"))
+            .args(["-O2", "-o"])
+            .arg(&program)
+            .arg(workspace::root().join("examples/pingpong.c")),
+        "compiling examples/pingpong.c",
+    )?;
+    workspace::run(
+        Command::new(mpiexec).args(["-n", "2"]).arg(&program),
+        "running it on two ranks",
+    )
+}

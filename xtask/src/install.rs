@@ -1,0 +1,126 @@
+//! Installs Weft below a prefix, which may be moved afterwards.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use mpi_table::Table;
+
+use crate::{Result, workspace};
+
+const WRAPPER: &str = include_str!("../files/mpicc");
+const PKG_CONFIG: &str = include_str!("../files/mpi.pc");
+
+/// The programs that are installed if the source tree has them: package and program.
+const PROGRAMS: &[(&str, &str)] = &[("mpiexec", "mpiexec"), ("osu-bench", "osu-bench")];
+
+/// Builds and installs below `prefix`; `dev` builds fast and without optimization.
+pub fn run(prefix: &Path, dev: bool) -> Result {
+    let built = build(dev)?;
+    fs::create_dir_all(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;
+    let prefix =
+        fs::canonicalize(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;
+    let tree = Tree { prefix };
+
+    tree.copy(&built.join("libmpi.so"), "lib/libmpi.so.12", 0o755)?;
+    for name in ["libmpi.so", "libmpich.so.12", "libmpich.so"] {
+        tree.link("libmpi.so.12", &format!("lib/{name}"))?;
+    }
+    let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
+    tree.write(&table.header(), "include/mpi.h", 0o644)?;
+
+    tree.write(WRAPPER, "bin/mpicc", 0o755)?;
+    for name in ["mpicxx", "mpic++"] {
+        tree.link("mpicc", &format!("bin/{name}"))?;
+    }
+    for (package, program) in PROGRAMS {
+        if workspace::has_package(package) {
+            tree.copy(&built.join(program), &format!("bin/{program}"), 0o755)?;
+        }
+    }
+    if tree.path("bin/mpiexec").exists() {
+        tree.link("mpiexec", "bin/mpirun")?;
+    }
+
+    let text = PKG_CONFIG.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    for name in ["mpi", "weft", "mpich"] {
+        tree.write(&text, &format!("lib/pkgconfig/{name}.pc"), 0o644)?;
+    }
+    for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+        let source = workspace::root().join(name);
+        if source.exists() {
+            tree.copy(&source, &format!("share/doc/weft/{name}"), 0o644)?;
+        }
+    }
+    println!("xtask: Weft is in {}", tree.prefix.display());
+    Ok(())
+}
+
+/// Builds what is installed; gives the folder with the results.
+fn build(dev: bool) -> Result<PathBuf> {
+    let mut command = workspace::cargo();
+    command.args(["build", "--package", "libmpi"]);
+    for (package, _) in PROGRAMS {
+        if workspace::has_package(package) {
+            command.args(["--package", package]);
+        } else {
+            println!("xtask: {package} is not part of this source tree and is left out");
+        }
+    }
+    if !dev {
+        command.arg("--release");
+    }
+    workspace::run(&mut command, "building")?;
+    Ok(workspace::target()?.join(if dev { "debug" } else { "release" }))
+}
+
+/// The tree below a prefix. Every file appears complete under its name, so that programs that run
+/// with an older library are not disturbed.
+struct Tree {
+    prefix: PathBuf,
+}
+
+impl Tree {
+    fn path(&self, name: &str) -> PathBuf {
+        self.prefix.join(name)
+    }
+
+    fn place(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<()>) -> Result {
+        let path = self.path(name);
+        let aside = path.with_extension(format!("new-{}", std::process::id()));
+        let done = || -> io::Result<()> {
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            make(&aside)?;
+            fs::rename(&aside, &path)
+        };
+        done().map_err(|error| {
+            // The first error is the one to tell.
+            let _ = fs::remove_file(&aside);
+            format!("{}: {error}", path.display())
+        })
+    }
+
+    fn copy(&self, source: &Path, name: &str, mode: u32) -> Result {
+        if !source.exists() {
+            return Err(format!("{} is not there to install", source.display()));
+        }
+        self.place(name, |path| {
+            fs::copy(source, path)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        })
+    }
+
+    fn write(&self, text: &str, name: &str, mode: u32) -> Result {
+        self.place(name, |path| {
+            fs::write(path, text)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        })
+    }
+
+    fn link(&self, target: &str, name: &str) -> Result {
+        self.place(name, |path| symlink(target, path))
+    }
+}

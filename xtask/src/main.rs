@@ -1,0 +1,68 @@
+//! Builds, installs and tests Weft.
+
+mod demo;
+mod headers;
+mod install;
+mod test;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Builds, installs and tests Weft.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Builds and installs library, header, mpicc, mpiexec and osu-bench.
+    Install(Place),
+    /// Installs, then compiles examples/pingpong.c and runs it on two ranks.
+    Demo(Place),
+    /// Runs all checks and tests, after installing the Debian packages that they need.
+    Test,
+    /// Writes the generated C headers to include/.
+    Headers {
+        /// Only say whether they are up to date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Reports which functions of MPI-3.1 there are.
+    Coverage,
+}
+
+#[derive(Args)]
+struct Place {
+    /// The folder to install to; it may be moved later.
+    #[arg(long)]
+    prefix: PathBuf,
+    /// Build fast, without optimization.
+    #[arg(long)]
+    dev: bool,
+}
+
+/// What a task gives: the text says what went wrong and what to do.
+type Result<T = ()> = std::result::Result<T, String>;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Install(place) => install::run(&place.prefix, place.dev),
+        Task::Demo(place) => demo::run(&place.prefix, place.dev),
+        Task::Test => test::run(),
+        Task::Headers { check } => headers::run(check),
+        Task::Coverage => headers::coverage(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! An installed Weft can be used by hand, with pkg-config and with CMake, wherever it lies.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A program that can be run without a launcher and without starting MPI.
+const PROGRAM: &str = "#include <mpi.h>\n\
+    #include <stdio.h>\n\
+    int main(void) {\n\
+        int version, subversion;\n\
+        MPI_Get_version(&version, &subversion);\n\
+        printf(\"%d.%d\\n\", version, subversion);\n\
+        return 0;\n\
+    }\n";
+
+/// A folder that is removed at the end.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name} {}", std::process::id()));
+        fs::create_dir_all(&path).expect("a temporary folder");
+        Dir(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The installation that all tests copy; its name has no blank, as build systems dislike them.
+fn installed() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prefix");
+        let _ = fs::remove_dir_all(&prefix);
+        let mut install = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        run(install.args(["install", "--dev", "--prefix"]).arg(&prefix));
+        prefix
+    })
+}
+
+/// What a command prints; panics when it fails or takes too long.
+fn run(command: &mut Command) -> String {
+    let (success, text) = attempt(command);
+    assert!(success, "{command:?}:\n{text}");
+    text
+}
+
+fn attempt(command: &mut Command) -> (bool, String) {
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!(
+        "log-{}-{:?}",
+        std::process::id(),
+        thread::current().id()
+    ));
+    let file = fs::File::create(&log).expect("a log");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().expect("a log"))
+        .stderr(file)
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            break status;
+        }
+        if start.elapsed() > LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{command:?} ran longer than {LIMIT:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let text = fs::read_to_string(&log).expect("a log");
+    let _ = fs::remove_file(&log);
+    (status.success(), text)
+}
+
+fn mpicc() -> PathBuf {
+    installed().join("bin/mpicc")
+}
+
+#[test]
+fn everything_is_in_its_place() {
+    let prefix = installed();
+    for name in [
+        "lib/libmpi.so",
+        "lib/libmpi.so.12",
+        "lib/libmpich.so",
+        "lib/libmpich.so.12",
+        "include/mpi.h",
+        "bin/mpicc",
+        "bin/mpicxx",
+        "lib/pkgconfig/mpi.pc",
+        "lib/pkgconfig/mpich.pc",
+        "lib/pkgconfig/weft.pc",
+        "share/doc/weft/LICENSE-MIT",
+    ] {
+        assert!(prefix.join(name).exists(), "{name} is missing");
+    }
+    let target = fs::read_link(prefix.join("lib/libmpich.so.12")).expect("a link");
+    assert_eq!(target, Path::new("libmpi.so.12"));
+}
+
+#[test]
+fn mpicc_compiles_and_links() {
+    let dir = Dir::new("mpicc");
+    let source = dir.0.join("a program.c");
+    fs::write(&source, PROGRAM).expect("a source");
+    let program = dir.0.join("program");
+    run(Command::new(mpicc()).arg("-o").arg(&program).arg(&source));
+    assert_eq!(run(&mut Command::new(&program)), "3.1\n");
+
+    // In two steps, and as C++.
+    let object = dir.0.join("object.o");
+    run(Command::new(mpicc())
+        .arg("-c")
+        .arg(&source)
+        .arg("-o")
+        .arg(&object));
+    run(Command::new(mpicc()).arg(&object).arg("-o").arg(&program));
+    assert_eq!(run(&mut Command::new(&program)), "3.1\n");
+    let mpicxx = installed().join("bin/mpicxx");
+    run(Command::new(mpicxx)
+        .args(["-x", "c++"])
+        .arg(&source)
+        .args(["-x", "none", "-o"])
+        .arg(&program));
+    assert_eq!(run(&mut Command::new(&program)), "3.1\n");
+
+    // A mistake is the compiler's to report.
+    fs::write(
+        &source,
+        "#include <mpi.h>\nint main(void) { return MPI_Nothing(; }\n",
+    )
+    .expect("a source");
+    let (success, text) = attempt(Command::new(mpicc()).arg("-c").arg(&source));
+    assert!(!success && text.contains("error"), "{text}");
+}
+
+#[test]
+fn mpicc_works_from_a_link_and_after_a_move() {
+    let dir = Dir::new("moved");
+    let source = dir.0.join("program.c");
+    fs::write(&source, PROGRAM).expect("a source");
+    let program = dir.0.join("program");
+
+    let link = dir.0.join("mpicc");
+    symlink(mpicc(), &link).expect("a link");
+    run(Command::new(&link).arg("-o").arg(&program).arg(&source));
+    assert_eq!(run(&mut Command::new(&program)), "3.1\n");
+
+    let moved = dir.0.join("elsewhere");
+    run(Command::new("cp").arg("-a").arg(installed()).arg(&moved));
+    let there = moved.join("bin/mpicc");
+    let shown = run(Command::new(&there).arg("-show"));
+    assert!(shown.contains("elsewhere/lib"), "{shown}");
+    run(Command::new(&there).arg("-o").arg(&program).arg(&source));
+    assert_eq!(run(&mut Command::new(&program)), "3.1\n");
+}
+
+#[test]
+fn mpicc_tells_what_it_does() {
+    let prefix = installed().display();
+    let show = |options: &[&str]| run(Command::new(mpicc()).args(options));
+    let compile = format!("-I{prefix}/include");
+    let link = format!("-L{prefix}/lib -Wl,-rpath,{prefix}/lib -lmpi");
+    for (options, expected) in [
+        (vec!["-show"], format!("cc {compile} {link}\n")),
+        (vec!["-show", "-c", "a.c"], format!("cc -c a.c {compile}\n")),
+        (
+            vec!["-show", "a.c", "-O2"],
+            format!("cc a.c -O2 {compile} {link}\n"),
+        ),
+        (vec!["-compile_info"], format!("cc {compile}\n")),
+        (vec!["-link_info"], format!("cc {compile} {link}\n")),
+        (
+            vec!["-cc=clang", "-show"],
+            format!("clang {compile} {link}\n"),
+        ),
+    ] {
+        assert_eq!(show(&options), expected, "{options:?}");
+    }
+    let text = run(Command::new(mpicc())
+        .arg("-show")
+        .env("WEFT_CC", "gcc -m64"));
+    assert_eq!(text, format!("gcc -m64 {compile} {link}\n"));
+    // Questions to the compiler are no programs to link.
+    assert!(run(Command::new(mpicc()).arg("-v")).contains("version"));
+    assert!(show(&["-help"]).contains("WEFT_CC"));
+}
+
+#[test]
+fn pkg_config_finds_it() {
+    let dir = Dir::new("pkg-config");
+    let source = dir.0.join("program.c");
+    fs::write(&source, PROGRAM).expect("a source");
+    for name in ["mpi", "mpich", "weft"] {
+        let flags = run(Command::new("pkg-config")
+            .args(["--cflags", "--libs", name])
+            .env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig")));
+        let program = dir.0.join(name);
+        run(Command::new("cc")
+            .arg("-o")
+            .arg(&program)
+            .arg(&source)
+            .args(flags.split_whitespace()));
+        assert_eq!(run(&mut Command::new(&program)), "3.1\n");
+    }
+}
+
+#[test]
+fn cmake_finds_it() {
+    let table = mpi_table::Table::load().expect("a good table");
+    let starts = |name: &str| table.functions.present().any(|one| one.name == name);
+    let has_mpiexec = installed().join("bin/mpiexec").exists();
+    if !(starts("MPI_Init") && starts("MPI_Finalize") && has_mpiexec) {
+        // CMake searches around mpiexec and tries a program that starts MPI.
+        println!("left out: mpiexec or MPI_Init is not part of this source tree");
+        return;
+    }
+    let dir = Dir::new("cmake");
+    fs::write(
+        dir.0.join("CMakeLists.txt"),
+        "cmake_minimum_required(VERSION 3.12)\n\
+         project(use_mpi C CXX)\n\
+         find_package(MPI 3.1 REQUIRED COMPONENTS C CXX)\n\
+         message(STATUS \"headers: ${MPI_C_INCLUDE_DIRS}\")\n\
+         message(STATUS \"libraries: ${MPI_C_LIBRARIES}\")\n\
+         add_executable(program program.c)\n\
+         target_link_libraries(program MPI::MPI_C)\n",
+    )
+    .expect("a project");
+    fs::write(dir.0.join("program.c"), PROGRAM).expect("a source");
+    let path = format!(
+        "{}:{}",
+        installed().join("bin").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let build = dir.0.join("build");
+    let text = run(Command::new("cmake")
+        .arg("-S")
+        .arg(&dir.0)
+        .arg("-B")
+        .arg(&build)
+        .env("PATH", &path));
+    let header = format!("headers: {}", installed().join("include").display());
+    let library = installed().join("lib/libmpi.so").display().to_string();
+    assert!(text.contains(&header) && text.contains(&library), "{text}");
+    run(Command::new("cmake").arg("--build").arg(&build));
+    assert_eq!(run(&mut Command::new(build.join("program"))), "3.1\n");
+}
