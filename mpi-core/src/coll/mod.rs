@@ -18,7 +18,7 @@
 //! ) -> Result<()> {
 //!     barrier(run.rebuild(), Team::all(rank, size), Barrier::Dissemination);
 //!     // SAFETY: a barrier uses no buffers.
-//!     unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), tag) };
+//!     unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), tag)? };
 //!     while run.advance(port)? == Progress::Pending {
 //!         poll(port);
 //!     }

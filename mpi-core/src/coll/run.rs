@@ -137,30 +137,32 @@ impl<R: Copy> Run<R> {
     /// every collective call on the communicator takes another one, the same on all ranks; calls
     /// that are under way together must differ in it.
     ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when there is no scratch memory to be had; nothing was started.
+    ///
     /// # Safety
     /// The buffers are as the schedule's builder was told (or not used by it), and nobody else
     /// touches them before the run is done; `send` is only read.
     ///
     /// # Panics
     /// If the run was started and isn't done.
-    pub unsafe fn start(&mut self, send: *const u8, recv: *mut u8, tag: u32) {
+    pub unsafe fn start(&mut self, send: *const u8, recv: *mut u8, tag: u32) -> Result<()> {
         assert!(!self.running, "a collective under way can't be started");
+        // Never uninitialised: a peer that sends too little must not make us read such memory.
+        let lines = self.schedule.scratch_len().div_ceil(SCRATCH_ALIGN);
+        if let Some(more) = lines.checked_sub(self.scratch.len()) {
+            self.scratch
+                .try_reserve(more)
+                .map_err(|_| no_memory(lines))?;
+            self.scratch.resize(lines, LINE);
+        }
+        self.base = self.scratch.as_mut_ptr().cast();
         self.requests.clear();
         self.requests.resize(self.schedule.steps().len(), None);
         (self.send, self.recv, self.tag) = (send, recv, tag);
         (self.next, self.waited, self.error) = (0, 0, None);
         self.running = true;
-        // Never uninitialised: a peer that sends too little must not make us read such memory.
-        let lines = self.schedule.scratch_len().div_ceil(SCRATCH_ALIGN);
-        if let Some(more) = lines.checked_sub(self.scratch.len()) {
-            if self.scratch.try_reserve(more).is_err() {
-                self.error = Some(no_memory(lines));
-                self.next = self.requests.len();
-                return;
-            }
-            self.scratch.resize(lines, LINE);
-        }
-        self.base = self.scratch.as_mut_ptr().cast();
+        Ok(())
     }
 
     /// Goes as far as possible without waiting.
@@ -168,8 +170,7 @@ impl<R: Copy> Run<R> {
     /// # Errors
     /// The first error of a message, once all is over: after an error the schedule goes on with
     /// what there is, so that no other rank is left waiting and no message points to memory that
-    /// the caller takes back. `Err` means done. `MPI_ERR_NO_MEM`, when there is no scratch memory
-    /// to be had, comes before anything is sent.
+    /// the caller takes back. `Err` means done.
     pub fn advance<P: Port<Req = R>>(&mut self, port: &mut P) -> Result<Progress> {
         if !self.running {
             return Ok(Progress::Done);

@@ -23,7 +23,7 @@ fn barrier_holds_everyone_until_the_last() {
                 }
                 barrier(schedule, Team::all(rank as u32, size as u32), algorithm);
                 // SAFETY: no buffers are used.
-                unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) };
+                unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) }.unwrap();
                 runs.push(vec![run]);
             }
             let (cost, _) = run_all(&mut runs, Network::OnePort, &|_, to| to);

@@ -49,7 +49,7 @@ fn several_collectives_overlap() {
                     }
                 }
                 // SAFETY: the buffers live until the runs are done, below.
-                unsafe { run.start(send.ptr(), recv.ptr(), tag) };
+                unsafe { run.start(send.ptr(), recv.ptr(), tag) }.unwrap();
                 list.push(run);
             }
             runs.push(list);
@@ -94,7 +94,7 @@ fn a_schedule_starts_again_with_other_buffers() {
         let mut recv = vec![Buffer::of(9, &int); size];
         for (rank, run) in runs.iter_mut().enumerate() {
             // SAFETY: the buffers live until the runs are done, below.
-            unsafe { run[0].start(send[rank].ptr(), recv[rank].ptr(), again as u32) };
+            unsafe { run[0].start(send[rank].ptr(), recv[rank].ptr(), again as u32) }.unwrap();
         }
         let (_, results) = run_all(&mut runs, Network::Random(seed + again), &|_, to| to);
         assert!(results.iter().all(Result::is_ok));
@@ -122,7 +122,7 @@ fn a_message_that_is_too_long_is_an_error_where_it_arrives() {
             };
             bcast(run.rebuild(), team(rank, size), 0, part, Bcast::Binomial);
             // SAFETY: the buffers live until the runs are done, below.
-            unsafe { run.start(std::ptr::null(), recv.ptr(), 1) };
+            unsafe { run.start(std::ptr::null(), recv.ptr(), 1) }.unwrap();
             runs.push(vec![run]);
         }
         let (_, results) = run_all(&mut runs, Network::Random(seed), &|_, to| to);
@@ -144,7 +144,7 @@ fn a_deadlock_names_the_ranks_and_messages() {
         let arrival = run.rebuild().recv(1 - rank, Block::bytes(Buf::Recv, 0, 4));
         assert_eq!(arrival, 0);
         // SAFETY: no message comes, so nothing is written.
-        unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 3) };
+        unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 3) }.unwrap();
         runs.push(vec![run]);
     }
     let stuck = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -176,7 +176,7 @@ fn the_first_error_is_returned_at_the_end_and_only_once() {
     let mut run: Run<()> = Run::new();
     barrier(run.rebuild(), team(1, 4), Barrier::Dissemination);
     // SAFETY: no buffers are used.
-    unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) };
+    unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) }.unwrap();
     let class = run.advance(&mut Broken).map_err(|error| error.class());
     assert_eq!(class, Err(Class::ProcFailed));
     assert!(!run.is_running());
@@ -206,7 +206,7 @@ fn copies_between_types_with_gaps() {
         block(Buf::Recv, to, count / 3),
     );
     // SAFETY: both buffers have room for the elements.
-    unsafe { run.start(send.ptr(), recv.ptr(), 0) };
+    unsafe { run.start(send.ptr(), recv.ptr(), 0) }.unwrap();
     assert_eq!(run.advance(&mut Broken), Ok(Progress::Done));
     assert_eq!(recv, Buffer::with(count, &pair, &packed));
     // Into too little room: what fits, and an error.
@@ -218,7 +218,7 @@ fn copies_between_types_with_gaps() {
         block(Buf::Recv, to, count / 3 - 1),
     );
     // SAFETY: as above; the copy knows how much room there is.
-    unsafe { run.start(send.ptr(), less.ptr(), 0) };
+    unsafe { run.start(send.ptr(), less.ptr(), 0) }.unwrap();
     let class = run.advance(&mut Broken).map_err(|error| error.class());
     assert_eq!(class, Err(Class::Truncate));
     assert_eq!(
@@ -234,8 +234,13 @@ fn no_scratch_memory_is_an_error_before_anything_is_sent() {
     let room = s.scratch_bytes(1 << 60);
     s.send(1, room);
     // SAFETY: no buffers are used.
-    unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) };
-    let class = run.advance(&mut Broken).map_err(|error| error.class());
-    assert_eq!(class, Err(Class::NoMem));
+    let started = unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) };
+    assert_eq!(started.map_err(|error| error.class()), Err(Class::NoMem));
     assert!(!run.is_running());
+    assert_eq!(run.advance(&mut Broken), Ok(Progress::Done));
+    // It serves for something smaller.
+    barrier(run.rebuild(), team(0, 1), Barrier::Tree);
+    // SAFETY: no buffers are used.
+    unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 2) }.unwrap();
+    assert_eq!(run.advance(&mut Broken), Ok(Progress::Done));
 }

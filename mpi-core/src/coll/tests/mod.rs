@@ -160,7 +160,7 @@ pub fn run_between(
             races::check(what, rank, run.schedule(), send.len(), recv.len());
         }
         // SAFETY: the buffers live until the runs are done, below.
-        unsafe { run.start(send.ptr(), recv.ptr(), 7) };
+        unsafe { run.start(send.ptr(), recv.ptr(), 7) }.unwrap();
         runs.push(vec![run]);
     }
     let (cost, results) = run_all(&mut runs, network, peers);
