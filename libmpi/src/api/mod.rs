@@ -24,6 +24,9 @@ pub mod p2p;
 pub mod pack;
 pub mod request;
 pub mod topo;
+pub mod win;
+pub mod win_data;
+pub mod win_sync;
 pub mod world;
 
 use std::ffi::c_int;
