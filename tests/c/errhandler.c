@@ -1,7 +1,7 @@
 /* Error handlers of the program's: called with the communicator and the code, inherited by copies,
  * and alive as long as they are attached.
  * ranks: 1 2
- * variants: shm
+ * variants: shm single
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* Wrong arguments give errors of the right class and with a text, and do no harm.
  * ranks: 1 2
- * variants: shm ofi
+ * variants: shm ofi single
  */
 #include "check.h"
 

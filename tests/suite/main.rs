@@ -65,7 +65,9 @@ fn trials() -> Result<Vec<Trial>> {
         for case in 0..program.cases.len() {
             for &variant in &program.variants {
                 for &ranks in &program.ranks {
-                    trials.push(trial(&program, case, variant, ranks));
+                    if variant != Variant::Single || ranks == 1 {
+                        trials.push(trial(&program, case, variant, ranks));
+                    }
                 }
             }
         }
