@@ -286,7 +286,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     wait.spins = settings.spin.unwrap_or(wait.spins);
     wait.yields = settings.yields.unwrap_or(wait.yields);
     let window = (64 << 20) / (size as u32).max(64);
-    let process = Process::new(Config {
+    let mut process = Process::new(Config {
         me,
         transports: transports.clone(),
         router: cards,
@@ -296,6 +296,12 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         max_vcis: settings.num_vcis,
         threaded,
     })?;
+    process.set_choices(crate::settings::choices(settings.coll.as_deref()).map_err(OpenError)?);
+    let nodes = match settings.coll_node {
+        Some(each) => Some((0..size as u32).map(|rank| rank / each).collect()),
+        None => pmi.process_mapping().ok().flatten(),
+    };
+    process.set_nodes(nodes.unwrap_or_default());
 
     if size > 1 {
         let addresses = transports

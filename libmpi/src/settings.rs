@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use mpi_core::coll::Choices;
+
 /// A control variable.
 pub struct Variable {
     /// Name in the environment.
@@ -86,6 +88,26 @@ pub const VARIABLES: &[Variable] = &[
         help: "The network interface or libfabric domain to use, for instance eth0 or lo.",
     },
     Variable {
+        name: "WEFT_COLL",
+        kind: "list",
+        default: "auto",
+        help: "Algorithms of collectives, the same on all ranks: \"bcast=chain:65536,barrier=tree\". \
+               There are barrier (dissemination, tree), bcast (binomial, scatter-ring, chain with \
+               the bytes of a piece), gather and scatter (linear, binomial), allgather \
+               (recursive-doubling, bruck, ring, neighbor-exchange), alltoall (bruck, spread, \
+               pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
+               (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), and nodes \
+               (on, off: within each node and between nodes, whatever the size). auto goes by \
+               ranks and bytes.",
+    },
+    Variable {
+        name: "WEFT_COLL_NODE",
+        kind: "count",
+        default: "as the launcher tells",
+        help: "Collectives take so many ranks of MPI_COMM_WORLD, one after the other, for a node, the \
+               same on all ranks.",
+    },
+    Variable {
         name: "WEFT_INFO",
         kind: "0 or 1",
         default: "0",
@@ -107,6 +129,8 @@ pub struct Settings {
     pub netmod: Netmod,
     pub ofi_provider: Option<String>,
     pub ofi_interface: Option<String>,
+    pub coll: Option<String>,
+    pub coll_node: Option<u32>,
     pub info: bool,
 }
 
@@ -155,9 +179,34 @@ impl Settings {
             },
             ofi_provider: reader.text("WEFT_OFI_PROVIDER"),
             ofi_interface: reader.text("WEFT_OFI_INTERFACE"),
+            coll: {
+                let text = reader.text("WEFT_COLL");
+                choices(text.as_deref())?;
+                text
+            },
+            coll_node: reader
+                .number("WEFT_COLL_NODE", 1..=1 << 30)?
+                .map(|count| count as u32),
             info: reader.flag("WEFT_INFO", false)?,
         })
     }
+}
+
+/// The algorithms that `WEFT_COLL` asks for.
+pub fn choices(text: Option<&str>) -> Result<Choices, String> {
+    let mut choices = Choices::default();
+    let items = text.filter(|text| *text != "auto").unwrap_or("");
+    for item in items.split(',').filter(|item| !item.is_empty()) {
+        let Some((collective, algorithm)) = item.split_once('=') else {
+            return Err(format!(
+                "WEFT_COLL has {item:?}; each item must be COLLECTIVE=ALGORITHM"
+            ));
+        };
+        choices
+            .set(collective, algorithm)
+            .map_err(|error| format!("WEFT_COLL has {item:?}: {}", error.detail()))?;
+    }
+    Ok(choices)
 }
 
 struct Reader<F> {
@@ -243,15 +292,21 @@ mod tests {
             with("WEFT_EAGER_WINDOW", "64k").unwrap().eager_window,
             Some(65536)
         );
+        assert!(with("WEFT_COLL", "auto").is_ok());
+        assert!(with("WEFT_COLL", "barrier=tree,bcast=chain:4096").is_ok());
         for (name, value) in [
             ("WEFT_SHM", "maybe"),
             ("WEFT_NUM_VCIS", "0"),
             ("WEFT_EAGER_LIMIT", "-1"),
             ("WEFT_EAGER_LIMIT", "99999999999999999999k"),
             ("WEFT_NETMOD", "ucy"),
+            ("WEFT_COLL", "bcast"),
+            ("WEFT_COLL", "barrier=tree,bcast=chian"),
+            ("WEFT_COLL_NODE", "0"),
         ] {
             let error = with(name, value).unwrap_err();
-            assert!(error.contains(name) && error.contains(value), "{error}");
+            let wrong = value.rsplit(',').next().unwrap_or(value);
+            assert!(error.contains(name) && error.contains(wrong), "{error}");
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::error::{Class, Error, Result};
 use crate::process::Process;
 use crate::request::{RequestId, Status};
 
+use call::Place;
 pub use call::{Call, Root};
 
 /// A collective's message: none if its send was complete at once.
@@ -108,6 +109,23 @@ pub(crate) struct Collectives {
     count: AtomicUsize,
     runs: Mutex<Vec<Active>>,
     choices: Choices,
+    /// The node of each process; empty if that is unknown or the same for all.
+    nodes: Box<[u32]>,
+}
+
+impl Collectives {
+    /// What the builders need to know about a communicator.
+    #[inline]
+    fn place<'a>(&'a self, comm: &'a Comm) -> Place<'a> {
+        Place {
+            comm,
+            choices: &self.choices,
+            nodes: match self.nodes.is_empty() {
+                true => None,
+                false => comm.nodes(&self.nodes),
+            },
+        }
+    }
 }
 
 /// Collectives as schedules. The builder is called once and sees the cleared schedule; buffers must
@@ -204,13 +222,9 @@ impl Process {
     /// # Safety
     /// The buffers are valid for what the call reads and writes by its arguments.
     pub unsafe fn call(&self, comm: &Comm, buffers: Buffers, call: &Call<'_>) -> Result<()> {
-        let choices = &self.collectives.choices;
+        let place = self.collectives.place(comm);
         // SAFETY: as for this function.
-        unsafe {
-            self.collective(comm, buffers, |schedule| {
-                call.build(comm, choices, schedule)
-            })
-        }
+        unsafe { self.collective(comm, buffers, |schedule| call.build(&place, schedule)) }
     }
 
     /// Starts a collective call that progress completes. What `call` borrows is needed no longer.
@@ -223,20 +237,25 @@ impl Process {
         buffers: Buffers,
         call: &Call<'_>,
     ) -> Result<RequestId> {
-        let choices = &self.collectives.choices;
         let kept = holder.clone();
-        let comm: &Comm = (*kept).as_ref();
+        let place = self.collectives.place((*kept).as_ref());
         // SAFETY: as for this function.
-        unsafe {
-            self.start_collective(holder, buffers, |schedule| {
-                call.build(comm, choices, schedule)
-            })
-        }
+        unsafe { self.start_collective(holder, buffers, |schedule| call.build(&place, schedule)) }
     }
 
     /// Sets which algorithms collectives take; the same on all processes.
     pub fn set_choices(&mut self, choices: Choices) {
         self.collectives.choices = choices;
+    }
+
+    /// Tells the node of each process, as numbers of whatever kind; the same on all processes.
+    pub fn set_nodes(&mut self, node_of: Vec<u32>) {
+        let several = node_of.windows(2).any(|pair| pair[0] != pair[1]);
+        self.collectives.nodes = if several {
+            node_of.into()
+        } else {
+            Box::default()
+        };
     }
 
     /// Takes a collective as far as it goes. Returns whether it is done.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
-use crate::coll::Nodes;
+use crate::coll::{Neighbors, Nodes};
 use crate::collective::CommRun;
-use crate::error::Result;
+use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::process::{Destination, Mode, Process, Source};
 use crate::topo::Topology;
@@ -83,12 +83,14 @@ pub struct Comm {
     name: Mutex<String>,
     /// Schedules kept for their memory.
     runs: Mutex<Vec<CommRun>>,
-    /// Which ranks share nodes, where that is known and there are several nodes.
-    nodes: OnceLock<Box<Nodes>>,
+    /// Which ranks share nodes, once that was asked for; none where it is of no use.
+    nodes: OnceLock<Option<Box<Nodes>>>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
     /// groups do together. True for intracommunicators.
     first: bool,
     topology: Option<Arc<Topology>>,
+    /// Sources and destinations in the topology, once that was asked for.
+    neighbors: OnceLock<(Box<[i32]>, Box<[i32]>)>,
 }
 
 impl AsRef<Comm> for Comm {
@@ -113,6 +115,7 @@ impl Comm {
             nodes: OnceLock::new(),
             first: true,
             topology: None,
+            neighbors: OnceLock::new(),
         }
     }
 
@@ -137,6 +140,35 @@ impl Comm {
     /// Its virtual topology, if it has one.
     pub fn topology(&self) -> Option<&Arc<Topology>> {
         self.topology.as_ref()
+    }
+
+    /// With whom neighbourhood collectives communicate (section 7.6).
+    ///
+    /// # Errors
+    /// `MPI_ERR_TOPOLOGY` when there is no topology.
+    pub fn neighbors(&self) -> Result<Neighbors<'_>> {
+        let Some(topology) = &self.topology else {
+            return Err(Error::new(
+                Class::Topology,
+                "the communicator has no topology, which a neighbourhood collective needs; make \
+                 one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
+            ));
+        };
+        let (sources, destinations) = match self.neighbors.get() {
+            Some(known) => known,
+            None => {
+                let found = topology.neighbours(self.rank)?;
+                let number = |rank: &Option<u32>| rank.map_or(PROC_NULL, |rank| rank as i32);
+                let list = |ranks: &[Option<u32>]| ranks.iter().map(number).collect();
+                self.neighbors
+                    .get_or_init(|| (list(&found.sources), list(&found.destinations)))
+            }
+        };
+        Ok(Neighbors {
+            sources,
+            destinations,
+            cartesian: matches!(**topology, Topology::Cart(_)),
+        })
     }
 
     /// A communicator of the same groups with the same topology in another context.
@@ -239,18 +271,17 @@ impl Comm {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
     }
 
-    /// Which ranks of an intracommunicator share nodes, if that is of use.
-    pub(crate) fn nodes(&self) -> Option<&Nodes> {
-        self.nodes.get().map(|nodes| &**nodes)
-    }
-
-    /// Tells the node of each rank, as numbers of whatever kind, before the first collective.
-    pub fn set_nodes(&self, node_of: &[u32]) {
-        let several = node_of.windows(2).any(|pair| pair[0] != pair[1]);
-        if several && self.remote.is_none() && node_of.len() == self.size() as usize {
-            self.nodes
-                .get_or_init(|| Box::new(Nodes::new(self.rank, node_of)));
-        }
+    /// Which ranks of an intracommunicator share nodes, where there are several; `node_of` is the
+    /// node of each process.
+    pub(crate) fn nodes(&self, node_of: &[u32]) -> Option<&Nodes> {
+        let find = || {
+            let of_rank = |rank| node_of.get(self.local.peer(rank) as usize).copied();
+            let ranks: Vec<u32> = (0..self.size()).map(of_rank).collect::<Option<_>>()?;
+            let several = ranks.windows(2).any(|pair| pair[0] != pair[1]);
+            let useful = several && self.remote.is_none();
+            useful.then(|| Box::new(Nodes::new(self.rank, &ranks)))
+        };
+        self.nodes.get_or_init(find).as_deref()
     }
 
     /// A schedule to build on.

@@ -1,5 +1,7 @@
-/* ranks: 1 2 3 4 5 7 8 */
-/* Collectives that move data: every function, from nothing to large, from every root, in place. */
+/* Collectives that move data: every function, from nothing to large, from every root, in place.
+ *
+ * ranks: 1 2 3 4 5 7 8
+ */
 #include "coll.h"
 
 static const int counts[] = {0, 1, 3, 16, 100, 1025, 20000, 100003};

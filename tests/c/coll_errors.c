@@ -1,5 +1,7 @@
-/* ranks: 1 2 3 4 */
-/* Wrong arguments of collectives are found, and what comes after works. */
+/* Wrong arguments of collectives are found, and what comes after works.
+ *
+ * ranks: 1 2 3 4
+ */
 #include "coll.h"
 
 static int in[64], out[64], counts[16], displs[16], negative[16];

@@ -1,6 +1,8 @@
-/* ranks: 1 2 3 4 7 8 */
 /* Nonblocking collectives, several at a time, with point-to-point messages in between, completed
- * in all orders. */
+ * in all orders.
+ *
+ * ranks: 1 2 3 4 7 8
+ */
 #include "coll.h"
 
 enum { KINDS = 17, ROUNDS = 40 };

@@ -1,5 +1,7 @@
-/* ranks: 1 2 3 4 5 7 8 */
-/* Collectives that compute: every function, operations and datatypes, orders of operands. */
+/* Collectives that compute: every function, operations and datatypes, orders of operands.
+ *
+ * ranks: 1 2 3 4 5 7 8
+ */
 #include "coll.h"
 
 static const int counts[] = {0, 1, 2, 7, 100, 1030, 30000, 100003};

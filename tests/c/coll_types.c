@@ -1,6 +1,8 @@
-/* ranks: 1 2 3 4 7 8 */
 /* Collectives on derived datatypes: gaps, other orders, structs with user operations, absolute
- * addresses. */
+ * addresses.
+ *
+ * ranks: 1 2 3 4 7 8
+ */
 #include "coll.h"
 #include <stddef.h>
 

@@ -43,10 +43,10 @@ impl Site<'_> {
     pub fn new(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
         let runtime = runtime()?;
         let object = runtime.comm(comm)?;
-        if let How::Start(request) = how {
-            if request.is_null() {
-                return Err(null("request"));
-            }
+        if let How::Start(request) = how
+            && request.is_null()
+        {
+            return Err(null("request"));
         }
         Ok(Site {
             runtime,
@@ -256,9 +256,12 @@ impl Blocks {
         list: &'a mut TypeList,
     ) -> Result<Layout<'a>> {
         match *self {
-            Blocks::Equal(count, datatype) => {
-                Ok(Layout::Uniform(part(side, buf, count, datatype)?))
+            // Where there are no blocks, there need be no buffer.
+            Blocks::Equal(count, datatype) if ranks == 0 => {
+                part(side, buf, count.min(0), datatype).map(Layout::Uniform)
             }
+            Blocks::Equal(count, datatype) => part(side, buf, count, datatype).map(Layout::Uniform),
+
             // SAFETY: the caller's contract.
             Blocks::Varying(counts, displs, datatype) => unsafe {
                 let counts = array(side, "counts", counts, ranks)?;

@@ -1,7 +1,7 @@
 //! Collective calls as data, and which algorithm each takes on a communicator.
 
 use crate::coll::{
-    self, Choices, Inter, Layout, Neighbors, Part, Rooted, Schedule, Situation, Team, inter,
+    self, Choices, Inter, Layout, Neighbors, Nodes, Part, Rooted, Schedule, Situation, Team, inter,
 };
 use crate::comm::Comm;
 use crate::op::Op;
@@ -95,11 +95,20 @@ pub enum Call<'a> {
     },
 }
 
+/// Where a call takes place.
+pub(super) struct Place<'a> {
+    pub comm: &'a Comm,
+    pub choices: &'a Choices,
+    /// Which ranks share nodes, where there are several.
+    pub nodes: Option<&'a Nodes>,
+}
+
 impl Call<'_> {
     /// Builds this rank's part of the call.
-    pub(super) fn build(&self, comm: &Comm, choices: &Choices, schedule: &mut Schedule) {
+    pub(super) fn build(&self, place: &Place<'_>, schedule: &mut Schedule) {
+        let Place { comm, choices, .. } = *place;
         match comm.remote() {
-            None => self.within(comm, choices, schedule),
+            None => self.within(place, schedule),
             Some(remote) => {
                 let inter = Inter::new(comm.rank(), comm.size(), remote.size());
                 self.between(inter, remote.size() as usize, choices, schedule);
@@ -108,13 +117,17 @@ impl Call<'_> {
     }
 
     /// In the group of an intracommunicator.
-    fn within(&self, comm: &Comm, choices: &Choices, schedule: &mut Schedule) {
+    fn within(&self, place: &Place<'_>, schedule: &mut Schedule) {
+        let Place {
+            comm,
+            choices,
+            nodes,
+        } = *place;
         let team = Team::all(comm.rank(), comm.size());
         let size = team.size();
-        let nodes = comm.nodes();
         let situation = |bytes: usize, commutes: bool| Situation {
             ranks: size,
-            per_node: nodes.map_or(size, coll::Nodes::largest),
+            per_node: nodes.map_or(size, Nodes::largest),
             bytes,
             commutes,
         };
