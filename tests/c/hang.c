@@ -1,7 +1,7 @@
 /* A job that hangs says where, when its time is over.
  * ranks: 2
  * variants: shm
- * timeout: 2
+ * timeout: 4
  * exit: 124
  * stderr: ran into its time limit of
  * stderr: process 0 is waiting
