@@ -44,7 +44,9 @@ impl Drop for Watchdog {
 
 /// The addresses of all VCIs of all processes.
 #[derive(Clone, Default)]
-struct Book(Arc<Mutex<HashMap<(Peer, VciId), Vec<u8>>>>);
+struct Book(Arc<Mutex<Addresses>>);
+
+type Addresses = HashMap<(Peer, VciId), Vec<u8>>;
 
 impl Resolver for Book {
     fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
