@@ -12,7 +12,10 @@ use mpi_core::group::Group;
 use mpi_core::{Class, Error, Process, Result};
 use pmi::Client;
 
-use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
+use crate::abi::{
+    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_THREAD_FUNNELED,
+    MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
+};
 use crate::comms::CommObject;
 use crate::handles::{HandleTable, Type};
 use crate::settings::Settings;
@@ -117,15 +120,29 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         thread_level,
         main_thread: std::thread::current().id(),
     });
+    crate::infos::set_env(size, level_name(thread_level));
     RUNTIME.store(Box::into_raw(runtime), Ordering::Release);
     PHASE.store(1, Ordering::Release);
     crate::report::install();
     Ok(())
 }
 
+/// The name of a thread level.
+fn level_name(level: c_int) -> &'static str {
+    match level {
+        MPI_THREAD_FUNNELED => "MPI_THREAD_FUNNELED",
+        MPI_THREAD_SERIALIZED => "MPI_THREAD_SERIALIZED",
+        MPI_THREAD_MULTIPLE => "MPI_THREAD_MULTIPLE",
+        _ => "MPI_THREAD_SINGLE",
+    }
+}
+
 /// Takes MPI down, after all that has been sent has left.
 pub fn stop() -> Result<()> {
     let runtime = runtime()?;
+    // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
+    runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
+    runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
     runtime.process.barrier(&runtime.world.comm)?;
     runtime.process.drain()?;
     leave_together(runtime)?;

@@ -8,6 +8,7 @@ use mpi_core::{Buffer, Class, Error, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{self, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::attributes::Store;
 use crate::handles::{HandleTable, Type, predefined_index};
 
 /// A datatype that has a handle.
@@ -16,6 +17,8 @@ pub struct TypeObject {
     pub datatype: Datatype,
     /// Its name, if the program gave it one.
     pub name: Mutex<Option<String>>,
+    /// Its attributes.
+    pub attributes: Store,
 }
 
 impl TypeObject {
@@ -24,6 +27,7 @@ impl TypeObject {
         TypeObject {
             datatype,
             name: Mutex::new(None),
+            attributes: Store::new(),
         }
     }
 }
@@ -198,7 +202,14 @@ pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
     MADE.handles().into_iter().find(is_it)
 }
 
-/// Frees a handle. The datatype lives on where it is used.
+/// Gives a duplicate the attributes that the copy callbacks want it to have.
+pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype) -> Result<()> {
+    object(from)?
+        .attributes
+        .copy_all(&from, &object(to)?.attributes, &to)
+}
+
+/// Frees a handle, after the attributes' delete callbacks. The datatype lives on where it is used.
 pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
     if is_predefined(handle) {
         return Err(Error::new(
@@ -206,6 +217,7 @@ pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
             "a predefined datatype cannot be freed",
         ));
     }
+    object(handle)?.attributes.delete_all(&handle)?;
     MADE.remove(handle).ok_or_else(|| invalid(handle))
 }
 

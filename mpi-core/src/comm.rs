@@ -82,7 +82,7 @@ pub struct Comm {
     collectives: AtomicU32,
     name: Mutex<String>,
     /// Schedules kept for their memory.
-    runs: Mutex<Vec<CommRun>>,
+    runs: Mutex<Vec<Box<CommRun>>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
@@ -285,7 +285,7 @@ impl Comm {
     }
 
     /// A schedule to build on.
-    pub(crate) fn take_run(&self) -> CommRun {
+    pub(crate) fn take_run(&self) -> Box<CommRun> {
         self.runs
             .lock()
             .ok()
@@ -294,7 +294,7 @@ impl Comm {
     }
 
     /// Keeps a schedule for the next collective.
-    pub(crate) fn give_run(&self, run: CommRun) {
+    pub(crate) fn give_run(&self, run: Box<CommRun>) {
         if let Ok(mut runs) = self.runs.lock() {
             runs.push(run);
         }

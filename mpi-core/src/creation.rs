@@ -174,6 +174,13 @@ impl Process {
         Ok((object, request))
     }
 
+    /// A context that rank 0 of an intracommunicator chooses for something made of it.
+    pub(crate) fn lead(&self, comm: &Comm) -> Result<ContextId> {
+        let mut context = [self.offer(comm)];
+        self.tell(comm, 0, &mut context)?;
+        Ok(ContextId::from_bits(context[0]))
+    }
+
     /// Whether this process chooses contexts for what is made of a communicator.
     fn leads(&self, comm: &Comm) -> bool {
         comm.rank() == 0 && comm.is_first()

@@ -7,6 +7,7 @@ use mpi_core::collective::Holder;
 use mpi_core::comm::Comm;
 use mpi_core::creation::Choice;
 use mpi_core::group::Group;
+use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 
 use super::env::put_text;
@@ -19,8 +20,9 @@ use crate::abi::{
     MPI_UNEQUAL,
 };
 use crate::comms::CommObject;
+use crate::hints::Hints;
 use crate::runtime::{Runtime, runtime};
-use crate::{groups, requests};
+use crate::{groups, infos, requests};
 
 /// `MPI_Comm_size` (section 6.4.1).
 ///
@@ -66,7 +68,7 @@ pub unsafe fn comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int)
 const _: () =
     assert!(MPI_IDENT < MPI_CONGRUENT && MPI_CONGRUENT < MPI_SIMILAR && MPI_SIMILAR < MPI_UNEQUAL);
 
-fn intra_only(comm: &Comm) -> Result<()> {
+pub(super) fn intra_only(comm: &Comm) -> Result<()> {
     if comm.remote().is_some() {
         let why = "comm is an intercommunicator; this needs an intracommunicator";
         return Err(Error::new(Class::Comm, why));
@@ -91,8 +93,27 @@ pub(super) unsafe fn give(
     parent: &CommObject,
     newcomm: *mut MPI_Comm,
 ) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { give_with_info(runtime, comm, parent, None, newcomm) }
+}
+
+/// As [`give`], with hints.
+///
+/// # Safety
+/// `newcomm` is valid or NULL.
+pub(super) unsafe fn give_with_info(
+    runtime: &Runtime,
+    comm: Option<Comm>,
+    parent: &CommObject,
+    info: Option<&Info>,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
     let handle = match comm {
-        Some(comm) => runtime.add_comm(comm, Some(parent))?,
+        Some(comm) => {
+            let handle = runtime.add_comm(comm, Some(parent))?;
+            runtime.comm(handle)?.take_hints(info);
+            handle
+        }
         None => MPI_COMM_NULL,
     };
     // SAFETY: the caller's contract.
@@ -109,9 +130,49 @@ pub unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<()> {
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
-    let copy = runtime.process.dup_comm(&parent.comm)?;
+    let copy = duplicate(runtime, parent, |_| ())?;
     // SAFETY: the caller's contract.
-    unsafe { give(runtime, Some(copy), parent, newcomm) }
+    unsafe { put(newcomm, "newcomm", copy) }
+}
+
+/// `MPI_Comm_dup_with_info` (section 6.4.2): hints are those of `info` instead of the old ones.
+///
+/// # Safety
+/// `newcomm` is valid or NULL.
+pub unsafe fn comm_dup_with_info(
+    comm: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let parent = runtime.comm(comm)?;
+    let info = infos::hints(info)?;
+    if newcomm.is_null() {
+        return Err(null("newcomm"));
+    }
+    let copy = duplicate(runtime, parent, |copy| {
+        *copy.hints.lock() = Hints::default();
+        copy.take_hints(info);
+    })?;
+    // SAFETY: the caller's contract.
+    unsafe { put(newcomm, "newcomm", copy) }
+}
+
+/// Duplicates a communicator with its attributes; `change` is for what differs.
+fn duplicate(
+    runtime: &Runtime,
+    parent: &CommObject,
+    change: impl FnOnce(&CommObject),
+) -> Result<MPI_Comm> {
+    let copy = runtime.process.dup_comm(&parent.comm)?;
+    let handle = runtime.add_comm(copy, Some(parent))?;
+    let copy = runtime.comm(handle)?;
+    if let Err(error) = copy.become_copy_of(parent) {
+        runtime.comms.remove(handle);
+        return Err(error);
+    }
+    change(copy);
+    Ok(handle)
 }
 
 /// `MPI_Comm_idup` (section 6.4.2): the copy can be used once the request is complete.
@@ -143,7 +204,13 @@ pub unsafe fn comm_idup(
         object
     };
     let (copy, id) = runtime.process.start_dup_comm(&parent.comm, object, both)?;
-    let handle = runtime.add_object(copy)?;
+    let handle = runtime.add_object(copy.clone())?;
+    if let Err(error) = copy.become_copy_of(&parent) {
+        // The others go on with it; what comes of it here nobody sees.
+        runtime.process.detach(id)?;
+        runtime.comms.remove(handle);
+        return Err(error);
+    }
     // SAFETY: the caller's contract.
     unsafe {
         put(newcomm, "newcomm", handle)?;
@@ -241,7 +308,7 @@ pub unsafe fn comm_split_type(
     comm: MPI_Comm,
     split_type: c_int,
     key: c_int,
-    _info: MPI_Info,
+    info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -249,6 +316,7 @@ pub unsafe fn comm_split_type(
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
+    let info = infos::hints(info)?;
     let color = match split_type {
         MPI_COMM_TYPE_SHARED => Some(runtime.node >> 1),
         MPI_UNDEFINED => None,
@@ -265,7 +333,7 @@ pub unsafe fn comm_split_type(
         .process
         .split_comm(&parent.comm, Choice { color, key })?;
     // SAFETY: the caller's contract.
-    unsafe { give(runtime, made, parent, newcomm) }
+    unsafe { give_with_info(runtime, made, parent, info, newcomm) }
 }
 
 /// `MPI_Comm_free` (section 6.4.3). Operations under way go on: they need the communicator no more.
@@ -307,7 +375,8 @@ fn freeable(runtime: &Runtime, handle: MPI_Comm) -> Result<&CommObject> {
 }
 
 fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
-    freeable(runtime, *handle)?;
+    let object = freeable(runtime, *handle)?;
+    object.attributes.delete_all(handle)?;
     runtime.comms.remove(*handle);
     *handle = MPI_COMM_NULL;
     Ok(())

@@ -4,6 +4,7 @@
 //! The functions take the arguments of the C prototype. The safety contract of an `unsafe` one is
 //! the standard's: pointers are valid for what the standard says is read or written there.
 
+pub mod attr;
 pub mod coll;
 pub mod coll_data;
 pub mod coll_neighbor;
@@ -16,10 +17,13 @@ pub mod env;
 pub mod errhandler;
 pub mod error;
 pub mod group;
+pub mod info;
+pub mod memory;
 pub mod op;
 pub mod p2p;
 pub mod pack;
 pub mod request;
+pub mod topo;
 pub mod world;
 
 use std::ffi::c_int;

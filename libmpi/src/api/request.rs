@@ -290,10 +290,7 @@ unsafe fn conclude_many(
         let (ended, code) = if runtime.is_complete(named) {
             requests[index] = MPI_REQUEST_NULL;
             let ended = runtime.take(named)?;
-            let code = ended
-                .error
-                .as_ref()
-                .map_or(MPI_SUCCESS, |e| raise::code(e.class()));
+            let code = ended.error.as_ref().map_or(MPI_SUCCESS, raise::code);
             (ended, code)
         } else {
             (Ended::EMPTY, MPI_ERR_PENDING)
@@ -390,7 +387,7 @@ unsafe fn waitall_failed(
     // SAFETY: the caller's contract.
     unsafe {
         status::write(out, &found);
-        status::write_error(out, raise::code(error.class()));
+        status::write_error(out, raise::code(&error));
     }
     let rest = name_all(runtime, &requests[index + 1..])?;
     for named in &rest {

@@ -1,9 +1,11 @@
-//! Virtual topologies (MPI-3.1 chapter 7) as data and pure functions; no communication.
+//! Virtual topologies (MPI-3.1 chapter 7): data and pure functions, and in one module what makes
+//! communicators with them.
 //!
 //! Ranks are those of the communicator that carries the topology. `None` for a neighbour is
 //! `MPI_PROC_NULL`.
 
 mod cart;
+mod create;
 mod dims;
 mod dist_graph;
 mod graph;
