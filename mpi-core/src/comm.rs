@@ -82,6 +82,10 @@ pub struct Comm {
     collectives: AtomicU32,
     name: Mutex<String>,
     /// Schedules kept for their memory.
+    #[allow(
+        clippy::vec_box,
+        reason = "they are large, and taken out and put back by every call"
+    )]
     runs: Mutex<Vec<Box<CommRun>>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
@@ -90,7 +94,7 @@ pub struct Comm {
     first: bool,
     topology: Option<Arc<Topology>>,
     /// Sources and destinations in the topology, once that was asked for.
-    neighbors: OnceLock<(Box<[i32]>, Box<[i32]>)>,
+    neighbors: OnceLock<[Box<[i32]>; 2]>,
 }
 
 impl AsRef<Comm> for Comm {
@@ -154,14 +158,14 @@ impl Comm {
                  one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
             ));
         };
-        let (sources, destinations) = match self.neighbors.get() {
+        let [sources, destinations] = match self.neighbors.get() {
             Some(known) => known,
             None => {
                 let found = topology.neighbours(self.rank)?;
                 let number = |rank: &Option<u32>| rank.map_or(PROC_NULL, |rank| rank as i32);
                 let list = |ranks: &[Option<u32>]| ranks.iter().map(number).collect();
                 self.neighbors
-                    .get_or_init(|| (list(&found.sources), list(&found.destinations)))
+                    .get_or_init(|| [list(&found.sources), list(&found.destinations)])
             }
         };
         Ok(Neighbors {

@@ -43,10 +43,10 @@ impl Site<'_> {
     pub fn new(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
         let runtime = runtime()?;
         let object = runtime.comm(comm)?;
-        if let How::Start(request) = how {
-            if request.is_null() {
-                return Err(null("request"));
-            }
+        if let How::Start(request) = how
+            && request.is_null()
+        {
+            return Err(null("request"));
         }
         Ok(Site {
             runtime,
@@ -380,6 +380,7 @@ fn sum(side: &str, counts: &[c_int]) -> Result<usize> {
 }
 
 /// The datatypes of a `w` function; few of them take no memory from the heap.
+#[allow(clippy::large_enum_variant, reason = "it is made once and not moved")]
 pub(super) enum TypeList {
     None,
     Few([&'static Datatype; 32]),
