@@ -99,7 +99,8 @@ pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
 
 /// A nonblocking collective under way.
 struct Active {
-    run: CommRun,
+    /// None once it is done.
+    run: Option<Box<CommRun>>,
     comm: Holder,
     request: RequestId,
 }
@@ -206,7 +207,7 @@ impl Process {
             return Ok(request);
         }
         let mut active = Active {
-            run,
+            run: Some(run),
             comm: holder,
             request,
         };
@@ -272,13 +273,16 @@ impl Process {
             comm,
             purpose: Purpose::Collective,
         };
-        match active.run.advance(&mut port) {
+        let Some(run) = &mut active.run else {
+            return Ok(true);
+        };
+        match run.advance(&mut port) {
             Ok(Progress::Pending) => return Ok(false),
             Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
             Err(error) => self.fail(active.request, error)?,
         }
-        if !active.run.is_running() {
-            comm.give_run(std::mem::take(&mut active.run));
+        if let Some(run) = active.run.take().filter(|run| !run.is_running()) {
+            comm.give_run(run);
         }
         Ok(true)
     }
