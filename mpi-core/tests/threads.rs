@@ -42,9 +42,11 @@ impl Drop for Watchdog {
     }
 }
 
+type Addresses = HashMap<(Peer, VciId), Vec<u8>>;
+
 /// The addresses of all VCIs of all processes.
 #[derive(Clone, Default)]
-struct Book(Arc<Mutex<HashMap<(Peer, VciId), Vec<u8>>>>);
+struct Book(Arc<Mutex<Addresses>>);
 
 impl Resolver for Book {
     fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
