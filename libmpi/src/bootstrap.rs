@@ -54,7 +54,10 @@ impl Card {
             addresses.push((String::from_utf8(name.to_vec()).ok()?, address.to_vec()));
             rest = after;
         }
-        Some(Card { node: u64::from_le_bytes(*node), addresses })
+        Some(Card {
+            node: u64::from_le_bytes(*node),
+            addresses,
+        })
     }
 }
 
@@ -111,11 +114,23 @@ impl Router for Cards {
                     return Ok(index + 1);
                 }
             }
-            let place = if card.node == self.node { "this node" } else { "another node" };
-            let offers: Vec<_> = card.addresses.iter().map(|(name, _)| name.as_str()).collect();
+            let place = if card.node == self.node {
+                "this node"
+            } else {
+                "another node"
+            };
+            let offers: Vec<_> = card
+                .addresses
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect();
             Err(OpenError(format!(
                 "it is on {place} and offers {}, which leaves no way to it. {}",
-                if offers.is_empty() { "no transport".to_string() } else { offers.join(", ") },
+                if offers.is_empty() {
+                    "no transport".to_string()
+                } else {
+                    offers.join(", ")
+                },
                 self.no_netmod.lock()
             )))
         })
@@ -131,10 +146,15 @@ struct Addresses {
 impl Resolver for Addresses {
     fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
         if vci != 0 {
-            return Err(OpenError(format!("the address of its VCI {vci} has not been exchanged")));
+            return Err(OpenError(format!(
+                "the address of its VCI {vci} has not been exchanged"
+            )));
         }
         self.cards.with(peer, |card| {
-            let address = card.addresses.iter().find(|(name, _)| name == self.transport);
+            let address = card
+                .addresses
+                .iter()
+                .find(|(name, _)| name == self.transport);
             let address = address.map(|(_, address)| address.clone());
             address.ok_or_else(|| OpenError(format!("it offers no {} address", self.transport)))
         })
@@ -146,8 +166,12 @@ impl Resolver for Addresses {
 fn node_id() -> u64 {
     let mut hasher = DefaultHasher::new();
     crate::identity::host().hash(&mut hasher);
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
-    std::fs::read_link("/proc/self/ns/pid").unwrap_or_default().hash(&mut hasher);
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .hash(&mut hasher);
+    std::fs::read_link("/proc/self/ns/pid")
+        .unwrap_or_default()
+        .hash(&mut hasher);
     // SAFETY: cannot fail and touches no memory.
     unsafe { libc::geteuid() }.hash(&mut hasher);
     hasher.finish()
@@ -167,7 +191,9 @@ fn ranks_here(pmi: &Client) -> Option<usize> {
 /// How many cores the ranks of this node have together. A rank that is bound to a core of its own
 /// sees one; then it is the machine's that count, unless the launcher has told.
 fn cores_here() -> usize {
-    let told = std::env::var("WEFT_LOCAL_CORES").ok().and_then(|text| text.parse().ok());
+    let told = std::env::var("WEFT_LOCAL_CORES")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     // SAFETY: reads a system constant.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as usize;
@@ -195,16 +221,28 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         transports: Mutex::default(),
         no_netmod: Mutex::default(),
     });
-    let resolver = |transport| Arc::new(Addresses { cards: cards.clone(), transport });
+    let resolver = |transport| {
+        Arc::new(Addresses {
+            cards: cards.clone(),
+            transport,
+        })
+    };
     let mut notes = Vec::new();
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
 
     let here = ranks_here(pmi);
     if size > 1 && settings.shm && here != Some(1) {
-        let config = shmmod::Config { me, single_copy: settings.shm_single_copy };
+        let config = shmmod::Config {
+            me,
+            single_copy: settings.shm_single_copy,
+        };
         transports.push(Arc::new(shmmod::Shm::open(config, resolver("shm"))));
     } else if size > 1 {
-        let reason = if settings.shm { "this rank is alone on its node" } else { "WEFT_SHM=0" };
+        let reason = if settings.shm {
+            "this rank is alone on its node"
+        } else {
+            "WEFT_SHM=0"
+        };
         notes.push(format!("shared memory is not used: {reason}"));
     }
     let all_here = settings.shm && here == Some(size);
@@ -216,25 +254,39 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         }
         _ => Ok(()),
     };
-    match wanted.and_then(|()| open_ofi(me, settings, resolver("ofi")).map_err(|error| error.0)) {
+    // Ranks of one machine need no more than its loopback interface.
+    let interface = settings.ofi_interface.clone().or_else(|| {
+        let local = here == Some(size) && settings.netmod == Netmod::Auto;
+        local.then(|| "lo".to_string())
+    });
+    let open = || open_ofi(me, settings, interface, resolver("ofi")).map_err(|error| error.0);
+    match wanted.and_then(|()| open()) {
         Ok(transport) => transports.push(transport),
         Err(reason) => {
             let reason = format!("no transport between nodes is open: {reason}");
             if transports.is_empty() && size > 1 {
-                return Err(OpenError(format!("no way to the other processes: {reason}")));
+                return Err(OpenError(format!(
+                    "no way to the other processes: {reason}"
+                )));
             }
             cards.no_netmod.lock().clone_from(&reason);
             notes.push(reason);
         }
     }
-    *cards.transports.lock() = transports.iter().map(|transport| transport.name()).collect();
-    notes.splice(0..0, transports.iter().map(|transport| transport.describe()));
+    *cards.transports.lock() = transports
+        .iter()
+        .map(|transport| transport.name())
+        .collect();
+    notes.splice(
+        0..0,
+        transports.iter().map(|transport| transport.describe()),
+    );
 
     let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
     wait.spins = settings.spin.unwrap_or(wait.spins);
     wait.yields = settings.yields.unwrap_or(wait.yields);
     let window = (64 << 20) / (size as u32).max(64);
-    let process = Process::new(Config {
+    let mut process = Process::new(Config {
         me,
         transports: transports.clone(),
         router: cards,
@@ -244,6 +296,12 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         max_vcis: settings.num_vcis,
         threaded,
     })?;
+    process.set_choices(crate::settings::choices(settings.coll.as_deref()).map_err(OpenError)?);
+    let nodes = match settings.coll_node {
+        Some(each) => Some((0..size as u32).map(|rank| rank / each).collect()),
+        None => pmi.process_mapping().ok().flatten(),
+    };
+    process.set_nodes(nodes.unwrap_or_default());
 
     if size > 1 {
         let addresses = transports
@@ -252,20 +310,26 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             .collect();
         let card = Card { node, addresses };
         let failed = |error| OpenError(format!("the launcher did not take our address: {error}"));
-        pmi.put(&key(me), &pmi::text::encode(&card.to_bytes())).map_err(failed)?;
+        pmi.put(&key(me), &pmi::text::encode(&card.to_bytes()))
+            .map_err(failed)?;
         pmi.fence().map_err(failed)?;
     }
-    Ok(Started { process, node, notes })
+    Ok(Started {
+        process,
+        node,
+        notes,
+    })
 }
 
 fn open_ofi(
     me: Peer,
     settings: &Settings,
+    interface: Option<String>,
     resolver: Arc<dyn Resolver>,
 ) -> Result<Arc<dyn Transport>, OpenError> {
     let config = netmod_ofi::Config {
         provider: settings.ofi_provider.clone(),
-        interface: settings.ofi_interface.clone(),
+        interface,
         ..netmod_ofi::Config::new(me)
     };
     Ok(Arc::new(netmod_ofi::OfiTransport::open(config, resolver)?))

@@ -39,17 +39,27 @@ static ATTACHED: Mutex<Option<Attached>> = Mutex::new(None);
 /// The memory is the library's until `detach`.
 pub unsafe fn attach(start: *mut u8, size: c_int) -> Result<()> {
     let Ok(size) = usize::try_from(size) else {
-        return Err(Error::new(Class::Arg, format!("size is {size}; it must be 0 or more")));
+        return Err(Error::new(
+            Class::Arg,
+            format!("size is {size}; it must be 0 or more"),
+        ));
     };
     if start.is_null() && size > 0 {
-        return Err(Error::new(Class::Buffer, format!("buffer is NULL, but size is {size}")));
+        return Err(Error::new(
+            Class::Buffer,
+            format!("buffer is NULL, but size is {size}"),
+        ));
     }
     let mut attached = ATTACHED.lock();
     if attached.is_some() {
         let why = "a buffer is attached already; call MPI_Buffer_detach before attaching another";
         return Err(Error::new(Class::Buffer, why));
     }
-    *attached = Some(Attached { start, size, taken: Vec::new() });
+    *attached = Some(Attached {
+        start,
+        size,
+        taken: Vec::new(),
+    });
     Ok(())
 }
 
@@ -70,7 +80,9 @@ pub fn detach(runtime: &Runtime) -> Result<(*mut u8, c_int)> {
         let request = pending.request;
         drop(attached);
         if let Some(request) = request.and_then(|id| runtime.process.request(id)) {
-            runtime.process.wait_until(request.vci(), || Ok(request.is_done().then_some(())))?;
+            runtime
+                .process
+                .wait_until(request.vci(), || Ok(request.is_done().then_some(())))?;
         }
     }
 }
@@ -80,7 +92,11 @@ fn reclaim(runtime: &Runtime, buffer: &mut Attached) -> Result<()> {
     let mut failed = None;
     buffer.taken.retain(|taken| {
         let Some(id) = taken.request else { return true };
-        if !runtime.process.request(id).is_some_and(|request| request.is_done()) {
+        if !runtime
+            .process
+            .request(id)
+            .is_some_and(|request| request.is_done())
+        {
             return true;
         }
         if let Err(error) = runtime.process.finish(id) {
@@ -96,14 +112,27 @@ fn allot(buffer: &mut Attached, len: usize) -> std::result::Result<usize, usize>
     let mut from = 0;
     let mut largest = 0;
     for index in 0..=buffer.taken.len() {
-        let end = buffer.taken.get(index).map_or(buffer.size, |next| next.from);
+        let end = buffer
+            .taken
+            .get(index)
+            .map_or(buffer.size, |next| next.from);
         let room = end.saturating_sub(from);
         if room >= len {
-            buffer.taken.insert(index, Taken { from, len, request: None });
+            buffer.taken.insert(
+                index,
+                Taken {
+                    from,
+                    len,
+                    request: None,
+                },
+            );
             return Ok(from);
         }
         largest = largest.max(room);
-        from = buffer.taken.get(index).map_or(from, |next| next.from + next.len);
+        from = buffer
+            .taken
+            .get(index)
+            .map_or(from, |next| next.from + next.len);
     }
     Err(largest)
 }
@@ -141,8 +170,13 @@ pub fn send(runtime: &Runtime, comm: &Comm, data: &Buffer, rank: u32, tag: i32) 
         Buffer::bytes(piece.as_mut_ptr(), piece.len())
     };
     let purpose = Purpose::PointToPoint;
-    let started = runtime.process.send_on(comm, purpose, copy, rank, tag, Mode::Standard);
-    let place = buffer.taken.iter().position(|taken| taken.from == from && taken.request.is_none());
+    let started = runtime
+        .process
+        .send_on(comm, purpose, copy, rank, tag, Mode::Standard);
+    let place = buffer
+        .taken
+        .iter()
+        .position(|taken| taken.from == from && taken.request.is_none());
     if let Some(place) = place {
         match started {
             Ok(Some(id)) => buffer.taken[place].request = Some(id),
@@ -159,7 +193,11 @@ mod tests {
     #[test]
     fn room_is_found_between_messages_and_refused_when_there_is_none() {
         let start = std::ptr::null_mut();
-        let mut buffer = Attached { start, size: 100, taken: Vec::new() };
+        let mut buffer = Attached {
+            start,
+            size: 100,
+            taken: Vec::new(),
+        };
         assert_eq!(allot(&mut buffer, 40), Ok(0));
         assert_eq!(allot(&mut buffer, 40), Ok(40));
         assert_eq!(allot(&mut buffer, 40), Err(20));

@@ -37,7 +37,10 @@ pub struct Attached {
 }
 
 /// `MPI_ERRORS_ARE_FATAL`, attached.
-pub const FATAL: Attached = Attached { handle: MPI_ERRORS_ARE_FATAL, made: None };
+pub const FATAL: Attached = Attached {
+    handle: MPI_ERRORS_ARE_FATAL,
+    made: None,
+};
 
 static MADE: HandleTable<Handler> = HandleTable::new(Type::Errhandler);
 
@@ -67,7 +70,10 @@ pub fn attach(handle: MPI_Errhandler) -> Result<Attached> {
         return Ok(Attached { handle, made: None });
     }
     match MADE.get_arc(handle) {
-        Some(handler) => Ok(Attached { handle, made: Some(handler) }),
+        Some(handler) => Ok(Attached {
+            handle,
+            made: Some(handler),
+        }),
         None => Err(invalid(handle)),
     }
 }
@@ -75,7 +81,10 @@ pub fn attach(handle: MPI_Errhandler) -> Result<Attached> {
 /// A handle for a handler of the program's.
 pub fn make(handler: Arc<Handler>) -> Result<MPI_Errhandler> {
     MADE.insert(handler).ok_or_else(|| {
-        Error::new(Class::NoMem, "all 67,108,864 error handler handles are in use; free some")
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 error handler handles are in use; free some",
+        )
     })
 }
 
@@ -109,7 +118,9 @@ pub fn lookup(on: On) -> Handler {
 /// That of a communicator; if it doesn't exist, that of `MPI_COMM_WORLD`; before `MPI_Init`, the
 /// initial one.
 fn of_comm(comm: c_int) -> Handler {
-    let Ok(runtime) = runtime() else { return Handler::Fatal };
+    let Ok(runtime) = runtime() else {
+        return Handler::Fatal;
+    };
     let object = runtime.comm(comm).unwrap_or(&runtime.world);
     object.errhandler.lock().handler()
 }

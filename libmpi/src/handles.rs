@@ -43,7 +43,11 @@ pub const fn made(object: Type, index: u32) -> c_int {
 #[inline(always)]
 pub const fn made_index(handle: c_int, object: Type) -> Option<u32> {
     let handle = handle as u32;
-    if handle >> INDEX_BITS == MADE << 4 | object as u32 { Some(handle & INDEX_MASK) } else { None }
+    if handle >> INDEX_BITS == MADE << 4 | object as u32 {
+        Some(handle & INDEX_MASK)
+    } else {
+        None
+    }
 }
 
 /// The index in a predefined handle of `object`.
@@ -51,7 +55,11 @@ pub const fn made_index(handle: c_int, object: Type) -> Option<u32> {
 pub const fn predefined_index(handle: c_int, object: Type) -> Option<u32> {
     let handle = handle as u32;
     let wanted = PREDEFINED << 4 | object as u32;
-    if handle >> INDEX_BITS == wanted { Some(handle & INDEX_MASK) } else { None }
+    if handle >> INDEX_BITS == wanted {
+        Some(handle & INDEX_MASK)
+    } else {
+        None
+    }
 }
 
 const FIRST: u32 = 64;
@@ -77,7 +85,10 @@ impl<T> HandleTable<T> {
         HandleTable {
             object,
             segments: [const { OnceLock::new() }; SEGMENTS],
-            vacant: Mutex::new(Vacant { next: 0, freed: Vec::new() }),
+            vacant: Mutex::new(Vacant {
+                next: 0,
+                freed: Vec::new(),
+            }),
         }
     }
 
@@ -97,7 +108,9 @@ impl<T> HandleTable<T> {
     /// another thread uses it is an error of the program (MPI-3.1 section 12.4.2).
     #[inline(always)]
     pub fn get(&self, handle: c_int) -> Option<&T> {
-        let object = self.slot(made_index(handle, self.object)?)?.load(Ordering::Acquire);
+        let object = self
+            .slot(made_index(handle, self.object)?)?
+            .load(Ordering::Acquire);
         // SAFETY: non-null pointers come from `Arc::into_raw` in `insert` and stay valid until
         // `remove`, which the program may not call meanwhile.
         unsafe { object.as_ref() }
@@ -105,7 +118,9 @@ impl<T> HandleTable<T> {
 
     /// As [`HandleTable::get`], to be kept.
     pub fn get_arc(&self, handle: c_int) -> Option<Arc<T>> {
-        let object = self.slot(made_index(handle, self.object)?)?.load(Ordering::Acquire);
+        let object = self
+            .slot(made_index(handle, self.object)?)?
+            .load(Ordering::Acquire);
         if object.is_null() {
             return None;
         }
@@ -132,9 +147,12 @@ impl<T> HandleTable<T> {
         };
         let segment = 31 - (index + FIRST).leading_zeros() - FIRST.trailing_zeros();
         self.segments[segment as usize].get_or_init(|| {
-            (0..FIRST << segment).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
+            (0..FIRST << segment)
+                .map(|_| AtomicPtr::new(ptr::null_mut()))
+                .collect()
         });
-        self.slot(index)?.store(Arc::into_raw(object).cast_mut(), Ordering::Release);
+        self.slot(index)?
+            .store(Arc::into_raw(object).cast_mut(), Ordering::Release);
         Some(made(self.object, index))
     }
 
@@ -154,9 +172,13 @@ impl<T> HandleTable<T> {
     pub fn handles(&self) -> Vec<c_int> {
         let next = self.vacant.lock().next;
         let live = |index: &u32| {
-            self.slot(*index).is_some_and(|slot| !slot.load(Ordering::Acquire).is_null())
+            self.slot(*index)
+                .is_some_and(|slot| !slot.load(Ordering::Acquire).is_null())
         };
-        (0..next).filter(live).map(|index| made(self.object, index)).collect()
+        (0..next)
+            .filter(live)
+            .map(|index| made(self.object, index))
+            .collect()
     }
 }
 
@@ -167,14 +189,18 @@ mod tests {
     #[test]
     fn handles_find_their_objects_until_freed() {
         let table = HandleTable::<String>::new(Type::Info);
-        let handles: Vec<_> =
-            (0..1000).map(|i| table.insert(Arc::new(i.to_string())).unwrap()).collect();
+        let handles: Vec<_> = (0..1000)
+            .map(|i| table.insert(Arc::new(i.to_string())).unwrap())
+            .collect();
         for (i, &handle) in handles.iter().enumerate() {
             assert_eq!(table.get(handle), Some(&i.to_string()));
             assert_eq!(table.get_arc(handle).as_deref(), Some(&i.to_string()));
         }
         assert_eq!(table.handles(), handles);
-        assert_eq!(table.remove(handles[500]).as_deref(), Some(&"500".to_string()));
+        assert_eq!(
+            table.remove(handles[500]).as_deref(),
+            Some(&"500".to_string())
+        );
         assert!(table.get(handles[500]).is_none());
         assert!(table.remove(handles[500]).is_none());
         assert_eq!(table.insert(Arc::new("again".into())), Some(handles[500]));
@@ -185,7 +211,14 @@ mod tests {
         let table = HandleTable::<u8>::new(Type::Comm);
         let comm = table.insert(Arc::new(1)).unwrap();
         assert_eq!(comm as u32, 0x8400_0000);
-        for wrong in [0, -1, 1, comm + 1, made(Type::Group, 0), made(Type::Comm, INDEX_MASK)] {
+        for wrong in [
+            0,
+            -1,
+            1,
+            comm + 1,
+            made(Type::Group, 0),
+            made(Type::Comm, INDEX_MASK),
+        ] {
             assert!(table.get(wrong).is_none(), "{wrong:#x}");
         }
     }

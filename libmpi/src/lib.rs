@@ -7,15 +7,22 @@
 
 pub mod abi;
 pub mod api;
+pub mod attributes;
 pub mod bootstrap;
 pub mod bsend;
+pub mod codes;
 pub mod comms;
 pub mod data;
 pub mod errhandler;
 pub mod fatal;
+pub mod groups;
 pub mod handles;
+pub mod hints;
 pub mod identity;
+pub mod infos;
+pub mod memory;
 pub mod messages;
+pub mod ops;
 pub mod raise;
 pub mod report;
 pub mod requests;

@@ -12,9 +12,14 @@ static MESSAGES: HandleTable<Mutex<Option<MatchedMessage>>> = HandleTable::new(T
 
 /// A handle for a message.
 pub fn keep(message: MatchedMessage) -> Result<MPI_Message> {
-    MESSAGES.insert(Arc::new(Mutex::new(Some(message)))).ok_or_else(|| {
-        Error::new(Class::NoMem, "all 67,108,864 message handles are in use; receive some")
-    })
+    MESSAGES
+        .insert(Arc::new(Mutex::new(Some(message))))
+        .ok_or_else(|| {
+            Error::new(
+                Class::NoMem,
+                "all 67,108,864 message handles are in use; receive some",
+            )
+        })
 }
 
 /// The message behind a handle, which becomes null; none for `MPI_MESSAGE_NO_PROC`.
@@ -31,7 +36,10 @@ pub unsafe fn take(message: *mut MPI_Message) -> Result<Option<MatchedMessage>> 
         *handle = MPI_MESSAGE_NULL;
         return Ok(None);
     }
-    match MESSAGES.remove(given).and_then(|message| message.lock().take()) {
+    match MESSAGES
+        .remove(given)
+        .and_then(|message| message.lock().take())
+    {
         Some(message) => {
             *handle = MPI_MESSAGE_NULL;
             Ok(Some(message))

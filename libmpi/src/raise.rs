@@ -7,12 +7,12 @@ use mpi_core::{Class, Error};
 
 use crate::abi::{
     self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_WORLD, MPI_Comm, MPI_FILE_NULL,
-    MPI_File, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT, MPI_WIN_NULL, MPI_Win, error_name,
-    handle_name,
+    MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_WIN_NULL, MPI_Win,
+    error_name, handle_name,
 };
 use crate::errhandler::{self, Handler};
-use crate::fatal;
 use crate::identity::Identity;
+use crate::{codes, fatal};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,17 +53,62 @@ pub enum Arg {
 #[cold]
 #[inline(never)]
 pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str, Arg)]) -> c_int {
-    let on = error.origin().map_or(on, |owner| On::Comm(owner as MPI_Comm));
-    let code = code(error.class());
-    match errhandler::lookup(on) {
-        Handler::Return => {}
-        Handler::Fatal => {
-            fatal::complain(&message(&error, function, on, args));
-            fatal::abort(code);
-        }
-        user => call(user, on, code),
+    let on = error
+        .origin()
+        .map_or(on, |owner| On::Comm(owner as MPI_Comm));
+    let class = class_code(error.class());
+    let handler = errhandler::lookup(on);
+    if matches!(handler, Handler::Fatal) {
+        fatal::complain(&message(&error, function, on, args));
+        fatal::abort(class);
     }
+    let code = match error.class() {
+        // Of the program's choice: it shall get just that.
+        Class::User(code) => code,
+        _ => codes::remember(class, || {
+            summary(&error, &format!("; in {function}({})", Arguments(args)))
+        }),
+    };
+    call(handler, on, code);
     code
+}
+
+/// A code for an error that a status tells of: the function that began the operation is not known
+/// any more.
+pub fn code(error: &Error) -> c_int {
+    match error.class() {
+        Class::User(code) => code,
+        class => codes::remember(class_code(class), || summary(error, "")),
+    }
+}
+
+/// What `MPI_Error_string` says: the class, what was wrong, and as much of where as there is room
+/// for.
+fn summary(error: &Error, place: &str) -> String {
+    let name = error_name(class_code(error.class())).unwrap_or("an error");
+    let mut text = format!("{name}: {}{place}", error.detail());
+    let room = MPI_MAX_ERROR_STRING as usize - 1;
+    if text.len() > room {
+        let end = (0..=room - 3)
+            .rfind(|end| text.is_char_boundary(*end))
+            .unwrap_or(0);
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}
+
+/// The arguments of a call, for messages.
+struct Arguments<'a>(&'a [(&'static str, Arg)]);
+
+impl fmt::Display for Arguments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{name}={value}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Calls the program's own handler.
@@ -100,14 +145,12 @@ fn call(handler: Handler, on: On, code: c_int) {
 }
 
 /// What is printed when an error is fatal.
-fn message(error: &Error, function: &str, on: On, args: &[(&str, Arg)]) -> String {
-    let code = code(error.class());
-    let mut text = format!("Weft: {function}(");
-    for (index, (name, value)) in args.iter().enumerate() {
-        let comma = if index == 0 { "" } else { ", " };
-        let _ = write!(text, "{comma}{name}={value}");
-    }
-    let _ = writeln!(text, ") failed on {Identity}:");
+fn message(error: &Error, function: &str, on: On, args: &[(&'static str, Arg)]) -> String {
+    let code = class_code(error.class());
+    let mut text = format!(
+        "Weft: {function}({}) failed on {Identity}:\n",
+        Arguments(args)
+    );
     let detail = error.detail();
     let stop = if detail.ends_with(['.', '!', '?', '\n']) {
         ""
@@ -119,7 +162,9 @@ fn message(error: &Error, function: &str, on: On, args: &[(&str, Arg)]) -> Strin
             let _ = writeln!(text, "      {name}: {detail}{stop}");
         }
         None => {
-            let _ = writeln!(text, "      error {code}: {detail}{stop}");
+            let what = codes::text_of(code).filter(|text| !text.is_empty());
+            let what = what.map_or(String::new(), |what| format!(" ({what})"));
+            let _ = writeln!(text, "      error {code}{what}: {detail}{stop}");
         }
     }
     let whose = match on {
@@ -169,7 +214,7 @@ impl fmt::Display for Arg {
 }
 
 /// The number of an error class in the ABI.
-pub fn code(class: Class) -> c_int {
+pub fn class_code(class: Class) -> c_int {
     match class {
         Class::Buffer => abi::MPI_ERR_BUFFER,
         Class::Count => abi::MPI_ERR_COUNT,
@@ -275,12 +320,22 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_returns_gives_the_class() {
+    fn a_handler_that_returns_gives_class_and_text() {
         let error = Error::new(Class::Amode, "no access mode");
-        assert_eq!(
-            raise(error, "MPI_File_open", On::File(MPI_FILE_NULL), &[]),
-            abi::MPI_ERR_AMODE
+        let code = raise(
+            error,
+            "MPI_File_open",
+            On::File(MPI_FILE_NULL),
+            &[("amode", Arg::Int(0))],
         );
-        assert_eq!(code(Class::User(0x4000_0001)), 0x4000_0001);
+        assert_eq!(codes::class_of(code), Some(abi::MPI_ERR_AMODE));
+        assert_eq!(
+            codes::text_of(code).as_deref(),
+            Some("MPI_ERR_AMODE: no access mode; in MPI_File_open(amode=0)")
+        );
+        assert_eq!(class_code(Class::User(0x4000_0001)), 0x4000_0001);
+        let long = Error::new(Class::Arg, "é".repeat(600));
+        let text = summary(&long, "");
+        assert!(text.len() < MPI_MAX_ERROR_STRING as usize && text.ends_with("é..."));
     }
 }

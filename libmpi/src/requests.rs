@@ -45,7 +45,10 @@ pub struct Ended {
 
 impl Ended {
     /// Without a result.
-    pub const EMPTY: Ended = Ended { status: Status::EMPTY, error: None };
+    pub const EMPTY: Ended = Ended {
+        status: Status::EMPTY,
+        error: None,
+    };
 }
 
 impl Runtime {
@@ -53,7 +56,11 @@ impl Runtime {
     #[inline(always)]
     pub fn named(&self, handle: MPI_Request) -> Result<Named> {
         if let Some(id) = made_index(handle, Type::Request).and_then(RequestId::from_index) {
-            if self.process.request(id).is_some_and(|request| request.is_live()) {
+            if self
+                .process
+                .request(id)
+                .is_some_and(|request| request.is_live())
+            {
                 return Ok(Named::Operation(id));
             }
         }
@@ -69,7 +76,10 @@ impl Runtime {
     pub fn is_complete(&self, named: Named) -> bool {
         match named {
             Named::Null | Named::Ready => true,
-            Named::Operation(id) => self.process.request(id).is_none_or(|request| request.is_done()),
+            Named::Operation(id) => self
+                .process
+                .request(id)
+                .is_none_or(|request| request.is_done()),
         }
     }
 
@@ -93,15 +103,23 @@ impl Runtime {
     /// Waits until a request is complete.
     #[inline]
     pub fn wait_for(&self, named: Named) -> Result<()> {
-        let Named::Operation(id) = named else { return Ok(()) };
-        let Some(request) = self.process.request(id) else { return Ok(()) };
-        self.process.wait_until(request.vci(), || Ok(request.is_done().then_some(())))
+        let Named::Operation(id) = named else {
+            return Ok(());
+        };
+        let Some(request) = self.process.request(id) else {
+            return Ok(());
+        };
+        self.process
+            .wait_until(request.vci(), || Ok(request.is_done().then_some(())))
     }
 
     /// The VCI on which to wait for any of several requests: that of the first that is not complete.
     pub fn vci_of(&self, all: &[Named]) -> u16 {
         let pending = all.iter().find_map(|named| match named {
-            Named::Operation(id) => self.process.request(*id).filter(|request| !request.is_done()),
+            Named::Operation(id) => self
+                .process
+                .request(*id)
+                .filter(|request| !request.is_done()),
             _ => None,
         });
         pending.map_or(0, |request| request.vci())
@@ -112,6 +130,8 @@ impl Runtime {
 fn invalid(handle: c_int) -> Error {
     Error::new(
         Class::Request,
-        format!("request {handle:#x} does not exist; it was never started, or is complete and freed"),
+        format!(
+            "request {handle:#x} does not exist; it was never started, or is complete and freed"
+        ),
     )
 }

@@ -3,14 +3,19 @@
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::thread::ThreadId;
+use std::time::Duration;
 
-use mpi_core::comm::{Comm, ContextId, Members};
+use mpi_core::comm::{Comm, ContextId};
+use mpi_core::group::Group;
 use mpi_core::{Class, Error, Process, Result};
 use pmi::Client;
 
-use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
+use crate::abi::{
+    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_THREAD_FUNNELED,
+    MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
+};
 use crate::comms::CommObject;
 use crate::handles::{HandleTable, Type};
 use crate::settings::Settings;
@@ -34,8 +39,6 @@ pub struct Runtime {
     pub thread_level: c_int,
     /// The thread that called `MPI_Init`.
     pub main_thread: ThreadId,
-    /// Contexts that this process has led.
-    next_context: AtomicU32,
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -61,15 +64,18 @@ pub fn phase() -> Phase {
     }
 }
 
+/// The runtime, if MPI is up.
+#[inline(always)]
+pub fn running() -> Option<&'static Runtime> {
+    // SAFETY: non-null only between `start` and `stop`; a call that overlaps with MPI_Finalize is
+    // an error of the program.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
 /// The runtime; an error before `MPI_Init` and after `MPI_Finalize` (section 8.7).
 #[inline(always)]
 pub fn runtime() -> Result<&'static Runtime> {
-    // SAFETY: non-null only between `start` and `stop`; a call that overlaps with MPI_Finalize is
-    // an error of the program.
-    match unsafe { RUNTIME.load(Ordering::Acquire).as_ref() } {
-        Some(runtime) => Ok(runtime),
-        None => Err(not_running()),
-    }
+    running().ok_or_else(not_running)
 }
 
 #[cold]
@@ -100,11 +106,9 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         }
     }
 
-    let everybody = Members::Regular { first: 0, step: 1, size };
-    let myself = Members::Regular { first: rank, step: 1, size: 1 };
-    let world = Comm::new(ContextId::new(0, 0), everybody, None, rank);
+    let world = Comm::new(ContextId::new(0, 0), Group::identity(size), rank);
     world.set_name("MPI_COMM_WORLD");
-    let self_comm = Comm::new(ContextId::new(rank, 1), myself, None, 0);
+    let self_comm = Comm::new(ContextId::new(rank, 1), Group::single(rank), 0);
     self_comm.set_name("MPI_COMM_SELF");
     let runtime = Box::new(Runtime {
         process: started.process,
@@ -115,20 +119,37 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         node: started.node,
         thread_level,
         main_thread: std::thread::current().id(),
-        next_context: AtomicU32::new(2),
     });
+    crate::infos::set_env(size, level_name(thread_level));
     RUNTIME.store(Box::into_raw(runtime), Ordering::Release);
     PHASE.store(1, Ordering::Release);
     crate::report::install();
     Ok(())
 }
 
+/// The name of a thread level.
+fn level_name(level: c_int) -> &'static str {
+    match level {
+        MPI_THREAD_FUNNELED => "MPI_THREAD_FUNNELED",
+        MPI_THREAD_SERIALIZED => "MPI_THREAD_SERIALIZED",
+        MPI_THREAD_MULTIPLE => "MPI_THREAD_MULTIPLE",
+        _ => "MPI_THREAD_SINGLE",
+    }
+}
+
 /// Takes MPI down, after all that has been sent has left.
 pub fn stop() -> Result<()> {
     let runtime = runtime()?;
+    // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
+    runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
+    runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
     runtime.process.barrier(&runtime.world.comm)?;
     runtime.process.drain()?;
-    runtime.pmi.finalize().map_err(|error| Error::new(Class::Other, error.to_string()))?;
+    leave_together(runtime)?;
+    runtime
+        .pmi
+        .finalize()
+        .map_err(|error| Error::new(Class::Other, error.to_string()))?;
     PHASE.store(2, Ordering::Release);
     let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
     crate::report::uninstall();
@@ -138,10 +159,36 @@ pub fn stop() -> Result<()> {
     Ok(())
 }
 
+/// Waits until all processes have drained. Who is through the barrier has heard from all others, but
+/// they may still have something to send to it (returned credit, the barrier's own messages to
+/// others by way of a shared connection), for which its connections must stay.
+fn leave_together(runtime: &Runtime) -> Result<()> {
+    let failed = |error: pmi::PmiError| Error::new(Class::Other, error.to_string());
+    if runtime.pmi.size() == 1 {
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let fence = || runtime.pmi.fence();
+        let Ok(fence) = std::thread::Builder::new().spawn_scoped(scope, fence) else {
+            return runtime.pmi.fence().map_err(failed);
+        };
+        // The launcher is asked by another thread, because a peer's last messages may need us to
+        // take them in before they count as sent.
+        while !fence.is_finished() {
+            // A peer that is lost now has left.
+            let _ = runtime.process.poll_all();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        match fence.join() {
+            Ok(result) => result.map_err(failed),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
 /// Asks for a report of pending operations, if MPI is up. Safe in a signal handler.
 pub fn want_report() -> bool {
-    // SAFETY: as in `runtime`.
-    match unsafe { RUNTIME.load(Ordering::Acquire).as_ref() } {
+    match running() {
         Some(runtime) => {
             runtime.process.want_report();
             true
@@ -151,31 +198,47 @@ pub fn want_report() -> bool {
 }
 
 impl Runtime {
+    /// The communicator behind a handle, if there is one.
+    #[inline(always)]
+    pub fn find_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
+        if handle == MPI_COMM_WORLD {
+            return Some(&self.world);
+        }
+        match self.comms.get(handle) {
+            None if handle == MPI_COMM_SELF => Some(&self.self_comm),
+            found => found,
+        }
+    }
+
     /// The communicator behind a handle.
     #[inline(always)]
     pub fn comm(&self, handle: MPI_Comm) -> Result<&CommObject> {
-        if handle == MPI_COMM_WORLD {
-            return Ok(&self.world);
-        }
-        match self.comms.get(handle) {
-            Some(comm) => Ok(comm),
-            None if handle == MPI_COMM_SELF => Ok(&self.self_comm),
-            None => Err(invalid_comm(handle)),
+        self.find_comm(handle).ok_or_else(|| invalid_comm(handle))
+    }
+
+    /// As [`Runtime::comm`], to be kept.
+    pub fn comm_arc(&self, handle: MPI_Comm) -> Result<Arc<CommObject>> {
+        match handle {
+            MPI_COMM_WORLD => Ok(self.world.clone()),
+            MPI_COMM_SELF => Ok(self.self_comm.clone()),
+            _ => self
+                .comms
+                .get_arc(handle)
+                .ok_or_else(|| invalid_comm(handle)),
         }
     }
 
-    /// A context that nobody else has: this process leads its use.
-    pub fn new_context(&self) -> ContextId {
-        let count = self.next_context.fetch_add(1, Ordering::Relaxed);
-        ContextId::new(self.process.me(), count & 0x3fff_ffff)
-    }
-
-    /// Gives a communicator a handle.
+    /// Gives a communicator a handle. It inherits the error handler of its parent.
     pub fn add_comm(&self, comm: Comm, parent: Option<&CommObject>) -> Result<MPI_Comm> {
-        let object = Arc::new(CommObject::new(comm, MPI_COMM_NULL));
+        let object = CommObject::new(comm, MPI_COMM_NULL);
         if let Some(parent) = parent {
             object.inherit(parent);
         }
+        self.add_object(Arc::new(object))
+    }
+
+    /// Gives a communicator a handle.
+    pub fn add_object(&self, object: Arc<CommObject>) -> Result<MPI_Comm> {
         let handle = self.comms.insert(object.clone()).ok_or_else(|| {
             let why = "all 67,108,864 communicator handles are in use; free some";
             Error::new(Class::NoMem, why)

@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use mpi_core::coll::Choices;
+
 /// A control variable.
 pub struct Variable {
     /// Name in the environment.
@@ -82,8 +84,28 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_OFI_INTERFACE",
         kind: "name",
-        default: "chosen by what libfabric offers",
+        default: "lo when all ranks share this node, otherwise chosen by what libfabric offers",
         help: "The network interface or libfabric domain to use, for instance eth0 or lo.",
+    },
+    Variable {
+        name: "WEFT_COLL",
+        kind: "list",
+        default: "auto",
+        help: "Algorithms of collectives, the same on all ranks: \"bcast=chain:65536,barrier=tree\". \
+               There are barrier (dissemination, tree), bcast (binomial, scatter-ring, chain with \
+               the bytes of a piece), gather and scatter (linear, binomial), allgather \
+               (recursive-doubling, bruck, ring, neighbor-exchange), alltoall (bruck, spread, \
+               pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
+               (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), and nodes \
+               (on, off: within each node and between nodes, whatever the size). auto goes by \
+               ranks and bytes.",
+    },
+    Variable {
+        name: "WEFT_COLL_NODE",
+        kind: "count",
+        default: "as the launcher tells",
+        help: "Collectives take so many ranks of MPI_COMM_WORLD, one after the other, for a node, the \
+               same on all ranks.",
     },
     Variable {
         name: "WEFT_INFO",
@@ -107,6 +129,8 @@ pub struct Settings {
     pub netmod: Netmod,
     pub ofi_provider: Option<String>,
     pub ofi_interface: Option<String>,
+    pub coll: Option<String>,
+    pub coll_node: Option<u32>,
     pub info: bool,
 }
 
@@ -130,26 +154,59 @@ impl Settings {
         Ok(Settings {
             shm: reader.flag("WEFT_SHM", true)?,
             shm_single_copy: reader.flag("WEFT_SHM_SINGLE_COPY", true)?,
-            eager_limit: reader.number("WEFT_EAGER_LIMIT", 0..=1 << 30)?.unwrap_or(8184) as usize,
+            eager_limit: reader
+                .number("WEFT_EAGER_LIMIT", 0..=1 << 30)?
+                .unwrap_or(8184) as usize,
             eager_window: reader
                 .number("WEFT_EAGER_WINDOW", 4096..=1 << 30)?
                 .map(|bytes| bytes as u32),
             num_vcis: reader.number("WEFT_NUM_VCIS", 1..=4096)?.unwrap_or(64) as usize,
-            spin: reader.number("WEFT_SPIN", 0..=1 << 30)?.map(|count| count as u32),
-            yields: reader.number("WEFT_YIELD", 0..=1 << 30)?.map(|count| count as u32),
+            spin: reader
+                .number("WEFT_SPIN", 0..=1 << 30)?
+                .map(|count| count as u32),
+            yields: reader
+                .number("WEFT_YIELD", 0..=1 << 30)?
+                .map(|count| count as u32),
             netmod: match reader.text("WEFT_NETMOD").as_deref() {
                 None | Some("auto") => Netmod::Auto,
                 Some("ofi") => Netmod::Ofi,
                 Some("none") => Netmod::None,
                 Some(other) => {
-                    return Err(format!("WEFT_NETMOD is {other:?}; it can be auto, ofi or none"));
+                    return Err(format!(
+                        "WEFT_NETMOD is {other:?}; it can be auto, ofi or none"
+                    ));
                 }
             },
             ofi_provider: reader.text("WEFT_OFI_PROVIDER"),
             ofi_interface: reader.text("WEFT_OFI_INTERFACE"),
+            coll: {
+                let text = reader.text("WEFT_COLL");
+                choices(text.as_deref())?;
+                text
+            },
+            coll_node: reader
+                .number("WEFT_COLL_NODE", 1..=1 << 30)?
+                .map(|count| count as u32),
             info: reader.flag("WEFT_INFO", false)?,
         })
     }
+}
+
+/// The algorithms that `WEFT_COLL` asks for.
+pub fn choices(text: Option<&str>) -> Result<Choices, String> {
+    let mut choices = Choices::default();
+    let items = text.filter(|text| *text != "auto").unwrap_or("");
+    for item in items.split(',').filter(|item| !item.is_empty()) {
+        let Some((collective, algorithm)) = item.split_once('=') else {
+            return Err(format!(
+                "WEFT_COLL has {item:?}; each item must be COLLECTIVE=ALGORITHM"
+            ));
+        };
+        choices
+            .set(collective, algorithm)
+            .map_err(|error| format!("WEFT_COLL has {item:?}: {}", error.detail()))?;
+    }
+    Ok(choices)
 }
 
 struct Reader<F> {
@@ -176,13 +233,18 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         name: &str,
         range: std::ops::RangeInclusive<u64>,
     ) -> Result<Option<u64>, String> {
-        let Some(text) = self.text(name) else { return Ok(None) };
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
         let (digits, unit) = match text.as_bytes().last() {
             Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
             Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
             _ => (text.as_str(), 1),
         };
-        let value = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+        let value = digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(unit));
         match value {
             Some(value) if range.contains(&value) => Ok(Some(value)),
             _ => Err(format!(
@@ -202,7 +264,13 @@ pub fn document() -> String {
          error that names it. This page is generated from the code (`cargo xtask docs`).\n\n\
          | variable | value | default | what it does |\n| --- | --- | --- | --- |\n",
     );
-    for Variable { name, kind, default, help } in VARIABLES {
+    for Variable {
+        name,
+        kind,
+        default,
+        help,
+    } in VARIABLES
+    {
         let _ = writeln!(text, "| `{name}` | {kind} | {default} | {help} |");
     }
     text
@@ -220,16 +288,25 @@ mod tests {
     fn values_are_read_and_wrong_ones_named() {
         assert!(with("", "").unwrap().shm);
         assert!(!with("WEFT_SHM", "0").unwrap().shm);
-        assert_eq!(with("WEFT_EAGER_WINDOW", "64k").unwrap().eager_window, Some(65536));
+        assert_eq!(
+            with("WEFT_EAGER_WINDOW", "64k").unwrap().eager_window,
+            Some(65536)
+        );
+        assert!(with("WEFT_COLL", "auto").is_ok());
+        assert!(with("WEFT_COLL", "barrier=tree,bcast=chain:4096").is_ok());
         for (name, value) in [
             ("WEFT_SHM", "maybe"),
             ("WEFT_NUM_VCIS", "0"),
             ("WEFT_EAGER_LIMIT", "-1"),
             ("WEFT_EAGER_LIMIT", "99999999999999999999k"),
             ("WEFT_NETMOD", "ucy"),
+            ("WEFT_COLL", "bcast"),
+            ("WEFT_COLL", "barrier=tree,bcast=chian"),
+            ("WEFT_COLL_NODE", "0"),
         ] {
             let error = with(name, value).unwrap_err();
-            assert!(error.contains(name) && error.contains(value), "{error}");
+            let wrong = value.rsplit(',').next().unwrap_or(value);
+            assert!(error.contains(name) && error.contains(wrong), "{error}");
         }
     }
 }

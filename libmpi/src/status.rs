@@ -48,7 +48,11 @@ pub fn ignored(out: *mut MPI_Status) -> bool {
 
 /// Element `index` of an array of statuses that may be ignored.
 pub fn at(array: *mut MPI_Status, index: usize) -> *mut MPI_Status {
-    if ignored(array) { MPI_STATUS_IGNORE } else { array.wrapping_add(index) }
+    if ignored(array) {
+        MPI_STATUS_IGNORE
+    } else {
+        array.wrapping_add(index)
+    }
 }
 
 /// Bytes received.
@@ -65,13 +69,12 @@ pub fn cancelled(status: &MPI_Status) -> bool {
 pub fn set_bytes(status: &mut MPI_Status, bytes: u64) {
     status.count_lo = bytes as u32 as c_int;
     let flag = status.count_hi_and_cancelled & 1;
-    status.count_hi_and_cancelled = ((bytes >> 32) as u32) as c_int * 2 | flag;
+    status.count_hi_and_cancelled = (((bytes >> 32) as u32) << 1) as c_int | flag;
 }
 
 /// Sets whether the operation was cancelled.
 pub fn set_cancelled(status: &mut MPI_Status, cancelled: bool) {
-    status.count_hi_and_cancelled =
-        status.count_hi_and_cancelled & !1 | c_int::from(cancelled);
+    status.count_hi_and_cancelled = status.count_hi_and_cancelled & !1 | c_int::from(cancelled);
 }
 
 #[cfg(test)]
@@ -87,7 +90,12 @@ mod tests {
                 set_bytes(&mut status, bytes);
                 set_cancelled(&mut status, flag);
                 assert_eq!((super::bytes(&status), cancelled(&status)), (bytes, flag));
-                let from = Status { source: 3, tag: 4, bytes, cancelled: flag };
+                let from = Status {
+                    source: 3,
+                    tag: 4,
+                    bytes,
+                    cancelled: flag,
+                };
                 // SAFETY: a local variable.
                 unsafe { write(&raw mut status, &from) };
                 assert_eq!((super::bytes(&status), cancelled(&status)), (bytes, flag));

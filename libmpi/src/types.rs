@@ -8,6 +8,7 @@ use mpi_core::{Buffer, Class, Error, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{self, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::attributes::Store;
 use crate::handles::{HandleTable, Type, predefined_index};
 
 /// A datatype that has a handle.
@@ -16,12 +17,18 @@ pub struct TypeObject {
     pub datatype: Datatype,
     /// Its name, if the program gave it one.
     pub name: Mutex<Option<String>>,
+    /// Its attributes.
+    pub attributes: Store,
 }
 
 impl TypeObject {
     /// Without a name.
     pub fn new(datatype: Datatype) -> Self {
-        TypeObject { datatype, name: Mutex::new(None) }
+        TypeObject {
+            datatype,
+            name: Mutex::new(None),
+            attributes: Store::new(),
+        }
     }
 }
 
@@ -75,8 +82,14 @@ pub const PREDEFINED: &[(MPI_Datatype, Predefined)] = &[
     (abi::MPI_CXX_DOUBLE_COMPLEX, Predefined::CxxDoubleComplex),
     (abi::MPI_DOUBLE_COMPLEX, Predefined::DoubleComplex),
     (abi::MPI_COMPLEX16, Predefined::Complex16),
-    (abi::MPI_C_LONG_DOUBLE_COMPLEX, Predefined::CLongDoubleComplex),
-    (abi::MPI_CXX_LONG_DOUBLE_COMPLEX, Predefined::CxxLongDoubleComplex),
+    (
+        abi::MPI_C_LONG_DOUBLE_COMPLEX,
+        Predefined::CLongDoubleComplex,
+    ),
+    (
+        abi::MPI_CXX_LONG_DOUBLE_COMPLEX,
+        Predefined::CxxLongDoubleComplex,
+    ),
     (abi::MPI_COMPLEX32, Predefined::Complex32),
     (abi::MPI_BYTE, Predefined::Byte),
     (abi::MPI_PACKED, Predefined::Packed),
@@ -167,15 +180,44 @@ fn exact(handle: MPI_Datatype) -> bool {
 /// A handle for a datatype made at run time.
 pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
     MADE.insert(Arc::new(object)).ok_or_else(|| {
-        Error::new(Class::NoMem, "all 67,108,864 datatype handles are in use; free some")
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 datatype handles are in use; free some",
+        )
     })
 }
 
-/// Frees a handle. The datatype lives on where it is used.
+/// A handle of a datatype, if the program has one.
+pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
+    if let Some(predefined) = datatype.as_predefined().filter(|_| datatype.is_builtin()) {
+        return PREDEFINED
+            .iter()
+            .find(|row| row.1 == predefined)
+            .map(|row| row.0);
+    }
+    let is_it = |handle: &c_int| {
+        MADE.get(*handle)
+            .is_some_and(|it| it.datatype.same(datatype))
+    };
+    MADE.handles().into_iter().find(is_it)
+}
+
+/// Gives a duplicate the attributes that the copy callbacks want it to have.
+pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype) -> Result<()> {
+    object(from)?
+        .attributes
+        .copy_all(&from, &object(to)?.attributes, &to)
+}
+
+/// Frees a handle, after the attributes' delete callbacks. The datatype lives on where it is used.
 pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
     if is_predefined(handle) {
-        return Err(Error::new(Class::Type, "a predefined datatype cannot be freed"));
+        return Err(Error::new(
+            Class::Type,
+            "a predefined datatype cannot be freed",
+        ));
     }
+    object(handle)?.attributes.delete_all(&handle)?;
     MADE.remove(handle).ok_or_else(|| invalid(handle))
 }
 
@@ -189,6 +231,15 @@ fn invalid(handle: MPI_Datatype) -> Error {
     Error::new(Class::Type, what)
 }
 
+/// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
+#[inline(always)]
+pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+    // The element's length stands in the handle; a handle that isn't exactly the table's is wrong.
+    let size = u32::from(GAPLESS[(datatype & 0xff) as usize]);
+    let right = datatype as u32 & 0xffff_ff00 == 0x4c00_0000 | size << 8;
+    (right && size > 0 && count > 0 && !buf.is_null()).then(|| count as usize * size as usize)
+}
+
 /// The buffer that a program passes as `buf, count, datatype`.
 ///
 /// # Errors
@@ -199,15 +250,12 @@ fn invalid(handle: MPI_Datatype) -> Error {
 /// As for [`Buffer::typed`].
 #[inline]
 pub unsafe fn buffer(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Result<Buffer> {
-    if datatype as u32 >> 26 == 0x13 && exact(datatype) {
-        let size = (datatype as u32 >> 8 & 0xff) as usize;
-        if size != 0 && count > 0 && !buf.is_null() {
-            // SAFETY: as for this function.
-            return Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), count as usize * size) });
-        }
+    match plain_len(buf, count, datatype) {
+        // SAFETY: as for this function.
+        Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
+        // SAFETY: as for this function.
+        None => unsafe { buffer_checked(buf, count, datatype) },
     }
-    // SAFETY: as for this function.
-    unsafe { buffer_checked(buf, count, datatype) }
 }
 
 /// # Safety
@@ -227,7 +275,10 @@ unsafe fn buffer_checked(
 /// Checks a count and a datatype that are to be communicated.
 pub fn checked(count: c_int, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
     let Ok(count) = usize::try_from(count) else {
-        return Err(Error::new(Class::Count, format!("count is {count}; it must be 0 or more")));
+        return Err(Error::new(
+            Class::Count,
+            format!("count is {count}; it must be 0 or more"),
+        ));
     };
     let object = object(datatype)?;
     if !object.datatype.is_committed() {
@@ -271,8 +322,20 @@ mod tests {
             }
             assert!(remove(handle).is_err());
         }
-        for wrong in [0, 1, -1, MPI_DATATYPE_NULL, abi::MPI_INT + 0x100, 0x4c00_00ff, abi::MPI_SUM] {
-            assert_eq!(object(wrong).err().map(|e| e.class()), Some(Class::Type), "{wrong:#x}");
+        for wrong in [
+            0,
+            1,
+            -1,
+            MPI_DATATYPE_NULL,
+            abi::MPI_INT + 0x100,
+            0x4c00_00ff,
+            abi::MPI_SUM,
+        ] {
+            assert_eq!(
+                object(wrong).err().map(|e| e.class()),
+                Some(Class::Type),
+                "{wrong:#x}"
+            );
         }
     }
 }

@@ -33,10 +33,20 @@ fn alternate(mut a: impl FnMut(), mut b: impl FnMut()) -> (f64, f64) {
     best
 }
 
+/// Doubles in a page.
+const PAGE: usize = 512;
+
+fn aligned(buffer: &mut [f64], doubles: usize) -> &mut [f64] {
+    let offset = buffer.as_ptr().align_offset(8 * PAGE);
+    &mut buffer[offset..offset + doubles]
+}
+
 fn compare(name: &str, datatype: &Datatype, source: &[f64], by_hand: impl Fn(&[f64], &mut [f64])) {
     datatype.commit();
     let doubles = datatype.size() / 8;
-    let (mut ours, mut theirs) = (vec![0.0f64; doubles], vec![0.0f64; doubles]);
+    // Both at the same place in a page, which matters to the caches.
+    let (mut ours, mut theirs) = (vec![0.0f64; doubles + PAGE], vec![0.0f64; doubles + PAGE]);
+    let (ours, theirs) = (aligned(&mut ours, doubles), aligned(&mut theirs, doubles));
     let pack = || {
         let base = black_box(source).as_ptr().cast();
         let out = black_box(&mut ours[..]);

@@ -1,17 +1,22 @@
 //! Collective operations on communicators: schedules run over the process's own messages.
 
+mod call;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
-use crate::coll::{self, Port, Progress, Run, Schedule, Team};
+use crate::coll::{self, Choices, Port, Progress, Run, Schedule};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
-use crate::process::{Mode, Process};
+use crate::process::Process;
 use crate::request::{RequestId, Status};
+
+use call::Place;
+pub use call::{Call, Root};
 
 /// A collective's message: none if its send was complete at once.
 type Message = Option<RequestId>;
@@ -39,7 +44,8 @@ impl Port for CommPort<'_> {
     ) -> Result<Message> {
         // SAFETY: as the engine promises.
         let buffer = unsafe { Buffer::typed(buf.cast_mut(), count, datatype) };
-        self.process.send_on(self.comm, self.purpose, buffer, to, tag as i32, Mode::Standard)
+        self.process
+            .send_to_member(self.comm, self.purpose, buffer, to, tag as i32)
     }
 
     unsafe fn irecv(
@@ -52,7 +58,9 @@ impl Port for CommPort<'_> {
     ) -> Result<Message> {
         // SAFETY: as the engine promises.
         let buffer = unsafe { Buffer::typed(buf, count, datatype) };
-        self.process.receive_on(self.comm, self.purpose, buffer, from as i32, tag as i32).map(Some)
+        self.process
+            .receive_on(self.comm, self.purpose, buffer, from as i32, tag as i32)
+            .map(Some)
     }
 
     #[inline]
@@ -79,21 +87,45 @@ pub struct Buffers {
 
 impl Buffers {
     /// For schedules without data.
-    pub const NONE: Buffers = Buffers { send: std::ptr::null(), recv: std::ptr::null_mut() };
+    pub const NONE: Buffers = Buffers {
+        send: std::ptr::null(),
+        recv: std::ptr::null_mut(),
+    };
 }
+
+/// Something that keeps a communicator alive.
+pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
 
 /// A nonblocking collective under way.
 struct Active {
     run: CommRun,
-    comm: Arc<Comm>,
+    comm: Holder,
     request: RequestId,
 }
 
-/// The nonblocking collectives of a process.
+/// The collectives of a process: those under way that nobody waits in, and how to do new ones.
 #[derive(Default)]
-pub(crate) struct ActiveRuns {
+pub(crate) struct Collectives {
     count: AtomicUsize,
     runs: Mutex<Vec<Active>>,
+    choices: Choices,
+    /// The node of each process; empty if that is unknown or the same for all.
+    nodes: Box<[u32]>,
+}
+
+impl Collectives {
+    /// What the builders need to know about a communicator.
+    #[inline]
+    fn place<'a>(&'a self, comm: &'a Comm) -> Place<'a> {
+        Place {
+            comm,
+            choices: &self.choices,
+            nodes: match self.nodes.is_empty() {
+                true => None,
+                false => comm.nodes(&self.nodes),
+            },
+        }
+    }
 }
 
 /// Collectives as schedules. The builder is called once and sees the cleared schedule; buffers must
@@ -110,7 +142,15 @@ impl Process {
         build: impl FnOnce(&mut Schedule),
     ) -> Result<()> {
         // SAFETY: as for this function.
-        unsafe { self.collective_for(comm, Purpose::Collective, comm.next_collective(), buffers, build) }
+        unsafe {
+            self.collective_for(
+                comm,
+                Purpose::Collective,
+                comm.next_collective(),
+                buffers,
+                build,
+            )
+        }
     }
 
     /// As [`Process::collective`], with messages of another purpose and a tag of the caller's.
@@ -128,8 +168,12 @@ impl Process {
         let mut run = comm.take_run();
         build(run.rebuild());
         // SAFETY: as for this function; the buffers outlive the run, which ends below.
-        unsafe { run.start(buffers.send, buffers.recv, tag) };
-        let mut port = CommPort { process: self, comm, purpose };
+        unsafe { run.start(buffers.send, buffers.recv, tag)? };
+        let mut port = CommPort {
+            process: self,
+            comm,
+            purpose,
+        };
         let result = self.wait_until(comm.vci(), || match run.advance(&mut port)? {
             Progress::Done => Ok(Some(())),
             Progress::Pending => Ok(None),
@@ -146,35 +190,89 @@ impl Process {
     /// The buffers are valid for what the schedule reads and writes until the request is complete.
     pub unsafe fn start_collective(
         &self,
-        comm: &Arc<Comm>,
+        holder: Holder,
         buffers: Buffers,
         build: impl FnOnce(&mut Schedule),
     ) -> Result<RequestId> {
+        let comm: &Comm = (*holder).as_ref();
         let request = self.start_outside(comm.vci(), comm.owner())?;
+        let tag = comm.next_collective();
         let mut run = comm.take_run();
         build(run.rebuild());
         // SAFETY: as for this function.
-        unsafe { run.start(buffers.send, buffers.recv, comm.next_collective()) };
-        let mut active = Active { run, comm: comm.clone(), request };
+        if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
+            self.fail(request, error)?;
+            return Ok(request);
+        }
+        let mut active = Active {
+            run,
+            comm: holder,
+            request,
+        };
         if !self.advance(&mut active)? {
-            let mut runs = self.active.runs.lock();
+            let mut runs = self.collectives.runs.lock();
             runs.push(active);
-            self.active.count.store(runs.len(), Ordering::Release);
+            self.collectives.count.store(runs.len(), Ordering::Release);
         }
         Ok(request)
     }
 
+    /// Carries out a collective call.
+    ///
+    /// # Safety
+    /// The buffers are valid for what the call reads and writes by its arguments.
+    pub unsafe fn call(&self, comm: &Comm, buffers: Buffers, call: &Call<'_>) -> Result<()> {
+        let place = self.collectives.place(comm);
+        // SAFETY: as for this function.
+        unsafe { self.collective(comm, buffers, |schedule| call.build(&place, schedule)) }
+    }
+
+    /// Starts a collective call that progress completes. What `call` borrows is needed no longer.
+    ///
+    /// # Safety
+    /// The buffers are valid for what the call reads and writes until the request is complete.
+    pub unsafe fn start_call(
+        &self,
+        holder: Holder,
+        buffers: Buffers,
+        call: &Call<'_>,
+    ) -> Result<RequestId> {
+        let kept = holder.clone();
+        let place = self.collectives.place((*kept).as_ref());
+        // SAFETY: as for this function.
+        unsafe { self.start_collective(holder, buffers, |schedule| call.build(&place, schedule)) }
+    }
+
+    /// Sets which algorithms collectives take; the same on all processes.
+    pub fn set_choices(&mut self, choices: Choices) {
+        self.collectives.choices = choices;
+    }
+
+    /// Tells the node of each process, as numbers of whatever kind; the same on all processes.
+    pub fn set_nodes(&mut self, node_of: Vec<u32>) {
+        let several = node_of.windows(2).any(|pair| pair[0] != pair[1]);
+        self.collectives.nodes = if several {
+            node_of.into()
+        } else {
+            Box::default()
+        };
+    }
+
     /// Takes a collective as far as it goes. Returns whether it is done.
     fn advance(&self, active: &mut Active) -> Result<bool> {
-        let mut port =
-            CommPort { process: self, comm: &active.comm, purpose: Purpose::Collective };
+        let comm: &Comm = (*active.comm).as_ref();
+        let mut port = CommPort {
+            process: self,
+            comm,
+            purpose: Purpose::Collective,
+        };
         match active.run.advance(&mut port) {
             Ok(Progress::Pending) => return Ok(false),
             Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
             Err(error) => self.fail(active.request, error)?,
         }
         if !active.run.is_running() {
-            active.comm.give_run(std::mem::take(&mut active.run));
+            comm.give_run(std::mem::take(&mut active.run));
         }
         Ok(true)
     }
@@ -182,7 +280,7 @@ impl Process {
     /// Takes all nonblocking collectives as far as they go. Returns whether one was completed.
     #[inline(always)]
     pub(crate) fn advance_collectives(&self) -> Result<bool> {
-        if self.active.count.load(Ordering::Acquire) == 0 {
+        if self.collectives.count.load(Ordering::Acquire) == 0 {
             return Ok(false);
         }
         self.advance_all()
@@ -191,7 +289,9 @@ impl Process {
     #[cold]
     fn advance_all(&self) -> Result<bool> {
         // Whoever holds the lock is at it; user functions that call MPI come here again.
-        let Some(mut guard) = self.active.runs.try_lock() else { return Ok(false) };
+        let Some(mut guard) = self.collectives.runs.try_lock() else {
+            return Ok(false);
+        };
         let mut runs = std::mem::take(&mut *guard);
         let mut result = Ok(false);
         runs.retain_mut(|active| match self.advance(active) {
@@ -207,32 +307,37 @@ impl Process {
             }
         });
         *guard = runs;
-        self.active.count.store(guard.len(), Ordering::Release);
+        self.collectives.count.store(guard.len(), Ordering::Release);
         result
     }
 
-    /// Waits until all members of an intracommunicator have called it (section 5.3).
+    /// Waits until all members of a communicator have called it (section 5.3).
     pub fn barrier(&self, comm: &Comm) -> Result<()> {
-        let team = Team::all(comm.rank(), comm.size());
         // SAFETY: a barrier has no data.
-        unsafe {
-            self.collective(comm, Buffers::NONE, |schedule| {
-                coll::barrier(schedule, team, coll::Barrier::Dissemination);
-            })
-        }
+        unsafe { self.call(comm, Buffers::NONE, &Call::Barrier) }
     }
 
     /// Sends `data` of member 0 of an intracommunicator to all.
     pub fn broadcast_u64(&self, comm: &Comm, data: &mut [u64]) -> Result<()> {
         let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = coll::Part { count: size_of_val(data), datatype: &bytes };
-        let buffers = Buffers { send: std::ptr::null(), recv: data.as_mut_ptr().cast() };
-        let team = Team::all(comm.rank(), comm.size());
-        // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
+        let part = coll::Part {
+            count: size_of_val(data),
+            datatype: &bytes,
+        };
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: data.as_mut_ptr().cast(),
+        };
+        // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
         unsafe {
-            self.collective(comm, buffers, |schedule| {
-                coll::bcast(schedule, team, 0, part, coll::Bcast::Binomial);
-            })
+            self.call(
+                comm,
+                buffers,
+                &Call::Bcast {
+                    root: Root::Rank(0),
+                    part,
+                },
+            )
         }
     }
 
@@ -248,16 +353,17 @@ impl Process {
             .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
         *slot = own;
         let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = coll::Part { count: size_of::<[u64; N]>(), datatype: &bytes };
-        let buffers = Buffers { send: std::ptr::null(), recv: all.as_mut_ptr().cast() };
-        let team = Team::all(comm.rank(), comm.size());
-        // SAFETY: the schedule reads and writes `size` blocks of `all`, which lives until the end.
-        unsafe {
-            self.collective(comm, buffers, |schedule| {
-                let (mine, blocks) = (None, coll::Layout::Uniform(part));
-                coll::allgather(schedule, team, mine, blocks, coll::Allgather::Bruck);
-            })?;
-        }
+        let part = coll::Part {
+            count: size_of::<[u64; N]>(),
+            datatype: &bytes,
+        };
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: all.as_mut_ptr().cast(),
+        };
+        let recv = coll::Layout::Uniform(part);
+        // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
+        unsafe { self.call(comm, buffers, &Call::Allgather { send: None, recv })? };
         Ok(all)
     }
 }

@@ -1,14 +1,17 @@
 //! Communicators (MPI-3.1 chapter 6): who takes part, in which context, over which VCI.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
+use crate::coll::{Neighbors, Nodes};
 use crate::collective::CommRun;
-use crate::error::Result;
+use crate::error::{Class, Error, Result};
+use crate::group::Group;
 use crate::process::{Destination, Mode, Process, Source};
+use crate::topo::Topology;
 use crate::{PROC_NULL, RequestId, Status};
 
 /// What a message is for. Messages of different purposes never match each other.
@@ -19,7 +22,8 @@ pub enum Purpose {
     PointToPoint = 0,
     /// Collective operations.
     Collective = 1,
-    /// Making communicators out of a group (`MPI_Comm_create_group`).
+    /// Making communicators where not all members take part (`MPI_Comm_create_group`,
+    /// `MPI_Intercomm_create`).
     Creation = 2,
 }
 
@@ -33,8 +37,19 @@ pub struct ContextId(u64);
 impl ContextId {
     /// Context number `count` of the process `leader`.
     pub fn new(leader: Peer, count: u32) -> Self {
-        ContextId(u64::from(leader) << 32 | u64::from(count) << 2)
+        ContextId(u64::from(leader) << 32 | u64::from(count & ContextId::COUNTS) << 2)
     }
+
+    /// How many contexts a process can lead, less one.
+    pub const COUNTS: u32 = 0x1fff_ffff;
+
+    /// The context of messages within the groups of an intercommunicator: that of none else.
+    fn within(self) -> ContextId {
+        ContextId(self.0 | 1 << 31)
+    }
+
+    /// Of a communicator whose context is still to be told.
+    pub(crate) const UNKNOWN: ContextId = ContextId(!3);
 
     /// As a number to be sent to others.
     pub fn to_bits(self) -> u64 {
@@ -52,86 +67,13 @@ impl ContextId {
     }
 }
 
-/// The processes of a group by rank, in as little memory as it takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Members {
-    /// Rank `r` is process `first + r * step`.
-    Regular {
-        /// Process of rank 0.
-        first: Peer,
-        /// From one rank to the next.
-        step: i64,
-        /// How many.
-        size: u32,
-    },
-    /// Rank `r` is process `list[r]`.
-    List(Box<[Peer]>),
-}
-
-impl Members {
-    /// From the processes in order of rank.
-    pub fn new(peers: &[Peer]) -> Members {
-        let (first, step) = match *peers {
-            [] => (0, 1),
-            [first] => (first, 1),
-            [first, second, ..] => (first, i64::from(second) - i64::from(first)),
-        };
-        let regular =
-            peers.windows(2).all(|pair| i64::from(pair[1]) - i64::from(pair[0]) == step);
-        if regular {
-            Members::Regular { first, step, size: peers.len() as u32 }
-        } else {
-            Members::List(peers.into())
-        }
-    }
-
-    /// How many.
-    #[inline(always)]
-    pub fn size(&self) -> u32 {
-        match self {
-            Members::Regular { size, .. } => *size,
-            Members::List(list) => list.len() as u32,
-        }
-    }
-
-    /// The process of a rank, which must be one.
-    #[inline(always)]
-    pub fn peer(&self, rank: u32) -> Peer {
-        match self {
-            Members::Regular { first, step, .. } => {
-                (i64::from(*first) + i64::from(rank) * *step) as Peer
-            }
-            Members::List(list) => list[rank as usize],
-        }
-    }
-
-    /// All processes in order of rank.
-    pub fn peers(&self) -> Vec<Peer> {
-        (0..self.size()).map(|rank| self.peer(rank)).collect()
-    }
-
-    /// The rank of a process.
-    pub fn rank_of(&self, peer: Peer) -> Option<u32> {
-        match self {
-            Members::Regular { first, step, size } => {
-                let distance = i64::from(peer) - i64::from(*first);
-                let rank = if *step == 0 { 0 } else { distance / step };
-                let found = (0..i64::from(*size)).contains(&rank) && rank * step == distance;
-                found.then_some(rank as u32)
-            }
-            Members::List(list) => {
-                list.iter().position(|member| *member == peer).map(|rank| rank as u32)
-            }
-        }
-    }
-}
-
 /// A communicator.
 pub struct Comm {
-    context: ContextId,
-    local: Members,
+    /// Changes once at most: when a nonblocking duplication learns it.
+    context: AtomicU64,
+    local: Group,
     /// The other group of an intercommunicator.
-    remote: Option<Members>,
+    remote: Option<Group>,
     rank: u32,
     vci: VciId,
     /// Given to requests, so that the caller finds the communicator they belong to.
@@ -141,27 +83,126 @@ pub struct Comm {
     name: Mutex<String>,
     /// Schedules kept for their memory.
     runs: Mutex<Vec<CommRun>>,
+    /// Which ranks share nodes, once that was asked for; none where it is of no use.
+    nodes: OnceLock<Option<Box<Nodes>>>,
+    /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
+    /// groups do together. True for intracommunicators.
+    first: bool,
+    topology: Option<Arc<Topology>>,
+    /// Sources and destinations in the topology, once that was asked for.
+    neighbors: OnceLock<(Box<[i32]>, Box<[i32]>)>,
+}
+
+impl AsRef<Comm> for Comm {
+    fn as_ref(&self) -> &Comm {
+        self
+    }
 }
 
 impl Comm {
-    /// A communicator of `local`, in which this process has `rank`.
-    pub fn new(context: ContextId, local: Members, remote: Option<Members>, rank: u32) -> Comm {
+    /// An intracommunicator of `local`, in which this process has `rank`.
+    pub fn new(context: ContextId, local: Group, rank: u32) -> Comm {
         Comm {
-            context,
+            context: AtomicU64::new(context.0),
             local,
-            remote,
+            remote: None,
             rank,
             vci: 0,
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
             runs: Mutex::default(),
+            nodes: OnceLock::new(),
+            first: true,
+            topology: None,
+            neighbors: OnceLock::new(),
         }
     }
 
+    /// An intercommunicator between `local`, in which this process has `rank`, and `remote`. In one
+    /// of both groups all members say that theirs is the `first`.
+    pub fn inter(context: ContextId, local: Group, remote: Group, rank: u32, first: bool) -> Comm {
+        Comm {
+            remote: Some(remote),
+            first,
+            ..Comm::new(context, local, rank)
+        }
+    }
+
+    /// Gives it a virtual topology (chapter 7).
+    pub fn with_topology(self, topology: Arc<Topology>) -> Comm {
+        Comm {
+            topology: Some(topology),
+            ..self
+        }
+    }
+
+    /// Its virtual topology, if it has one.
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        self.topology.as_ref()
+    }
+
+    /// With whom neighbourhood collectives communicate (section 7.6).
+    ///
+    /// # Errors
+    /// `MPI_ERR_TOPOLOGY` when there is no topology.
+    pub fn neighbors(&self) -> Result<Neighbors<'_>> {
+        let Some(topology) = &self.topology else {
+            return Err(Error::new(
+                Class::Topology,
+                "the communicator has no topology, which a neighbourhood collective needs; make \
+                 one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
+            ));
+        };
+        let (sources, destinations) = match self.neighbors.get() {
+            Some(known) => known,
+            None => {
+                let found = topology.neighbours(self.rank)?;
+                let number = |rank: &Option<u32>| rank.map_or(PROC_NULL, |rank| rank as i32);
+                let list = |ranks: &[Option<u32>]| ranks.iter().map(number).collect();
+                self.neighbors
+                    .get_or_init(|| (list(&found.sources), list(&found.destinations)))
+            }
+        };
+        Ok(Neighbors {
+            sources,
+            destinations,
+            cartesian: matches!(**topology, Topology::Cart(_)),
+        })
+    }
+
+    /// A communicator of the same groups with the same topology in another context.
+    pub(crate) fn same_in(&self, context: ContextId) -> Comm {
+        Comm {
+            remote: self.remote.clone(),
+            first: self.first,
+            topology: self.topology.clone(),
+            ..Comm::new(context, self.local.clone(), self.rank)
+        }
+    }
+
+    /// The place for the context of a communicator that was made before it was known
+    /// ([`ContextId::UNKNOWN`]).
+    pub(crate) fn context_to_be(&self) -> &AtomicU64 {
+        &self.context
+    }
+
+    /// The local group of an intercommunicator as an intracommunicator, for the library's own
+    /// messages about the making of communicators.
+    pub(crate) fn within(&self) -> Comm {
+        Comm::new(self.context().within(), self.local.clone(), self.rank)
+    }
+
+    /// Whether the local group leads what both groups of an intercommunicator do together; of an
+    /// intracommunicator, always.
+    pub fn is_first(&self) -> bool {
+        self.first
+    }
+
     /// Its context.
+    #[inline(always)]
     pub fn context(&self) -> ContextId {
-        self.context
+        ContextId(self.context.load(Ordering::Relaxed))
     }
 
     /// This process's rank.
@@ -177,19 +218,25 @@ impl Comm {
     }
 
     /// The local group.
-    pub fn local(&self) -> &Members {
+    pub fn local(&self) -> &Group {
         &self.local
     }
 
     /// The remote group of an intercommunicator.
-    pub fn remote(&self) -> Option<&Members> {
+    pub fn remote(&self) -> Option<&Group> {
         self.remote.as_ref()
     }
 
     /// The group that ranks in send and receive calls refer to.
     #[inline(always)]
-    pub fn others(&self) -> &Members {
+    pub fn others(&self) -> &Group {
         self.remote.as_ref().unwrap_or(&self.local)
+    }
+
+    /// How many ranks send and receive calls can name.
+    #[inline(always)]
+    pub fn targets(&self) -> u32 {
+        self.others().size()
     }
 
     /// The VCI that its messages use.
@@ -205,7 +252,10 @@ impl Comm {
 
     /// Its name (`MPI_Comm_get_name`).
     pub fn name(&self) -> String {
-        self.name.lock().map(|name| name.clone()).unwrap_or_default()
+        self.name
+            .lock()
+            .map(|name| name.clone())
+            .unwrap_or_default()
     }
 
     /// Gives it a name.
@@ -221,9 +271,26 @@ impl Comm {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
     }
 
+    /// Which ranks of an intracommunicator share nodes, where there are several; `node_of` is the
+    /// node of each process.
+    pub(crate) fn nodes(&self, node_of: &[u32]) -> Option<&Nodes> {
+        let find = || {
+            let of_rank = |rank| node_of.get(self.local.peer(rank) as usize).copied();
+            let ranks: Vec<u32> = (0..self.size()).map(of_rank).collect::<Option<_>>()?;
+            let several = ranks.windows(2).any(|pair| pair[0] != pair[1]);
+            let useful = several && self.remote.is_none();
+            useful.then(|| Box::new(Nodes::new(self.rank, &ranks)))
+        };
+        self.nodes.get_or_init(find).as_deref()
+    }
+
     /// A schedule to build on.
     pub(crate) fn take_run(&self) -> CommRun {
-        self.runs.lock().ok().and_then(|mut runs| runs.pop()).unwrap_or_default()
+        self.runs
+            .lock()
+            .ok()
+            .and_then(|mut runs| runs.pop())
+            .unwrap_or_default()
     }
 
     /// Keeps a schedule for the next collective.
@@ -243,8 +310,31 @@ impl Comm {
         Destination {
             peer: self.others().peer(rank),
             vci: self.vci,
-            context: self.context.of(purpose),
+            context: self.context().of(purpose),
             rank: self.rank as i32,
+            tag,
+            owner: self.owner.load(Ordering::Relaxed),
+        }
+    }
+
+    /// To member `number` of a collective: in an intercommunicator the ranks of the other group
+    /// come after those of the local one, on either side, so that messages within a group and
+    /// between groups are told apart.
+    #[inline]
+    fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
+        let Some(remote) = &self.remote else {
+            return self.to(number, tag, purpose);
+        };
+        let local = self.local.size();
+        let (peer, rank) = match number.checked_sub(local) {
+            None => (self.local.peer(number), self.rank),
+            Some(other) => (remote.peer(other), remote.size() + self.rank),
+        };
+        Destination {
+            peer,
+            vci: self.vci,
+            context: self.context().of(purpose),
+            rank: rank as i32,
             tag,
             owner: self.owner.load(Ordering::Relaxed),
         }
@@ -253,7 +343,7 @@ impl Comm {
     #[inline(always)]
     fn from(&self, rank: i32, tag: i32, purpose: Purpose) -> Source {
         Source {
-            context: self.context.of(purpose),
+            context: self.context().of(purpose),
             rank,
             tag,
             owner: self.owner.load(Ordering::Relaxed),
@@ -276,6 +366,66 @@ impl Process {
         mode: Mode,
     ) -> Result<Option<RequestId>> {
         self.isend(comm.vci, &comm.to(rank, tag, purpose), buffer, mode)
+    }
+
+    /// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.
+    ///
+    /// # Safety
+    /// If a request is returned, `data` must stay valid and unchanged until it is complete.
+    #[inline(always)]
+    pub unsafe fn send_plain(
+        &self,
+        comm: &Comm,
+        data: &[u8],
+        rank: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        let peer = comm.others().peer(rank);
+        let context = comm.context().of(Purpose::PointToPoint);
+        if self.try_send(comm.vci, peer, context, comm.rank as i32, tag, data) {
+            return Ok(None);
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.send_anyway(comm, data, rank, tag) }
+    }
+
+    /// What [`Process::send_plain`] does when the message can't leave at once.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn send_anyway(
+        &self,
+        comm: &Comm,
+        data: &[u8],
+        rank: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        // SAFETY: the caller's contract; a send only reads.
+        let buffer = unsafe { Buffer::bytes(data.as_ptr().cast_mut(), data.len()) };
+        self.send_on(
+            comm,
+            Purpose::PointToPoint,
+            buffer,
+            rank,
+            tag,
+            Mode::Standard,
+        )
+    }
+
+    /// Starts a send to a member of a collective; ranks of a remote group come after the local ones.
+    #[inline]
+    pub(crate) fn send_to_member(
+        &self,
+        comm: &Comm,
+        purpose: Purpose,
+        buffer: Buffer,
+        number: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        let to = comm.to_member(number, tag, purpose);
+        self.isend(comm.vci, &to, buffer, Mode::Standard)
     }
 
     /// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].
@@ -313,24 +463,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_kept_short_and_found_again() {
-        for peers in [&[][..], &[7], &[0, 1, 2, 3], &[9, 6, 3, 0], &[1, 5, 2], &[4, 2, 1]] {
-            let members = Members::new(peers);
-            assert_eq!(members.peers(), peers);
-            assert_eq!(members.size() as usize, peers.len());
-            for peer in 0..12 {
-                let rank = peers.iter().position(|p| *p == peer).map(|rank| rank as u32);
-                assert_eq!(members.rank_of(peer), rank, "{peer} in {peers:?}");
-            }
-        }
-        assert!(matches!(Members::new(&[9, 6, 3, 0]), Members::Regular { .. }));
-    }
-
-    #[test]
     fn contexts_differ_by_leader_count_and_purpose() {
         let a = ContextId::new(1, 2);
         assert_ne!(a, ContextId::new(2, 1));
         assert_ne!(a.of(Purpose::Collective), a.of(Purpose::PointToPoint));
         assert_eq!(ContextId::from_bits(a.to_bits()), a);
+        assert_ne!(a.within(), a);
+        assert_eq!(ContextId::new(1, ContextId::COUNTS + 3), a, "counts wrap");
     }
 }

@@ -572,7 +572,7 @@ impl Sink for Engine {
         match result {
             Ok(()) => self.finish_fetch(id),
             Err(LaneError::Unsupported | LaneError::Again) => self.ask_for_data(id),
-            Err(error @ LaneError::PeerLost(..)) => {
+            Err(error @ LaneError::PeerLost(_)) => {
                 self.fail(id, Error::new(Class::ProcFailed, error.to_string()));
             }
         }

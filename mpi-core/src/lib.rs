@@ -4,27 +4,28 @@
 //! create thousands of ranks in one operating-system process over a simulated transport. Handles,
 //! integer constants and structs of the C binding belong to the crates on top.
 
-pub mod buffer;
 pub mod attr;
+pub mod buffer;
 pub mod coll;
-pub mod datatype;
 pub mod collective;
 pub mod comm;
+pub mod creation;
+pub mod datatype;
 mod engine;
 pub mod error;
 mod flow;
+pub mod group;
+pub mod info;
 pub mod loopback;
 mod matching;
 pub mod op;
 pub mod process;
 pub mod request;
 mod sync;
+pub mod topo;
 mod vci;
 pub mod wait;
 mod wire;
-pub mod group;
-pub mod info;
-pub mod topo;
 
 pub use buffer::Buffer;
 pub use engine::MatchedMessage;

@@ -1,7 +1,7 @@
 //! A process: the one value that everything hangs off.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
@@ -9,7 +9,8 @@ use netmod::{OpenError, Peer, Transport, VciId};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
-use crate::collective::ActiveRuns;
+use crate::collective::Collectives;
+use crate::comm::ContextId;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
@@ -109,8 +110,9 @@ pub struct Process {
     window: u32,
     threaded: bool,
     opening: Mutex<()>,
-    /// Nonblocking collectives under way.
-    pub(crate) active: ActiveRuns,
+    pub(crate) collectives: Collectives,
+    /// Contexts that this process has led since the start.
+    next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
 }
@@ -137,7 +139,8 @@ impl Process {
             window: config.window,
             threaded: config.threaded,
             opening: Mutex::new(()),
-            active: ActiveRuns::default(),
+            collectives: Collectives::default(),
+            next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
         };
         process.open_vci(0)?;
@@ -147,6 +150,13 @@ impl Process {
     /// This process's number.
     pub fn me(&self) -> Peer {
         self.me
+    }
+
+    /// A context that nobody else has: this process leads its use. (0 and 1 are never given.)
+    pub fn new_context(&self) -> ContextId {
+        let count = self.next_context.fetch_add(1, Ordering::Relaxed);
+        // After half a billion, numbers of communicators long gone come again, but never these two.
+        ContextId::new(self.me, 2 + count % (ContextId::COUNTS - 1))
     }
 
     /// The transports, the way to oneself first.
@@ -182,7 +192,7 @@ impl Process {
     fn vci(&self, vci: VciId) -> Result<&Vci> {
         match self.vcis.get(usize::from(vci)).and_then(OnceLock::get) {
             Some(vci) => Ok(vci),
-            None => Err(Error::new(Class::Intern, format!("VCI {vci} is not open"))),
+            None => Err(not_open(vci)),
         }
     }
 
@@ -215,6 +225,36 @@ impl Process {
             mode,
             to.owner,
         )
+    }
+
+    /// Sends `data` from `vci` to the same VCI of `peer` if it can leave at once. Returns whether it
+    /// has; if not, nothing was done.
+    #[inline(always)]
+    pub(crate) fn try_send(
+        &self,
+        vci: VciId,
+        peer: Peer,
+        context: u64,
+        rank: i32,
+        tag: i32,
+        data: &[u8],
+    ) -> bool {
+        let Some(slot) = self.vcis.get(usize::from(vci)).and_then(OnceLock::get) else {
+            return false;
+        };
+        let key = Key {
+            context,
+            source: rank,
+            tag,
+        };
+        let to = Address { peer, vci };
+        // Asked once, so that there are two straight ways rather than two questions on one.
+        if slot.is_threaded() {
+            slot.lock().send_now(to, key, data)
+        } else {
+            // SAFETY: without threads there is nobody to exclude.
+            unsafe { slot.unlocked() }.send_now(to, key, data)
+        }
     }
 
     /// Starts a receive on `vci`.
@@ -256,7 +296,12 @@ impl Process {
         let take = || -> Result<Option<MatchedMessage>> {
             let found = self.lock(vci)?.engine.unexpected.take(&key);
             let owner = from.owner;
-            Ok(found.map(|(key, message)| MatchedMessage { key, vci, owner, message }))
+            Ok(found.map(|(key, message)| MatchedMessage {
+                key,
+                vci,
+                owner,
+                message,
+            }))
         };
         match take()? {
             None => self.poll(vci).and_then(|_| take()),
@@ -475,6 +520,26 @@ impl Process {
         Ok(())
     }
 
+    /// Whether an operation that was started with this owner is not complete. Slow: looks at all
+    /// requests.
+    pub fn is_pending(&self, owner: u32) -> Result<bool> {
+        for vci in 0..self.open.load(Ordering::Acquire) {
+            if self.vcis[vci].get().is_none() {
+                continue;
+            }
+            let active = self.lock(vci as VciId)?.engine.records.active();
+            let of_owner = |id: &RequestId| {
+                self.requests
+                    .get(*id)
+                    .is_some_and(|request| request.owner() == owner)
+            };
+            if active.iter().any(of_owner) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Has the next waiting thread print [`Process::report`]. Safe in a signal handler.
     pub fn want_report(&self) {
         self.report_wanted.store(true, Ordering::Relaxed);
@@ -547,6 +612,11 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
     if more > 0 {
         let _ = writeln!(text, "  VCI {vci}: and {more} more unexpected messages");
     }
+}
+
+#[cold]
+fn not_open(vci: VciId) -> Error {
+    Error::new(Class::Intern, format!("VCI {vci} is not open"))
 }
 
 #[cold]

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netmod::{
-    Doorbell, Issued, Lane, LaneError, Limits, OpenError, Peer, RemoteAddr, Token, Transport, VciId,
+    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, Token, Transport,
+    VciId,
 };
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
@@ -97,6 +98,41 @@ impl VciState {
         })
     }
 
+    /// Sends a short message if it can leave at once. Returns whether it has; if not, nothing was
+    /// done, and [`VciState::send`] finds out what to do.
+    #[inline(always)]
+    pub fn send_now(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
+        let Some(stream) = self.engine.streams.peek(to.peer, to.vci) else {
+            return false;
+        };
+        let Some(way) = self.ways.get_mut(usize::from(stream.route).wrapping_sub(1)) else {
+            return false;
+        };
+        if data.len() > way.eager_max || stream.pending {
+            return false;
+        }
+        // Neither number is near 2^31: the window is bounded when it is set.
+        let after = stream.in_flight.wrapping_add(cost(data.len()));
+        if after > self.engine.window {
+            return false;
+        }
+        let trailer = Trailer {
+            kind: Kind::Eager,
+            from_vci: self.engine.vci,
+            credit: stream.owed,
+        };
+        let header = wire::matched(key, trailer);
+        match way.lane.send(to.peer, to.vci, &header, data) {
+            Ok(()) => {
+                stream.in_flight = after;
+                stream.owed = 0;
+                self.engine.counters.eager_sent += 1;
+                true
+            }
+            Err(error) => refused(error),
+        }
+    }
+
     /// Sends a message. `None`: the buffer may be reused already, no request is needed.
     #[inline]
     pub fn send(
@@ -107,39 +143,17 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<Option<RequestId>> {
-        let stream = self.engine.streams.get(to.peer, to.vci);
-        if let (Some(data), Some(way), Mode::Standard, false) = (
-            buffer.as_bytes(),
-            self.ways.get_mut(usize::from(stream.route).wrapping_sub(1)),
-            mode,
-            stream.pending,
-        ) {
-            let after = stream.in_flight + cost(data.len());
-            if data.len() <= way.eager_max && after <= self.engine.window {
-                let trailer = Trailer {
-                    kind: Kind::Eager,
-                    from_vci: self.engine.vci,
-                    credit: stream.owed,
-                };
-                let header = wire::matched(key, trailer);
-                match way.lane.send(to.peer, to.vci, &header, data) {
-                    Ok(()) => {
-                        stream.in_flight = after;
-                        stream.owed = 0;
-                        self.engine.counters.eager_sent += 1;
-                        return Ok(None);
-                    }
-                    Err(LaneError::PeerLost(_, why)) => {
-                        return Err(Error::new(Class::ProcFailed, why));
-                    }
-                    Err(_) => {}
-                }
+        if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode) {
+            if self.send_now(to, key, data) {
+                return Ok(None);
             }
         }
         self.send_queued(to, key, buffer, mode, owner).map(Some)
     }
 
     /// The send that can't leave at once and whole.
+    #[cold]
+    #[inline(never)]
     fn send_queued(
         &mut self,
         to: Address,
@@ -213,7 +227,7 @@ impl VciState {
             let index = self
                 .router
                 .route(to.peer)
-                .map_err(|error| LaneError::PeerLost(to.peer, error.to_string()))?;
+                .map_err(|error| LaneError::lost(to.peer, error.to_string()))?;
             stream.route = index as u8 + 1;
         }
         Ok(usize::from(stream.route) - 1)
@@ -329,7 +343,8 @@ impl VciState {
                 None
             }
             Err(LaneError::Again | LaneError::Unsupported) => Some(action),
-            Err(LaneError::PeerLost(peer, why)) => {
+            Err(LaneError::PeerLost(lost)) => {
+                let Lost { peer, why } = *lost;
                 if let Action::Launch(_, id)
                 | Action::Stream(_, id)
                 | Action::Fetch { request: id, .. } = action
@@ -467,7 +482,7 @@ impl VciState {
             // withdraws the exposure.
             match unsafe { transport.expose(ptr, len as usize) } {
                 Ok(key) => record.exposed = Some(key),
-                Err(error) => return Err(LaneError::PeerLost(to.peer, error.to_string())),
+                Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
             }
         }
         let rts = Rts {
@@ -563,6 +578,13 @@ impl VciState {
     }
 }
 
+/// The long way of sending will meet the same error and deal with it.
+#[cold]
+#[inline(never)]
+fn refused(_error: LaneError) -> bool {
+    false
+}
+
 /// A VCI with its lock.
 pub(crate) struct Vci {
     lock: RawMutex,
@@ -600,6 +622,24 @@ impl Vci {
             self.lock.lock();
         }
         VciGuard { vci: self, locked }
+    }
+
+    /// Whether several threads may come.
+    #[inline(always)]
+    pub fn is_threaded(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// Access without taking the lock.
+    ///
+    /// # Safety
+    /// Nobody else may have access at the time.
+    #[inline(always)]
+    pub unsafe fn unlocked(&self) -> VciGuard<'_> {
+        VciGuard {
+            vci: self,
+            locked: false,
+        }
     }
 
     /// `None` if another thread has the lock.

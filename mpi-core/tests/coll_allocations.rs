@@ -75,7 +75,7 @@ fn small_collectives_do_not_allocate() {
                     }
                 }
                 // SAFETY: two integers on both sides, alive until the run is done.
-                unsafe { run.start(send.as_ptr().cast(), recv.as_mut_ptr().cast(), 0) };
+                unsafe { run.start(send.as_ptr().cast(), recv.as_mut_ptr().cast(), 0) }.unwrap();
                 assert_eq!(run.advance(&mut Obliging), Ok(Progress::Done));
             }
         }

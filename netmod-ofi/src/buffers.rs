@@ -17,6 +17,8 @@ pub(crate) enum Role {
     Recv { buffer: u32 },
     /// A message left its send buffer.
     Send { buffer: u32, endpoint: u32 },
+    /// A message that means nothing left its send buffer.
+    Nop { buffer: u32 },
     /// A small put left its send buffer and is visible.
     Put {
         buffer: u32,

@@ -37,6 +37,9 @@ pub struct Config {
     pub operations: usize,
     /// The largest piece that get and put hand to the provider at once, in bytes.
     pub max_part: usize,
+    /// Registers local memory with the provider even where the provider does not want that (where
+    /// it does, this is done anyway).
+    pub register_local: bool,
     /// Get and put: by the provider or by messages.
     pub rma: Offload,
     /// Atomics: by the provider or by messages.
@@ -58,6 +61,7 @@ impl Config {
             recv_buffers: 64,
             operations: 256,
             max_part: 1 << 30,
+            register_local: false,
             rma: Offload::Auto,
             atomics: Offload::Auto,
             doorbell: true,
@@ -67,7 +71,7 @@ impl Config {
     /// The defaults, changed by the variables that `lookup` finds: `WEFT_OFI_LIBRARY`,
     /// `WEFT_OFI_PROVIDER`, `WEFT_OFI_INTERFACE`, `WEFT_OFI_RMA` and `WEFT_OFI_ATOMICS` ("auto",
     /// "native" or "emulated"), `WEFT_OFI_BUFFER_SIZE` and `WEFT_OFI_BUFFERS` (for sending and
-    /// receiving each). Empty values count as unset.
+    /// receiving each), `WEFT_OFI_DOORBELL` (0 or 1). Empty values count as unset.
     pub fn from_lookup(
         peer: Peer,
         lookup: impl Fn(&str) -> Option<String>,
@@ -99,6 +103,15 @@ impl Config {
         let buffers = number("WEFT_OFI_BUFFERS", config.send_buffers)?;
         config.send_buffers = buffers;
         config.recv_buffers = buffers;
+        config.doorbell = match lookup("WEFT_OFI_DOORBELL").as_deref() {
+            None | Some("1") => true,
+            Some("0") => false,
+            Some(other) => {
+                return Err(OpenError(format!(
+                    "WEFT_OFI_DOORBELL is {other:?}; it must be 0 or 1"
+                )));
+            }
+        };
         config.check()?;
         Ok(config)
     }

@@ -86,7 +86,8 @@ impl OfiLane {
         };
         let endpoint = match self.endpoint(prefix.peer, prefix.vci) {
             Ok(endpoint) => endpoint,
-            Err(LaneError::PeerLost(peer, why)) => {
+            Err(LaneError::PeerLost(lost)) => {
+                let netmod::Lost { peer, why } = *lost;
                 self.notices.push_back(Notice::Lost(peer, why));
                 return;
             }
@@ -196,7 +197,7 @@ impl OfiLane {
                  withdrawn, or the access goes beyond its end)",
                 self.shared.provider
             );
-            LaneError::PeerLost(number, why)
+            LaneError::lost(number, why)
         });
         self.part_done(index, error);
     }

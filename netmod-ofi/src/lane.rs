@@ -1,11 +1,12 @@
 //! A lane: endpoint, completion queue and address vector of one VCI; sending.
 
 use crate::buffers::{Buffers, Role};
+use crate::connect::tagged_address;
 use crate::emulation::Reply;
 use crate::ffi::*;
 use crate::ops::Ops;
 use crate::peers::Peers;
-use crate::transport::{Shared, tagged_address, untagged_address};
+use crate::transport::Shared;
 use crate::wire::{self, Kind, Prefix};
 use netmod::{
     AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
@@ -13,6 +14,7 @@ use netmod::{
 };
 use std::collections::VecDeque;
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -27,8 +29,33 @@ pub(crate) struct Objects {
     pub(crate) av: *mut fid_av,
 }
 
+impl Objects {
+    /// Takes from the queue what nobody wants any longer. ofi_rxm over verbs (1.17) ends in a
+    /// segmentation fault when an endpoint is closed while a message waits in its queue.
+    fn quiet(&mut self) {
+        for _ in 0..1000 {
+            let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; 16];
+            // SAFETY: the queue is open, of this format, and `entries` has room.
+            let got = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
+            if got == -FI_EAVAIL {
+                // SAFETY: all fields are numbers and pointers, for which zero is a value.
+                let mut error: fi_cq_err_entry = unsafe { std::mem::zeroed() };
+                // SAFETY: the queue is open, `error` is written.
+                if unsafe { fi_cq_readerr(self.cq, &mut error) } <= 0 {
+                    break;
+                }
+            } else if got <= 0 {
+                break;
+            }
+        }
+    }
+}
+
 impl Drop for Objects {
     fn drop(&mut self) {
+        if !self.ep.is_null() && !self.cq.is_null() {
+            self.quiet();
+        }
         let objects: [*mut fid; 3] = [self.ep.cast(), self.cq.cast(), self.av.cast()];
         for object in objects {
             if !object.is_null() {
@@ -74,12 +101,16 @@ pub(crate) struct OfiLane {
     pub(crate) sends_under_way: usize,
     /// Requests of the emulation without an answer yet.
     pub(crate) requests_under_way: usize,
+    /// Polls in a row that found nothing.
+    pub(crate) idle_polls: u32,
     /// Largest message to inject.
     inject_limit: usize,
     /// Largest part of a get or put.
     pub(crate) part_limit: usize,
     vci: VciId,
     doorbell: Option<RawFd>,
+    /// Whether peers that take nothing can be asked whether they are there.
+    pub(crate) probes: bool,
     scratch: [u64; INJECT_MOST / 8],
     pub(crate) shared: Arc<Shared>,
 }
@@ -168,9 +199,11 @@ impl OfiLane {
             dirty: Vec::new(),
             sends_under_way: 0,
             requests_under_way: 0,
+            idle_polls: 0,
             peers: Peers::default(),
             vci,
             doorbell,
+            probes: Self::can_probe(&shared.provider, shared.info.addr_format()),
             scratch: [0; INJECT_MOST / 8],
             objects,
             buffers,
@@ -230,80 +263,23 @@ impl OfiLane {
         .to_bytes()
     }
 
-    /// The index of a peer's VCI, whose address is looked up at first contact.
-    #[inline]
-    pub(crate) fn endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let endpoint = match self.peers.find(peer, vci) {
-            Some(endpoint) => endpoint,
-            None => self.connect(peer, vci)?,
-        };
-        if self.peers.endpoint(endpoint).lost {
-            Err(self.lost(endpoint))
-        } else {
-            Ok(endpoint)
-        }
-    }
-
-    #[cold]
-    fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let fail = |why: String| LaneError::PeerLost(peer, why);
-        let address = self
-            .shared
-            .resolver
-            .resolve(peer, vci)
-            .map_err(|error| fail(error.to_string()))?;
-        let Some((provider, name)) = untagged_address(&address) else {
-            return Err(fail(format!(
-                "the address of its VCI {vci} ({} bytes) is not one of libfabric; do all processes \
-                 use the same build and the same transport?",
-                address.len()
-            )));
-        };
-        if provider != self.shared.provider {
-            return Err(fail(format!(
-                "it uses libfabric's provider {provider:?}, this process {:?}; set \
-                 WEFT_OFI_PROVIDER to one that all hosts have",
-                self.shared.provider
-            )));
-        }
-        let mut addr = FI_ADDR_UNSPEC;
-        // A copy with room behind it: providers read a whole address of their format.
-        let mut padded = [0_u64; 40];
-        if name.len() > size_of_val(&padded) {
-            return Err(fail(format!("the address of its VCI {vci} is too long")));
-        }
-        // SAFETY: `padded` has room for `name`; the address vector is open, `addr` is written.
-        let rc = unsafe {
-            std::ptr::copy_nonoverlapping(name.as_ptr(), padded.as_mut_ptr().cast(), name.len());
-            fi_av_insert(self.objects.av, padded.as_ptr().cast(), &mut addr)
-        };
-        if rc != 1 {
-            let why = if rc < 0 {
-                self.shared.lib.error_text(-rc)
-            } else {
-                "refused".to_string()
-            };
-            return Err(fail(format!(
-                "{}: its address: {why}",
-                self.shared.provider
-            )));
-        }
-        Ok(self.peers.add(peer, vci, addr))
-    }
-
     #[cold]
     pub(crate) fn lost(&mut self, endpoint: u32) -> LaneError {
         let peer = self.peers.peer_of(endpoint);
-        LaneError::PeerLost(peer.number, peer.lost.clone().unwrap_or_default())
+        LaneError::lost(peer.number, peer.lost.clone().unwrap_or_default())
     }
 
     /// What a call that libfabric refused with `rc` means.
-    #[inline]
+    #[cold]
     pub(crate) fn refused(&mut self, endpoint: u32, rc: isize, what: &str) -> LaneError {
-        if rc == -(libc::EAGAIN as isize) {
-            return LaneError::Again;
-        }
-        let why = self.shared.lib.error_text(-rc as i32);
+        let why = if rc == -(libc::EAGAIN as isize) {
+            match self.no_room(endpoint, false) {
+                None => return LaneError::Again,
+                Some(why) => why,
+            }
+        } else {
+            self.shared.lib.error_text(-rc as i32)
+        };
         self.fail_peer(endpoint, what, &why);
         self.lost(endpoint)
     }
@@ -334,8 +310,10 @@ impl OfiLane {
             if rc != 0 {
                 return Err(self.refused(endpoint, rc, "sending"));
             }
-            if !self.peers.endpoint(endpoint).dirty {
-                self.peers.endpoint(endpoint).dirty = true;
+            let state = self.peers.endpoint(endpoint);
+            state.stuck = None;
+            if !state.dirty {
+                state.dirty = true;
                 self.dirty.push(endpoint);
             }
             return Ok(());
@@ -345,7 +323,10 @@ impl OfiLane {
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.buffers.send_at(buffer), len) };
         fill(bytes);
         match self.send_buffer(buffer, endpoint, len) {
-            0 => Ok(()),
+            0 => {
+                self.peers.endpoint(endpoint).stuck = None;
+                Ok(())
+            }
             rc if keep && rc == -(libc::EAGAIN as isize) => {
                 self.peers.endpoint(endpoint).stalled += 1;
                 self.stalled.push_back(Stalled {
@@ -365,9 +346,11 @@ impl OfiLane {
     /// Hands a filled send buffer to the provider.
     pub(crate) fn send_buffer(&mut self, buffer: u32, endpoint: u32, len: usize) -> isize {
         let addr = self.peers.endpoint(endpoint).addr;
-        let context = self
-            .buffers
-            .send_context(buffer, Role::Send { buffer, endpoint });
+        self.hand_over(buffer, addr, len, Role::Send { buffer, endpoint })
+    }
+
+    fn hand_over(&mut self, buffer: u32, addr: fi_addr_t, len: usize, role: Role) -> isize {
+        let context = self.buffers.send_context(buffer, role);
         // SAFETY: buffer and context are the lane's, not in use, and outlive the endpoint.
         let rc = unsafe {
             fi_send(
@@ -383,6 +366,28 @@ impl OfiLane {
             self.sends_under_way += 1;
         }
         rc
+    }
+
+    /// Sends a message that means nothing. Returns `false` if there is no room.
+    fn send_nop(&mut self, endpoint: u32) -> bool {
+        let Some(buffer) = self.buffers.take() else {
+            return false;
+        };
+        let prefix = self.prefix(Kind::Nop, 0);
+        // SAFETY: the buffer is ours, free and longer than a prefix.
+        unsafe {
+            self.buffers
+                .send_at(buffer)
+                .cast::<[u8; wire::PREFIX]>()
+                .write(prefix)
+        };
+        let addr = self.peers.endpoint(endpoint).addr;
+        let rc = self.hand_over(buffer, addr, wire::PREFIX, Role::Nop { buffer });
+        if rc == 0 {
+            return true;
+        }
+        self.buffers.give(buffer);
+        rc != -(libc::EAGAIN as isize) || self.no_room(endpoint, true).is_some()
     }
 
     fn message_len(&self, payload: usize) -> Result<usize, LaneError> {
@@ -520,45 +525,28 @@ impl Lane for OfiLane {
         };
         let state = &mut self.peers.peers[index as usize];
         if let Some(why) = &state.lost {
-            return Err(LaneError::PeerLost(peer, why.clone()));
+            return Err(LaneError::lost(peer, why.clone()));
         }
         if !state.fences.is_clear() {
             state.fences.flush(token);
             return Ok(Issued::Pending);
         }
         match state.write_error.take() {
-            Some(why) => Err(LaneError::PeerLost(peer, why)),
+            Some(why) => Err(LaneError::lost(peer, why)),
             None => Ok(Issued::Done),
         }
     }
 
     fn drained(&mut self) -> bool {
-        // Injected messages have no completion: one more message, which has, goes behind them.
+        // Injected messages have no completion: one more message, which has, goes behind them. If
+        // it can't be sent because the peer has ended, nothing is left to wait for, and that is no
+        // news either.
         let mut waiting = Vec::new();
         while let Some(endpoint) = self.dirty.pop() {
-            let state = self.peers.endpoint(endpoint);
-            if state.lost {
-                continue;
-            }
-            let prefix = self.prefix(Kind::Nop, 0);
-            let rc = match self.buffers.take() {
-                None => Err(LaneError::Again),
-                Some(buffer) => {
-                    let place = self.buffers.send_at(buffer);
-                    // SAFETY: the buffer is ours, free and longer than a prefix.
-                    unsafe { place.cast::<[u8; wire::PREFIX]>().write(prefix) };
-                    match self.send_buffer(buffer, endpoint, wire::PREFIX) {
-                        0 => Ok(()),
-                        rc => {
-                            self.buffers.give(buffer);
-                            Err(self.refused(endpoint, rc, "sending"))
-                        }
-                    }
-                }
-            };
-            match rc {
-                Err(LaneError::Again) => waiting.push(endpoint),
-                _ => self.peers.endpoint(endpoint).dirty = false,
+            if self.peers.endpoint(endpoint).lost || self.send_nop(endpoint) {
+                self.peers.endpoint(endpoint).dirty = false;
+            } else {
+                waiting.push(endpoint);
             }
         }
         self.dirty = waiting;

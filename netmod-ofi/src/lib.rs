@@ -22,6 +22,7 @@
 
 mod buffers;
 mod config;
+mod connect;
 mod emulation;
 #[allow(missing_docs)]
 mod ffi;
@@ -29,6 +30,7 @@ mod lane;
 mod library;
 mod ops;
 mod peers;
+mod probe;
 mod progress;
 mod remote;
 mod select;

@@ -3,6 +3,7 @@
 //! Memory is used for those that were talked to only.
 
 use crate::ffi::fi_addr_t;
+use crate::probe::Stuck;
 use netmod::{Peer, Token, VciId};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -44,6 +45,10 @@ pub(crate) struct EndpointState {
     pub(crate) dirty: bool,
     /// Accepted messages that the provider had no room for.
     pub(crate) stalled: u32,
+    /// The provider has had no room lately.
+    pub(crate) stuck: Option<Box<Stuck>>,
+    /// The address as the provider gave it.
+    pub(crate) address: Box<[u8]>,
 }
 
 /// A process.
@@ -120,7 +125,7 @@ impl Peers {
         self.by_number.get(&peer).copied()
     }
     /// Adds a VCI and returns its index.
-    pub(crate) fn add(&mut self, number: Peer, vci: VciId, addr: fi_addr_t) -> u32 {
+    pub(crate) fn add(&mut self, number: Peer, vci: VciId, addr: fi_addr_t, address: &[u8]) -> u32 {
         let peer = *self.by_number.entry(number).or_insert_with(|| {
             self.peers.push(PeerState {
                 number,
@@ -132,14 +137,15 @@ impl Peers {
         });
         let lost = self.peers[peer as usize].lost.is_some();
         let endpoint = self.endpoints.len() as u32;
-        let (dirty, stalled) = (false, 0);
         self.endpoints.push(EndpointState {
             addr,
             vci,
             peer,
             lost,
-            dirty,
-            stalled,
+            dirty: false,
+            stalled: 0,
+            stuck: None,
+            address: address.into(),
         });
         self.by_address.insert(Self::key(number, vci), endpoint);
         endpoint

@@ -11,6 +11,9 @@ use std::mem::MaybeUninit;
 /// Completions read at once.
 const BATCH: usize = 16;
 
+/// Fruitless polls after which peers that owe an answer are looked after.
+const IDLE_POLLS: u32 = 256;
+
 impl OfiLane {
     /// The work of `poll`.
     pub(crate) fn progress(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
@@ -47,6 +50,14 @@ impl OfiLane {
         if self.has_backlog() {
             any |= self.retry();
         }
+        if any {
+            self.idle_polls = 0;
+        } else if self.requests_under_way > 0 {
+            self.idle_polls = self.idle_polls.wrapping_add(1);
+            if self.idle_polls % IDLE_POLLS == 0 {
+                self.watch();
+            }
+        }
         while let Some(notice) = self.notices.pop_front() {
             any = true;
             match notice {
@@ -55,6 +66,23 @@ impl OfiLane {
             }
         }
         any
+    }
+
+    /// Asks those who owe an answer whether they are there: nobody else would say that they are not.
+    #[cold]
+    fn watch(&mut self) {
+        for index in self.ops.indices() {
+            let Some(op) = self.ops.get(index) else {
+                continue;
+            };
+            if !op.emulated || op.parts == 0 {
+                continue;
+            }
+            let endpoint = op.endpoint;
+            if let Some(why) = self.no_room(endpoint, false) {
+                self.fail_peer(endpoint, "waiting for an answer", &why);
+            }
+        }
     }
 
     #[inline]
@@ -69,7 +97,7 @@ impl OfiLane {
                 self.arrived(buffer, entry.len, sink);
                 self.repost(buffer);
             }
-            Role::Send { buffer, .. } => {
+            Role::Send { buffer, .. } | Role::Nop { buffer } => {
                 self.sends_under_way -= 1;
                 self.buffers.give(buffer);
             }
@@ -149,6 +177,10 @@ impl OfiLane {
                 self.buffers.give(buffer);
                 self.fail_peer(endpoint, "sending", &why);
             }
+            Role::Nop { buffer } => {
+                self.sends_under_way -= 1;
+                self.buffers.give(buffer);
+            }
             Role::Put {
                 buffer,
                 endpoint,
@@ -184,7 +216,7 @@ impl OfiLane {
         if is_loss(number) {
             self.fail_peer(endpoint, "access to its memory", why);
         }
-        self.part_done(index, Some(LaneError::PeerLost(peer, text)));
+        self.part_done(index, Some(LaneError::lost(peer, text)));
     }
 
     fn failure_text(&mut self, endpoint: u32, what: &str, why: &str) -> String {
@@ -210,11 +242,13 @@ impl OfiLane {
         }
         let number = peer.number;
         peer.lost = Some(text.clone());
+        self.shared.set_lost(number, why);
         self.notices.push_back(Notice::Lost(number, text.clone()));
         for endpoint in &mut self.peers.endpoints {
             if endpoint.peer == index {
                 endpoint.lost = true;
                 endpoint.stalled = 0;
+                endpoint.stuck = None;
             }
         }
         let endpoints = &self.peers.endpoints;
@@ -228,7 +262,7 @@ impl OfiLane {
             }
             keep
         });
-        let error = LaneError::PeerLost(number, text);
+        let error = LaneError::lost(number, text);
         for op_index in self.ops.indices() {
             let Some(op) = self.ops.get(op_index) else {
                 continue;
@@ -291,13 +325,15 @@ impl OfiLane {
             match self.send_buffer(message.buffer, message.endpoint, message.len) {
                 0 => {
                     any = true;
-                    self.peers.endpoint(message.endpoint).stalled -= 1;
+                    let state = self.peers.endpoint(message.endpoint);
+                    state.stalled -= 1;
+                    state.stuck = None;
                 }
-                rc if rc == -(libc::EAGAIN as isize) => self.stalled.push_back(message),
                 rc => {
-                    any = true;
-                    self.buffers.give(message.buffer);
-                    self.refused(message.endpoint, rc, "sending");
+                    let endpoint = message.endpoint;
+                    self.stalled.push_back(message);
+                    // A lost peer's messages are taken out of the queue there.
+                    any |= self.refused(endpoint, rc, "sending") != LaneError::Again;
                 }
             }
         }

@@ -266,8 +266,15 @@ impl OfiLane {
                     };
                     op.issued += len;
                     op.parts += 1;
+                    self.peers.endpoint(endpoint).stuck = None;
                 }
-                Err(0) => return false,
+                Err(0) => {
+                    let Some(why) = self.no_room(endpoint, false) else {
+                        return false;
+                    };
+                    self.fail_peer(endpoint, "access to its memory", &why);
+                    return true;
+                }
                 Err(rc) => {
                     // Ends the operation too, now or with its last part.
                     self.refused(endpoint, rc, "access to its memory");
@@ -472,7 +479,8 @@ impl OfiLane {
             self.unissued.retain(|&other| other != index);
         }
         if op.action != Action::Get {
-            if let (None, Some(LaneError::PeerLost(_, why))) = (op.token, &op.error) {
+            if let (None, Some(LaneError::PeerLost(lost))) = (op.token, &op.error) {
+                let why = &lost.why;
                 self.peers
                     .peer_of(op.endpoint)
                     .write_error
@@ -497,7 +505,7 @@ impl OfiLane {
         let error = &mut state.write_error;
         state.fences.end(epoch, |token| {
             let result = match error.take() {
-                Some(why) => Err(LaneError::PeerLost(number, why)),
+                Some(why) => Err(LaneError::lost(number, why)),
                 None => Ok(()),
             };
             notices.push_back(Notice::Complete(token, result));

@@ -5,7 +5,7 @@ use crate::ffi::*;
 use crate::lane::OfiLane;
 use crate::library::{Library, text};
 use crate::select::{self, Candidate, Info, place, version_text};
-use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
+use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) atomics: bool,
     next_key: AtomicU64,
     exposures: RwLock<HashMap<u64, Exposure>>,
+    /// Processes that some lane found lost, and why: the other lanes learn it when they get stuck.
+    lost: Mutex<HashMap<Peer, String>>,
 }
 
 // SAFETY: the fabric and the domain may be used from any thread (FI_THREAD_SAFE is asked for); the
@@ -117,12 +119,28 @@ impl Shared {
             atomics,
             next_key: AtomicU64::new(1),
             exposures: RwLock::new(HashMap::new()),
+            lost: Mutex::default(),
         })
+    }
+
+    /// Why a process is lost, if a lane found that.
+    pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
+        self.lost
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&peer)
+            .cloned()
+    }
+
+    /// Tells the other lanes that a process is lost.
+    pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.entry(peer).or_insert_with(|| why.to_string());
     }
 
     /// Whether local buffers must be registered.
     pub(crate) fn needs_local_regions(&self) -> bool {
-        self.info.domain().mr_mode & FI_MR_LOCAL != 0
+        self.info.domain().mr_mode & FI_MR_LOCAL != 0 || self.config.register_local
     }
 
     /// Registers memory.
@@ -334,23 +352,6 @@ impl Transport for OfiTransport {
             .unwrap_or_else(PoisonError::into_inner);
         exposures.remove(&key.words[1]);
     }
-}
-
-/// The name of the provider in front of an endpoint's own address, so that processes that chose
-/// differently notice.
-pub(crate) fn tagged_address(provider: &str, name: &[u8]) -> Vec<u8> {
-    let provider = &provider.as_bytes()[..provider.len().min(64)];
-    let mut address = vec![provider.len() as u8];
-    address.extend_from_slice(provider);
-    address.extend_from_slice(name);
-    address
-}
-
-/// The reverse of [`tagged_address`]: provider and endpoint address.
-pub(crate) fn untagged_address(address: &[u8]) -> Option<(String, &[u8])> {
-    let (&len, rest) = address.split_first()?;
-    let (provider, name) = rest.split_at_checked(usize::from(len))?;
-    (!name.is_empty()).then(|| (String::from_utf8_lossy(provider).into_owned(), name))
 }
 
 /// Text of an error entry: libfabric's and the provider's own.

@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 /// A way to run the same test.
 type Way = (&'static str, fn(&mut Config));
 
-/// The provider's remote memory, and all of it emulated.
-const WAYS: [Way; 2] = [
+/// The provider's remote memory, the same with registered buffers, and all of it emulated.
+const WAYS: [Way; 3] = [
     ("native", |_| {}),
+    ("registered", |config| config.register_local = true),
     ("emulated", |config| {
         config.rma = Offload::Emulated;
         config.atomics = Offload::Emulated;
@@ -68,7 +69,11 @@ fn flush(nodes: &mut [Node; 2]) -> Result<(), LaneError> {
 fn messages_arrive_in_order_and_whole() {
     for provider in providers() {
         let mut random = Random::new();
-        let mut nodes = pair(|_| {}, &provider, 1);
+        let mut nodes = pair(
+            |config| config.register_local = random.below(2) == 0,
+            &provider,
+            1,
+        );
         let most = nodes[0].transport.limits().max_payload;
         assert!(most >= 1024);
         let sent: Vec<Vec<u8>> = (0..10_000)
@@ -373,7 +378,7 @@ fn atomics_return_the_value_found() {
 #[test]
 fn access_beyond_what_is_exposed_is_an_error_and_harmless() {
     let provider = &providers()[0];
-    let mut nodes = pair(WAYS[1].1, provider, 1);
+    let mut nodes = pair(WAYS[2].1, provider, 1);
     let mut words = [7_u64; 2];
     // SAFETY: `words` outlives the nodes' work.
     let key = unsafe {
@@ -404,7 +409,7 @@ fn access_beyond_what_is_exposed_is_an_error_and_harmless() {
             node.lanes[0].atomic(8, 0, AtomicOp::Swap, 1, 0, place, remote, token)
         });
         assert!(
-            matches!(result, Err(LaneError::PeerLost(8, _))),
+            matches!(&result, Err(LaneError::PeerLost(lost)) if lost.peer == 8),
             "{remote:?}: {result:?}"
         );
     }
@@ -417,7 +422,7 @@ fn access_beyond_what_is_exposed_is_an_error_and_harmless() {
     .unwrap();
     let flushed = flush(&mut nodes);
     assert!(
-        matches!(flushed, Err(LaneError::PeerLost(8, _))),
+        matches!(&flushed, Err(LaneError::PeerLost(lost)) if lost.peer == 8),
         "{flushed:?}"
     );
     flush(&mut nodes).unwrap();
@@ -648,10 +653,16 @@ fn unusable_addresses_are_explained() {
     let mut nodes = pair(|_| {}, &providers()[0], 1);
     let header = Header::default();
     let mut why = |peer| match nodes[0].lanes[0].send(peer, 0, &header, &[]) {
-        Err(LaneError::PeerLost(lost, why)) if lost == peer => why,
+        Err(LaneError::PeerLost(lost)) if lost.peer == peer => lost.why,
         other => panic!("{other:?}"),
     };
     assert!(why(50).contains("no VCI 0"));
+    let mut abroad = nodes[1].transport.address(0);
+    let ip = abroad
+        .windows(4)
+        .position(|bytes| bytes == [127, 0, 0, 1])
+        .unwrap();
+    abroad[ip] = 10;
     let directory = nodes[0].directory.clone();
     let mut why = |address: &[u8]| {
         directory
@@ -660,11 +671,12 @@ fn unusable_addresses_are_explained() {
             .unwrap()
             .insert((51, 0), address.to_vec());
         match nodes[0].lanes[0].send(51, 0, &header, &[]) {
-            Err(LaneError::PeerLost(51, why)) => why,
+            Err(LaneError::PeerLost(lost)) if lost.peer == 51 => lost.why,
             other => panic!("{other:?}"),
         }
     };
     assert!(why(&[]).contains("not one of libfabric"));
     assert!(why(b"\xff123").contains("not one of libfabric"));
     assert!(why(b"\x05verbs12345678").contains("verbs"));
+    assert!(why(&abroad).contains("loopback"));
 }

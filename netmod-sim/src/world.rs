@@ -197,7 +197,7 @@ impl World {
     pub fn alive(&self, peers: [Peer; 2]) -> Result<(), LaneError> {
         for peer in peers {
             if let Some(why) = self.dead.get(&peer) {
-                return Err(LaneError::PeerLost(peer, why.clone()));
+                return Err(LaneError::lost(peer, why.clone()));
             }
         }
         Ok(())

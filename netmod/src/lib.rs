@@ -26,8 +26,10 @@
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+mod copy;
 mod peer_table;
 
+pub use copy::copy;
 pub use peer_table::PeerTable;
 
 use std::fmt;
@@ -109,9 +111,29 @@ pub enum LaneError {
     /// The transport cannot do this towards this peer (a kernel that refuses single copy, say).
     /// Nothing was done, and asking again will give the same answer.
     Unsupported,
-    /// The peer can't be reached: it died, or the way to it is broken. The text names the cause and
-    /// the next step for the user.
-    PeerLost(Peer, String),
+    /// The peer can't be reached: it died, or the way to it is broken. (Boxed: results travel in two
+    /// registers.)
+    PeerLost(Box<Lost>),
+}
+
+/// A peer that can't be reached any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// Which.
+    pub peer: Peer,
+    /// Cause and next step, for the user.
+    pub why: String,
+}
+
+impl LaneError {
+    /// The error of a lost peer.
+    #[cold]
+    pub fn lost(peer: Peer, why: impl Into<String>) -> LaneError {
+        LaneError::PeerLost(Box::new(Lost {
+            peer,
+            why: why.into(),
+        }))
+    }
 }
 
 /// Why a transport or a lane could not be opened, in words for the user: what was tried, what came
@@ -124,7 +146,9 @@ impl fmt::Display for LaneError {
         match self {
             LaneError::Again => f.write_str("no resources at the moment"),
             LaneError::Unsupported => f.write_str("not supported by the transport"),
-            LaneError::PeerLost(peer, why) => write!(f, "process {peer} is lost: {why}"),
+            LaneError::PeerLost(lost) => {
+                write!(f, "process {} is lost: {}", lost.peer, lost.why)
+            }
         }
     }
 }

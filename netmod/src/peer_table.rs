@@ -12,7 +12,7 @@ const CHUNK: usize = 256;
 /// others. A peer that was never talked to costs 1/256 of a pointer.
 pub struct PeerTable<T> {
     own: VciId,
-    straight: Vec<Option<Box<[T]>>>,
+    straight: Vec<Option<Box<[T; CHUNK]>>>,
     cross: HashMap<(Peer, VciId), T>,
 }
 
@@ -33,7 +33,7 @@ impl<T: Default> PeerTable<T> {
             return self.cross.entry((peer, vci)).or_default();
         }
         let (chunk, place) = (peer as usize / CHUNK, peer as usize % CHUNK);
-        if !self.straight.get(chunk).is_some_and(Option::is_some) {
+        if !matches!(self.straight.get(chunk), Some(Some(_))) {
             self.grow(chunk);
         }
         match &mut self.straight[chunk] {
@@ -42,12 +42,25 @@ impl<T: Default> PeerTable<T> {
         }
     }
 
+    /// The value for a VCI of a peer, if it is one of the table's own number and its neighbourhood
+    /// has been in use: what a hot path asks first.
+    #[inline(always)]
+    pub fn peek(&mut self, peer: Peer, vci: VciId) -> Option<&mut T> {
+        if vci != self.own {
+            return None;
+        }
+        match self.straight.get_mut(peer as usize / CHUNK) {
+            Some(Some(values)) => Some(&mut values[peer as usize % CHUNK]),
+            _ => None,
+        }
+    }
+
     #[cold]
     fn grow(&mut self, chunk: usize) {
         if self.straight.len() <= chunk {
             self.straight.resize_with(chunk + 1, || None);
         }
-        self.straight[chunk] = Some((0..CHUNK).map(|_| T::default()).collect());
+        self.straight[chunk] = Some(Box::new(std::array::from_fn(|_| T::default())));
     }
 }
 

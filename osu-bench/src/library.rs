@@ -87,7 +87,7 @@ impl Library {
 
     /// The start of a launch: `chrt` if wanted, the launcher, and binding if `ranks` have a core
     /// each. What follows is `-n`, the program and its arguments.
-    pub fn launch(&self, ranks: usize, chrt: bool) -> Command {
+    pub fn launch(&self, ranks: usize, threads: usize, chrt: bool) -> Command {
         let mut command = if chrt {
             let mut command = Command::new("chrt");
             command.args(["-r", "5"]).arg(&self.launcher);
@@ -96,7 +96,18 @@ impl Library {
             Command::new(&self.launcher)
         };
         if ranks <= cores() && !self.launcher_binds {
-            command.args(["-bind-to", "core"]);
+            // Threads get a core each if there are enough.
+            let width = if ranks * threads <= cores() {
+                threads
+            } else {
+                1
+            };
+            let target = if width > 1 {
+                format!("core:{width}")
+            } else {
+                "core".to_owned()
+            };
+            command.arg("-bind-to").arg(target);
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command

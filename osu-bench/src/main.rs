@@ -41,6 +41,9 @@ enum Command {
     /// Bandwidth and message rate of several pairs of ranks.
     #[command(name = "mbw_mr")]
     MbwMr(Options),
+    /// mbw_mr with several threads per rank, each with a communicator of its own.
+    #[command(name = "mbw_mr_mt")]
+    MbwMrMt(Options),
     /// Ping-pongs of several pairs of ranks at once.
     #[command(name = "multi_lat")]
     MultiLat(Options),
@@ -104,6 +107,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Bw(options) => (Name::Bw, options),
         Command::Bibw(options) => (Name::Bibw, options),
         Command::MbwMr(options) => (Name::MbwMr, options),
+        Command::MbwMrMt(options) => (Name::MbwMrMt, options),
         Command::MultiLat(options) => (Name::MultiLat, options),
         Command::Barrier(options) => (Name::Barrier, options),
         Command::Bcast(options) => (Name::Bcast, options),
@@ -130,7 +134,7 @@ fn run(command: &Command) -> Result<()> {
                 library::FILE_LINE,
                 table.file()?.display()
             ));
-            output::say(mpi::library_version(&table)?.trim_end());
+            output::say(mpi::library_version(table)?.trim_end());
             return Ok(());
         }
         Command::Compare(options) => return compare::run(options),

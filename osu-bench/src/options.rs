@@ -47,6 +47,13 @@ pub struct Options {
     /// Pairs of ranks that communicate (mbw_mr, multi_lat); half of the ranks when absent.
     #[arg(short = 'p', long, value_name = "PAIRS")]
     pub pairs: Option<usize>,
+    /// Threads per rank (mbw_mr_mt).
+    #[arg(short = 't', long, value_name = "THREADS", default_value_t = 2,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
+    /// All threads use one communicator, each with a tag of its own (mbw_mr_mt).
+    #[arg(long)]
+    pub shared: bool,
     /// Memory per process for message buffers, in bytes; larger sizes are left out.
     #[arg(short = 'M', long = "mem-limit", value_name = "BYTES", default_value_t = 512 << 20)]
     pub memory: usize,

@@ -229,11 +229,12 @@ fn descendants() -> Vec<libc::pid_t> {
         else {
             continue;
         };
-        if let Ok(stat) = fs::read_to_string(entry.path().join("stat"))
-            && let Some((state, parent)) = state_and_parent(&stat)
-            && !matches!(state, 'Z' | 'X')
-        {
-            parents.insert(pid, parent);
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        match state_and_parent(&stat) {
+            None | Some(('Z' | 'X', _)) => {}
+            Some((_, parent)) => {
+                parents.insert(pid, parent);
+            }
         }
     }
     below(std::process::id() as libc::pid_t, &parents)

@@ -112,6 +112,7 @@ fn every_benchmark_moves_the_right_data() {
         "bw",
         "bibw",
         "mbw_mr",
+        "mbw_mr_mt",
         "multi_lat",
         "bcast",
         "allreduce",

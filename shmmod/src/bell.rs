@@ -30,9 +30,9 @@ pub(crate) fn register() {
     }
 }
 
-/// After a message has been published: wakes the receiver if it sleeps.
+/// After a message has been published: whether the receiver is awake, so that nothing needs be done.
 #[inline(always)]
-pub(crate) fn ring(bell: &AtomicU32, senders_fence: bool) {
+pub(crate) fn is_silent(bell: &AtomicU32, senders_fence: bool) -> bool {
     if senders_fence {
         fence(Ordering::SeqCst);
     } else {
@@ -40,9 +40,7 @@ pub(crate) fn ring(bell: &AtomicU32, senders_fence: bool) {
         // message's store and this load either.
         compiler_fence(Ordering::SeqCst);
     }
-    if bell.load(Ordering::Relaxed) != 0 {
-        wake(bell);
-    }
+    bell.load(Ordering::Relaxed) == 0
 }
 
 /// Whether senders of this process must fence.
@@ -50,8 +48,8 @@ pub(crate) fn senders_fence() -> bool {
     SENDERS_FENCE.load(Ordering::Relaxed)
 }
 
-#[cold]
-fn wake(bell: &AtomicU32) {
+/// Wakes the receiver, if nobody else does.
+pub(crate) fn wake(bell: &AtomicU32) {
     if bell.swap(0, Ordering::Relaxed) != 0 {
         let word: *const AtomicU32 = bell;
         // SAFETY: the word is valid; waking reads nothing.

@@ -11,6 +11,7 @@ use crate::bell;
 use crate::ring::{self, INLINE, ReceiverView, SenderView};
 use crate::segment::{BODY, CELLS, Location, Segment};
 use crate::single_copy::{self, Direction};
+use crate::sync::AtomicU32;
 
 /// A peer's queue.
 struct Remote {
@@ -19,6 +20,113 @@ struct Remote {
     at: Location,
     /// Whether its memory can be copied directly; `None` until tried.
     single_copy: Option<bool>,
+}
+
+/// Payloads up to this length are copied by a few instructions in line. Their way through `send` then
+/// makes no call at all, and so needs no stack frame.
+const SHORT: usize = 16;
+
+impl Remote {
+    #[inline(always)]
+    fn send_short(
+        &mut self,
+        me: Peer,
+        senders_fence: bool,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        let front = self.segment.front();
+        let Some(position) = ring::claim(&front.ends, CELLS, &mut self.view) else {
+            return again();
+        };
+        let cell = &self.segment.cells()[position as usize & (CELLS - 1)];
+        let [a, b, c] = header.0;
+        let len = payload.len();
+        // SAFETY: the cell is claimed, so nobody else touches it until it is published, and has
+        // room for a short payload.
+        unsafe {
+            cell.envelope
+                .get()
+                .write([u64::from(me) | (len as u64) << 32, a, b, c]);
+            std::hint::assert_unchecked(len <= SHORT);
+            netmod::copy(payload.as_ptr(), cell.inline.get().cast(), len);
+        }
+        ring::publish(cell, position);
+        if bell::is_silent(&front.bell.0, senders_fence) {
+            Ok(())
+        } else {
+            woken(&front.bell.0)
+        }
+    }
+
+    #[inline(never)]
+    fn send_long(
+        &mut self,
+        me: Peer,
+        senders_fence: bool,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        self.put(me, senders_fence, header, payload.len(), |out| {
+            // SAFETY: `put` gives the place of the payload, apart from all else.
+            unsafe { netmod::copy(payload.as_ptr(), out, payload.len()) };
+        })
+    }
+
+    /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        me: Peer,
+        senders_fence: bool,
+        header: &Header,
+        len: usize,
+        fill: impl FnOnce(*mut u8),
+    ) -> Result<(), LaneError> {
+        assert!(
+            len <= BODY,
+            "a payload is longer than the transport's limit"
+        );
+        let front = self.segment.front();
+        let Some(position) = ring::claim(&front.ends, CELLS, &mut self.view) else {
+            return Err(LaneError::Again);
+        };
+        let number = position as usize & (CELLS - 1);
+        let cell = &self.segment.cells()[number];
+        let payload = if len <= INLINE {
+            cell.inline.get().cast()
+        } else {
+            self.segment.body(number)
+        };
+        let [a, b, c] = header.0;
+        // SAFETY: the cell is claimed, so nobody else touches it until it is published.
+        unsafe {
+            cell.envelope
+                .get()
+                .write([u64::from(me) | (len as u64) << 32, a, b, c])
+        };
+        fill(payload);
+        ring::publish(cell, position);
+        if bell::is_silent(&front.bell.0, senders_fence) {
+            Ok(())
+        } else {
+            woken(&front.bell.0)
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn again() -> Result<(), LaneError> {
+    Err(LaneError::Again)
+}
+
+/// Wakes the receiver; the message has been sent.
+#[cold]
+#[inline(never)]
+fn woken(bell: &AtomicU32) -> Result<(), LaneError> {
+    bell::wake(bell);
+    Ok(())
 }
 
 pub(crate) struct ShmLane {
@@ -63,6 +171,21 @@ impl ShmLane {
         }
     }
 
+    /// A send that does not find its peer at once: the first, or one to a VCI of another number.
+    #[cold]
+    #[inline(never)]
+    fn send_first(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        let (me, senders_fence) = (self.me, self.senders_fence);
+        self.remote(to, vci)?
+            .send_long(me, senders_fence, header, payload)
+    }
+
     fn copy(
         &mut self,
         direction: Direction,
@@ -85,7 +208,7 @@ impl ShmLane {
         // SAFETY: `get` and `put` are promised that `local` is valid; the peer has exposed `place`.
         match unsafe { single_copy::copy(direction, at.pid, local, place, len) } {
             Ok(()) => Ok(Issued::Done),
-            Err(error) => Err(LaneError::PeerLost(
+            Err(error) => Err(LaneError::lost(
                 peer,
                 format!(
                     "its memory (process {}, {len} bytes at {place:#x}) could not be copied: {error}",
@@ -98,7 +221,7 @@ impl ShmLane {
 
 #[cold]
 fn attach(resolver: &dyn Resolver, peer: Peer, vci: VciId) -> Result<Box<Remote>, LaneError> {
-    let lost = |why: String| LaneError::PeerLost(peer, why);
+    let lost = |why: String| LaneError::lost(peer, why);
     let bytes = resolver.resolve(peer, vci).map_err(|error| lost(error.0))?;
     let at = Location::parse(&bytes)
         .ok_or_else(|| lost("its shared-memory address can't be read".to_string()))?;
@@ -120,12 +243,15 @@ impl Lane for ShmLane {
         header: &Header,
         payload: &[u8],
     ) -> Result<(), LaneError> {
-        self.send_with(to, vci, header, payload.len(), &mut |out| {
-            out.copy_from_slice(payload)
-        })
+        match self.remotes.peek(to, vci) {
+            Some(Some(remote)) if payload.len() <= SHORT => {
+                remote.send_short(self.me, self.senders_fence, header, payload)
+            }
+            Some(Some(remote)) => remote.send_long(self.me, self.senders_fence, header, payload),
+            _ => self.send_first(to, vci, header, payload),
+        }
     }
 
-    #[inline]
     fn send_with(
         &mut self,
         to: Peer,
@@ -135,31 +261,11 @@ impl Lane for ShmLane {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError> {
         let (me, senders_fence) = (self.me, self.senders_fence);
-        let Remote { segment, view, .. } = self.remote(to, vci)?;
-        let front = segment.front();
-        let Some(position) = ring::claim(&front.ends, CELLS, view) else {
-            return Err(LaneError::Again);
-        };
-        let number = position as usize & (CELLS - 1);
-        let cell = &segment.cells()[number];
-        let payload = if len <= INLINE {
-            cell.inline.get().cast()
-        } else {
-            segment.body(number)
-        };
-        // SAFETY: the cell and its body are claimed, so nobody else touches them until they are
-        // published. `len` is at most the size of a body (contract of `send`), checked below.
-        unsafe {
-            assert!(len <= BODY);
-            let [a, b, c] = header.0;
-            cell.envelope
-                .get()
-                .write([u64::from(me) | (len as u64) << 32, a, b, c]);
-            fill(std::slice::from_raw_parts_mut(payload, len));
-        }
-        ring::publish(cell, position);
-        bell::ring(&front.bell.0, senders_fence);
-        Ok(())
+        self.remote(to, vci)?
+            .put(me, senders_fence, header, len, |out| {
+                // SAFETY: `put` gives the place of the payload, which nobody else touches.
+                fill(unsafe { std::slice::from_raw_parts_mut(out, len) });
+            })
     }
 
     #[inline]

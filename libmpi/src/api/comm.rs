@@ -1,17 +1,28 @@
 //! Communicators (chapter 6).
 
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::Arc;
 
-use mpi_core::comm::{Comm, ContextId, Members};
+use mpi_core::collective::Holder;
+use mpi_core::comm::Comm;
+use mpi_core::creation::Choice;
+use mpi_core::group::Group;
+use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 
 use super::env::put_text;
+use super::group::comparison;
+use super::p2p::{bad_rank, bad_tag};
 use super::{null, put};
 use crate::abi::{
     MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_Comm,
-    MPI_IDENT, MPI_Info, MPI_MAX_OBJECT_NAME, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
+    MPI_Group, MPI_IDENT, MPI_Info, MPI_MAX_OBJECT_NAME, MPI_Request, MPI_SIMILAR, MPI_UNDEFINED,
+    MPI_UNEQUAL,
 };
+use crate::comms::CommObject;
+use crate::hints::Hints;
 use crate::runtime::{Runtime, runtime};
+use crate::{groups, infos, requests};
 
 /// `MPI_Comm_size` (section 6.4.1).
 ///
@@ -45,8 +56,8 @@ pub unsafe fn comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int)
     } else if one.remote().is_some() != two.remote().is_some() {
         MPI_UNEQUAL
     } else {
-        let local = compare(one.local(), two.local());
-        let remote = compare(one.others(), two.others());
+        let local = comparison(one.local().compare(two.local()));
+        let remote = comparison(one.others().compare(two.others()));
         // Values grow as likeness shrinks; the same group in other contexts is congruent.
         local.max(remote).max(MPI_CONGRUENT)
     };
@@ -57,25 +68,56 @@ pub unsafe fn comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int)
 const _: () =
     assert!(MPI_IDENT < MPI_CONGRUENT && MPI_CONGRUENT < MPI_SIMILAR && MPI_SIMILAR < MPI_UNEQUAL);
 
-fn compare(one: &Members, two: &Members) -> c_int {
-    if one.size() != two.size() {
-        return MPI_UNEQUAL;
-    }
-    let (mut one, mut two) = (one.peers(), two.peers());
-    if one == two {
-        return MPI_IDENT;
-    }
-    one.sort_unstable();
-    two.sort_unstable();
-    if one == two { MPI_SIMILAR } else { MPI_UNEQUAL }
-}
-
-fn intra_only(comm: &Comm) -> Result<()> {
+pub(super) fn intra_only(comm: &Comm) -> Result<()> {
     if comm.remote().is_some() {
-        let why = "comm is an intercommunicator, for which this is not there yet";
+        let why = "comm is an intercommunicator; this needs an intracommunicator";
         return Err(Error::new(Class::Comm, why));
     }
     Ok(())
+}
+
+fn inter_only(comm: &Comm) -> Result<&Group> {
+    comm.remote().ok_or_else(|| {
+        let why = "comm is an intracommunicator; this needs an intercommunicator";
+        Error::new(Class::Comm, why)
+    })
+}
+
+/// Gives a new communicator to the program: that of members, and null for those who are none.
+///
+/// # Safety
+/// `newcomm` is valid or NULL.
+pub(super) unsafe fn give(
+    runtime: &Runtime,
+    comm: Option<Comm>,
+    parent: &CommObject,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { give_with_info(runtime, comm, parent, None, newcomm) }
+}
+
+/// As [`give`], with hints.
+///
+/// # Safety
+/// `newcomm` is valid or NULL.
+pub(super) unsafe fn give_with_info(
+    runtime: &Runtime,
+    comm: Option<Comm>,
+    parent: &CommObject,
+    info: Option<&Info>,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    let handle = match comm {
+        Some(comm) => {
+            let handle = runtime.add_comm(comm, Some(parent))?;
+            runtime.comm(handle)?.take_hints(info);
+            handle
+        }
+        None => MPI_COMM_NULL,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { put(newcomm, "newcomm", handle) }
 }
 
 /// `MPI_Comm_dup` (section 6.4.2).
@@ -88,15 +130,145 @@ pub unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<()> {
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
-    let old = &parent.comm;
-    intra_only(old)?;
-    let mut context = [if old.rank() == 0 { runtime.new_context().to_bits() } else { 0 }];
-    runtime.process.broadcast_u64(old, &mut context)?;
-    let context = ContextId::from_bits(context[0]);
-    let comm = Comm::new(context, old.local().clone(), None, old.rank());
-    let handle = runtime.add_comm(comm, Some(parent))?;
+    let copy = duplicate(runtime, parent, |_| ())?;
     // SAFETY: the caller's contract.
-    unsafe { put(newcomm, "newcomm", handle) }
+    unsafe { put(newcomm, "newcomm", copy) }
+}
+
+/// `MPI_Comm_dup_with_info` (section 6.4.2): hints are those of `info` instead of the old ones.
+///
+/// # Safety
+/// `newcomm` is valid or NULL.
+pub unsafe fn comm_dup_with_info(
+    comm: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let parent = runtime.comm(comm)?;
+    let info = infos::hints(info)?;
+    if newcomm.is_null() {
+        return Err(null("newcomm"));
+    }
+    let copy = duplicate(runtime, parent, |copy| {
+        *copy.hints.lock() = Hints::default();
+        copy.take_hints(info);
+    })?;
+    // SAFETY: the caller's contract.
+    unsafe { put(newcomm, "newcomm", copy) }
+}
+
+/// Duplicates a communicator with its attributes; `change` is for what differs.
+fn duplicate(
+    runtime: &Runtime,
+    parent: &CommObject,
+    change: impl FnOnce(&CommObject),
+) -> Result<MPI_Comm> {
+    let copy = runtime.process.dup_comm(&parent.comm)?;
+    let handle = runtime.add_comm(copy, Some(parent))?;
+    let copy = runtime.comm(handle)?;
+    if let Err(error) = copy.become_copy_of(parent) {
+        runtime.comms.remove(handle);
+        return Err(error);
+    }
+    change(copy);
+    Ok(handle)
+}
+
+/// `MPI_Comm_idup` (section 6.4.2): the copy can be used once the request is complete.
+///
+/// # Safety
+/// `newcomm` and `request` are valid or NULL.
+pub unsafe fn comm_idup(
+    comm: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let parent = runtime.comm_arc(comm)?;
+    if newcomm.is_null() {
+        return Err(null("newcomm"));
+    }
+    if request.is_null() {
+        return Err(null("request"));
+    }
+    let both = |copy: &Arc<CommObject>| -> Holder {
+        Arc::new(Duplication {
+            parent: parent.clone(),
+            _copy: copy.clone(),
+        })
+    };
+    let object = |copy| {
+        let object = CommObject::new(copy, MPI_COMM_NULL);
+        object.inherit(&parent);
+        object
+    };
+    let (copy, id) = runtime.process.start_dup_comm(&parent.comm, object, both)?;
+    let handle = runtime.add_object(copy.clone())?;
+    if let Err(error) = copy.become_copy_of(&parent) {
+        // The others go on with it; what comes of it here nobody sees.
+        runtime.process.detach(id)?;
+        runtime.comms.remove(handle);
+        return Err(error);
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(newcomm, "newcomm", handle)?;
+        put(request, "request", requests::handle(Some(id)))
+    }
+}
+
+/// Keeps alive what a duplication under way needs.
+struct Duplication {
+    parent: Arc<CommObject>,
+    _copy: Arc<CommObject>,
+}
+
+impl AsRef<Comm> for Duplication {
+    fn as_ref(&self) -> &Comm {
+        &self.parent.comm
+    }
+}
+
+/// `MPI_Comm_create` (section 6.4.2).
+///
+/// # Safety
+/// `newcomm` is valid or NULL.
+pub unsafe fn comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> Result<()> {
+    let runtime = runtime()?;
+    let parent = runtime.comm(comm)?;
+    let group = groups::get(group)?;
+    if newcomm.is_null() {
+        return Err(null("newcomm"));
+    }
+    let made = runtime.process.create_comm(&parent.comm, group)?;
+    // SAFETY: the caller's contract.
+    unsafe { give(runtime, made, parent, newcomm) }
+}
+
+/// `MPI_Comm_create_group` (section 6.4.2): called by the members of the group only.
+///
+/// # Safety
+/// `newcomm` is valid or NULL.
+pub unsafe fn comm_create_group(
+    comm: MPI_Comm,
+    group: MPI_Group,
+    tag: c_int,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let parent = runtime.comm(comm)?;
+    intra_only(&parent.comm)?;
+    let group = groups::get(group)?;
+    let tag = u32::try_from(tag).map_err(|_| bad_tag(tag, false))?;
+    if newcomm.is_null() {
+        return Err(null("newcomm"));
+    }
+    let made = runtime
+        .process
+        .create_comm_group(&parent.comm, group, tag)?;
+    // SAFETY: the caller's contract.
+    unsafe { give(runtime, made, parent, newcomm) }
 }
 
 /// `MPI_Comm_split` (section 6.4.2).
@@ -110,6 +282,7 @@ pub unsafe fn comm_split(
     newcomm: *mut MPI_Comm,
 ) -> Result<()> {
     let runtime = runtime()?;
+    let parent = runtime.comm(comm)?;
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
@@ -120,38 +293,11 @@ pub unsafe fn comm_split(
         ));
     }
     let color = (color != MPI_UNDEFINED).then_some(color as u64);
-    let handle = split(runtime, comm, color, key)?;
+    let made = runtime
+        .process
+        .split_comm(&parent.comm, Choice { color, key })?;
     // SAFETY: the caller's contract.
-    unsafe { put(newcomm, "newcomm", handle) }
-}
-
-/// Makes a communicator of the members that give the same color, in the order of their keys and old
-/// ranks. Each member also offers a context; the one that turns out to be first leads.
-fn split(runtime: &Runtime, comm: MPI_Comm, color: Option<u64>, key: c_int) -> Result<MPI_Comm> {
-    let parent = runtime.comm(comm)?;
-    let old = &parent.comm;
-    intra_only(old)?;
-    let tell = color.map_or(u64::MAX, |color| color);
-    let own = [tell, i64::from(key) as u64, runtime.new_context().to_bits()];
-    let all = runtime.process.gather_all_u64(old, own)?;
-    if color.is_none() {
-        return Ok(MPI_COMM_NULL);
-    }
-    let mut chosen: Vec<(i64, u32)> = all
-        .iter()
-        .enumerate()
-        .filter(|(_, told)| told[0] == tell)
-        .map(|(rank, told)| (told[1] as i64, rank as u32))
-        .collect();
-    chosen.sort_unstable();
-    let peers: Vec<u32> = chosen.iter().map(|(_, rank)| old.local().peer(*rank)).collect();
-    let rank = chosen.iter().position(|(_, rank)| *rank == old.rank());
-    let (Some(rank), Some((_, first))) = (rank, chosen.first()) else {
-        return Err(Error::new(Class::Intern, "this process is missing from its own group"));
-    };
-    let context = ContextId::from_bits(all[*first as usize][2]);
-    let comm = Comm::new(context, Members::new(&peers), None, rank as u32);
-    runtime.add_comm(comm, Some(parent))
+    unsafe { give(runtime, made, parent, newcomm) }
 }
 
 /// `MPI_Comm_split_type` (section 6.4.2).
@@ -162,26 +308,32 @@ pub unsafe fn comm_split_type(
     comm: MPI_Comm,
     split_type: c_int,
     key: c_int,
-    _info: MPI_Info,
+    info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> Result<()> {
     let runtime = runtime()?;
+    let parent = runtime.comm(comm)?;
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
+    let info = infos::hints(info)?;
     let color = match split_type {
         MPI_COMM_TYPE_SHARED => Some(runtime.node >> 1),
         MPI_UNDEFINED => None,
         _ => {
             return Err(Error::new(
                 Class::Arg,
-                format!("split_type is {split_type}; it can be MPI_COMM_TYPE_SHARED or MPI_UNDEFINED"),
+                format!(
+                    "split_type is {split_type}; it can be MPI_COMM_TYPE_SHARED or MPI_UNDEFINED"
+                ),
             ));
         }
     };
-    let handle = split(runtime, comm, color, key)?;
+    let made = runtime
+        .process
+        .split_comm(&parent.comm, Choice { color, key })?;
     // SAFETY: the caller's contract.
-    unsafe { put(newcomm, "newcomm", handle) }
+    unsafe { give_with_info(runtime, made, parent, info, newcomm) }
 }
 
 /// `MPI_Comm_free` (section 6.4.3). Operations under way go on: they need the communicator no more.
@@ -191,12 +343,40 @@ pub unsafe fn comm_split_type(
 pub unsafe fn comm_free(comm: *mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { comm.as_mut() }) else { return Err(null("comm")) };
-    runtime.comm(*handle)?;
-    if *handle == MPI_COMM_WORLD || *handle == MPI_COMM_SELF {
+    let Some(handle) = (unsafe { comm.as_mut() }) else {
+        return Err(null("comm"));
+    };
+    release(runtime, handle)
+}
+
+/// `MPI_Comm_disconnect` (section 10.5.4): as [`comm_free`], once all operations are complete.
+///
+/// # Safety
+/// `comm` is valid or NULL.
+pub unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let Some(handle) = (unsafe { comm.as_mut() }) else {
+        return Err(null("comm"));
+    };
+    let object = freeable(runtime, *handle)?;
+    runtime.process.settle_comm(&object.comm)?;
+    release(runtime, handle)
+}
+
+/// A communicator that the program may free.
+fn freeable(runtime: &Runtime, handle: MPI_Comm) -> Result<&CommObject> {
+    let object = runtime.comm(handle)?;
+    if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
         let why = "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed";
         return Err(Error::new(Class::Comm, why));
     }
+    Ok(object)
+}
+
+fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
+    let object = freeable(runtime, *handle)?;
+    object.attributes.delete_all(handle)?;
     runtime.comms.remove(*handle);
     *handle = MPI_COMM_NULL;
     Ok(())
@@ -210,6 +390,91 @@ pub unsafe fn comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> Result<()> {
     let inter = runtime()?.comm(comm)?.comm.remote().is_some();
     // SAFETY: the caller's contract.
     unsafe { put(flag, "flag", c_int::from(inter)) }
+}
+
+/// `MPI_Comm_remote_size` (section 6.6.1).
+///
+/// # Safety
+/// `size` is valid or NULL.
+pub unsafe fn comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> Result<()> {
+    let number = inter_only(&runtime()?.comm(comm)?.comm)?.size();
+    // SAFETY: the caller's contract.
+    unsafe { put(size, "size", number as c_int) }
+}
+
+/// `MPI_Comm_remote_group` (section 6.6.1).
+///
+/// # Safety
+/// `group` is valid or NULL.
+pub unsafe fn comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<()> {
+    let remote = inter_only(&runtime()?.comm(comm)?.comm)?.clone();
+    if group.is_null() {
+        return Err(null("group"));
+    }
+    // SAFETY: the caller's contract.
+    unsafe { put(group, "group", groups::insert(remote)?) }
+}
+
+/// `MPI_Intercomm_create` (section 6.6.2). The last arguments matter at the local leader only.
+///
+/// # Safety
+/// `newintercomm` is valid or NULL.
+pub unsafe fn intercomm_create(
+    local_comm: MPI_Comm,
+    local_leader: c_int,
+    peer_comm: MPI_Comm,
+    remote_leader: c_int,
+    tag: c_int,
+    newintercomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let parent = runtime.comm(local_comm)?;
+    let local = &parent.comm;
+    intra_only(local)?;
+    if newintercomm.is_null() {
+        return Err(null("newintercomm"));
+    }
+    let leader = u32::try_from(local_leader)
+        .ok()
+        .filter(|rank| *rank < local.size());
+    let leader = leader.ok_or_else(|| bad_rank(local_leader, local.size(), "local_leader"))?;
+    let bridge = (leader == local.rank()).then(|| {
+        let peer = &runtime.comm(peer_comm)?.comm;
+        let size = peer.others().size();
+        let rank = u32::try_from(remote_leader)
+            .ok()
+            .filter(|rank| *rank < size);
+        let rank = rank.ok_or_else(|| bad_rank(remote_leader, size, "remote_leader"))?;
+        if peer.others().peer(rank) == runtime.process.me() {
+            let why = "remote_leader is this process itself; it must be in the other group";
+            return Err(Error::new(Class::Rank, why));
+        }
+        let tag = u32::try_from(tag).map_err(|_| bad_tag(tag, false))?;
+        Ok((peer, rank, tag))
+    });
+    let made = runtime.process.create_intercomm(local, leader, bridge)?;
+    // SAFETY: the caller's contract.
+    unsafe { give(runtime, Some(made), parent, newintercomm) }
+}
+
+/// `MPI_Intercomm_merge` (section 6.6.2).
+///
+/// # Safety
+/// `newintracomm` is valid or NULL.
+pub unsafe fn intercomm_merge(
+    intercomm: MPI_Comm,
+    high: c_int,
+    newintracomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let parent = runtime.comm(intercomm)?;
+    inter_only(&parent.comm)?;
+    if newintracomm.is_null() {
+        return Err(null("newintracomm"));
+    }
+    let made = runtime.process.merge_intercomm(&parent.comm, high != 0)?;
+    // SAFETY: the caller's contract.
+    unsafe { give(runtime, Some(made), parent, newintracomm) }
 }
 
 /// `MPI_Comm_set_name` (section 6.8). Longer names are cut.

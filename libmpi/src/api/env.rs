@@ -96,6 +96,11 @@ pub(crate) unsafe fn put_text(
     }
 }
 
+/// `MPI_Pcontrol` (section 14.2.4): nothing, unless a profiling library takes its place.
+pub fn pcontrol(_level: c_int) -> Result<()> {
+    Ok(())
+}
+
 /// `MPI_Get_address`.
 ///
 /// # Safety

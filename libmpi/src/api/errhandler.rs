@@ -6,9 +6,7 @@ use std::sync::Arc;
 use mpi_core::{Class, Error, Result};
 
 use super::{null, put};
-use crate::abi::{
-    MPI_Comm, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_Errhandler,
-};
+use crate::abi::{MPI_Comm, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_Errhandler};
 use crate::errhandler::{self, Handler};
 use crate::raise::{self, On};
 use crate::runtime::runtime;
@@ -62,7 +60,9 @@ pub unsafe fn comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandle
 /// `errhandler` is valid or NULL.
 pub unsafe fn errhandler_free(errhandler: *mut MPI_Errhandler) -> Result<()> {
     // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { errhandler.as_mut() }) else { return Err(null("errhandler")) };
+    let Some(handle) = (unsafe { errhandler.as_mut() }) else {
+        return Err(null("errhandler"));
+    };
     errhandler::free(*handle)?;
     *handle = MPI_ERRHANDLER_NULL;
     Ok(())

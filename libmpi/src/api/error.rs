@@ -1,21 +1,22 @@
-//! Error codes, classes and their texts (section 8.4).
+//! Error codes, classes and their texts (sections 8.4 and 8.5).
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 use mpi_core::{Class, Error, Result};
 
 use super::env::put_text;
-use super::put;
-use crate::abi;
+use super::{null, put};
+use crate::runtime::runtime;
+use crate::{abi, codes};
 
-/// `MPI_Error_class`: codes of this library are classes.
+/// `MPI_Error_class`.
 ///
 /// # Safety
 /// `errorclass` is valid or NULL.
 pub unsafe fn error_class(errorcode: c_int, errorclass: *mut c_int) -> Result<()> {
-    text(errorcode).ok_or_else(|| unknown(errorcode))?;
+    let class = codes::class_of(errorcode).ok_or_else(|| unknown(errorcode))?;
     // SAFETY: by the contract of this function.
-    unsafe { put(errorclass, "errorclass", errorcode) }
+    unsafe { put(errorclass, "errorclass", class) }
 }
 
 /// `MPI_Error_string`.
@@ -27,9 +28,9 @@ pub unsafe fn error_string(
     string: *mut c_char,
     resultlen: *mut c_int,
 ) -> Result<()> {
-    let text = text(errorcode).ok_or_else(|| unknown(errorcode))?;
-    // SAFETY: by the contract of this function; the longest text is shorter than 512 characters.
-    unsafe { put_text(string, "string", text, resultlen) }
+    let text = codes::text_of(errorcode).ok_or_else(|| unknown(errorcode))?;
+    // SAFETY: by the contract of this function; texts are kept short enough.
+    unsafe { put_text(string, "string", &text, resultlen) }
 }
 
 fn unknown(errorcode: c_int) -> Error {
@@ -37,6 +38,73 @@ fn unknown(errorcode: c_int) -> Error {
         Class::Arg,
         format!("{errorcode} is not an error code; pass what an MPI function returned"),
     )
+}
+
+/// `MPI_Add_error_class` (section 8.5).
+///
+/// # Safety
+/// `errorclass` is valid or NULL.
+pub unsafe fn add_error_class(errorclass: *mut c_int) -> Result<()> {
+    runtime()?;
+    if errorclass.is_null() {
+        return Err(null("errorclass"));
+    }
+    // SAFETY: by the contract of this function.
+    unsafe { put(errorclass, "errorclass", codes::add_class()) }
+}
+
+/// `MPI_Add_error_code` (section 8.5).
+///
+/// # Safety
+/// `errorcode` is valid or NULL.
+pub unsafe fn add_error_code(errorclass: c_int, errorcode: *mut c_int) -> Result<()> {
+    runtime()?;
+    if errorcode.is_null() {
+        return Err(null("errorcode"));
+    }
+    let code = codes::add_code(errorclass).ok_or_else(|| {
+        Error::new(
+            Class::Arg,
+            format!("errorclass is {errorclass}, which is neither a predefined nor an added class"),
+        )
+    })?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(errorcode, "errorcode", code) }
+}
+
+/// `MPI_Add_error_string` (section 8.5). An earlier text is replaced.
+///
+/// # Safety
+/// `string` is a string or NULL.
+pub unsafe fn add_error_string(errorcode: c_int, string: *const c_char) -> Result<()> {
+    runtime()?;
+    if string.is_null() {
+        return Err(null("string"));
+    }
+    // SAFETY: by the contract of this function.
+    let text = unsafe { CStr::from_ptr(string) }
+        .to_string_lossy()
+        .into_owned();
+    if text.len() >= abi::MPI_MAX_ERROR_STRING as usize {
+        return Err(Error::new(
+            Class::Arg,
+            format!(
+                "string has {} characters; it must be shorter than MPI_MAX_ERROR_STRING, {}",
+                text.len(),
+                abi::MPI_MAX_ERROR_STRING
+            ),
+        ));
+    }
+    if !codes::set_text(errorcode, text) {
+        return Err(Error::new(
+            Class::Arg,
+            format!(
+                "errorcode is {errorcode}; only classes and codes made by MPI_Add_error_class and \
+                 MPI_Add_error_code can be given a string"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// What an error class means, with its name in front; none for a number that isn't one.

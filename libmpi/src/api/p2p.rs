@@ -4,16 +4,19 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::comm::Purpose;
 use mpi_core::process::Mode;
-use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class, Error, PROC_NULL, Result, Status, TAG_UB};
+use mpi_core::{
+    ANY_SOURCE, ANY_TAG, Buffer, Class, Error, PROC_NULL, RequestId, Result, Status, TAG_UB,
+};
 
 use super::put;
 use crate::abi::{
     self, MPI_Comm, MPI_Datatype, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_Request,
-    MPI_Status,
+    MPI_SUCCESS, MPI_Status,
 };
 use crate::comms::CommObject;
+use crate::raise::{Arg, On, raise};
 use crate::requests::{self, READY};
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::{Runtime, running, runtime};
 use crate::{bsend, messages, status, types};
 
 const _: () = assert!(
@@ -24,7 +27,11 @@ const _: () = assert!(
 
 #[cold]
 pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {
-    let wildcard = if who == "source" { ", MPI_ANY_SOURCE" } else { "" };
+    let wildcard = if who == "source" {
+        ", MPI_ANY_SOURCE"
+    } else {
+        ""
+    };
     Error::new(
         Class::Rank,
         format!(
@@ -36,7 +43,7 @@ pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {
 }
 
 #[cold]
-fn bad_tag(tag: c_int, receive: bool) -> Error {
+pub(crate) fn bad_tag(tag: c_int, receive: bool) -> Error {
     let wildcard = if receive { " or MPI_ANY_TAG" } else { "" };
     Error::new(
         Class::Tag,
@@ -59,7 +66,7 @@ fn check_send(
     comm: MPI_Comm,
 ) -> Result<(&CommObject, Option<u32>)> {
     let comm = runtime.comm(comm)?;
-    let size = comm.comm.others().size();
+    let size = comm.comm.targets();
     if tag < 0 {
         return Err(bad_tag(tag, false));
     }
@@ -90,9 +97,160 @@ unsafe fn outgoing(
     Ok(Outgoing { comm, rank, buffer })
 }
 
+/// The destination and length of a send that nothing is wrong with and whose data needs no second
+/// look; `None`: the long way finds out what there is to it.
+#[inline(always)]
+fn plain_send(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<(&'static CommObject, usize)> {
+    let comm = running()?.find_comm(comm)?;
+    let len = types::plain_len(buf, count, datatype)?;
+    ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((comm, len))
+}
+
+/// Starts such a send.
+///
+/// # Safety
+/// `len` bytes at `buf` are the program's send buffer.
+#[inline(always)]
+unsafe fn start_plain(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> Result<Option<RequestId>> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
+    // SAFETY: the caller's contract, which is that of `send_plain`.
+    unsafe {
+        runtime
+            .process
+            .send_plain(&comm.comm, data, dest as u32, tag)
+    }
+}
+
+/// Raises an error of a send that had all its arguments right.
+#[cold]
+#[inline(never)]
+fn plain_failed(
+    error: Error,
+    function: &'static str,
+    comm: &CommObject,
+    dest: c_int,
+    tag: c_int,
+) -> c_int {
+    let handle = comm.comm.owner() as MPI_Comm;
+    let args = [
+        ("dest", Arg::Rank(dest)),
+        ("tag", Arg::Tag(tag)),
+        ("comm", Arg::Handle("MPI_Comm", handle)),
+    ];
+    raise(error, function, On::Comm(handle), &args)
+}
+
+/// The short way of `MPI_Isend`.
+///
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn isend_fast(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    if request.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    Some(unsafe { isend_plain(comm, buf, len, dest, tag, request) })
+}
+
+/// # Safety
+/// As for [`start_plain`]; `request` is valid.
+#[inline(never)]
+unsafe fn isend_plain(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+    request: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match start_plain(comm, buf, len, dest, tag) {
+            Ok(started) => {
+                request.write(requests::handle(started));
+                MPI_SUCCESS
+            }
+            Err(error) => plain_failed(error, "MPI_Isend", comm, dest, tag),
+        }
+    }
+}
+
+/// The short way of `MPI_Send`.
+///
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn send_fast(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    // SAFETY: the caller's contract.
+    Some(unsafe { send_plain(comm, buf, len, dest, tag) })
+}
+
+/// # Safety
+/// As for [`start_plain`].
+#[inline(never)]
+unsafe fn send_plain(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> c_int {
+    // SAFETY: the caller's contract; the send is complete when this returns.
+    let ended = unsafe { start_plain(comm, buf, len, dest, tag) }.and_then(finish_send);
+    match ended {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => plain_failed(error, "MPI_Send", comm, dest, tag),
+    }
+}
+
+/// Waits for a send that may be complete already.
+#[inline(always)]
+fn finish_send(started: Option<RequestId>) -> Result<()> {
+    match started {
+        None => Ok(()),
+        Some(id) => match runtime()?.process.wait(id)?.1 {
+            None => Ok(()),
+            Some(error) => Err(error),
+        },
+    }
+}
+
 /// # Safety
 /// The standard's contract of a send.
-#[inline(always)]
+#[inline(never)]
 unsafe fn start_send(
     mode: Mode,
     buf: *const c_void,
@@ -127,7 +285,7 @@ unsafe fn start_send(
 
 /// # Safety
 /// The standard's contract of a send.
-#[inline(always)]
+#[inline(never)]
 unsafe fn blocking_send(
     mode: Mode,
     buf: *const c_void,
@@ -142,7 +300,10 @@ unsafe fn blocking_send(
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
     let Some(rank) = out.rank else { return Ok(()) };
     let purpose = Purpose::PointToPoint;
-    match runtime.process.send_on(&out.comm.comm, purpose, out.buffer, rank, tag, mode)? {
+    match runtime
+        .process
+        .send_on(&out.comm.comm, purpose, out.buffer, rank, tag, mode)?
+    {
         None => Ok(()),
         Some(id) => match runtime.process.wait(id)?.1 {
             None => Ok(()),
@@ -237,7 +398,18 @@ pub unsafe fn isend(
     request: *mut MPI_Request,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { start_send(Mode::Standard, buf, count, datatype, dest, tag, comm, request) }
+    unsafe {
+        start_send(
+            Mode::Standard,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Issend` (section 3.7.2).
@@ -254,7 +426,18 @@ pub unsafe fn issend(
     request: *mut MPI_Request,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { start_send(Mode::Synchronous, buf, count, datatype, dest, tag, comm, request) }
+    unsafe {
+        start_send(
+            Mode::Synchronous,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Irsend` (section 3.7.2).
@@ -271,7 +454,18 @@ pub unsafe fn irsend(
     request: *mut MPI_Request,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { start_send(Mode::Standard, buf, count, datatype, dest, tag, comm, request) }
+    unsafe {
+        start_send(
+            Mode::Standard,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ibsend` (section 3.7.2): complete when the data is in the attached buffer.
@@ -316,7 +510,11 @@ pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> Resul
     let (address, length) = bsend::detach(runtime()?)?;
     // SAFETY: the caller's contract: the address of a pointer, though declared otherwise.
     unsafe {
-        put(buffer_addr.cast::<*mut c_void>(), "buffer_addr", address.cast())?;
+        put(
+            buffer_addr.cast::<*mut c_void>(),
+            "buffer_addr",
+            address.cast(),
+        )?;
         put(size, "size", length)
     }
 }
@@ -330,7 +528,7 @@ fn check_source(
     comm: MPI_Comm,
 ) -> Result<(&CommObject, Option<i32>)> {
     let comm = runtime.comm(comm)?;
-    let size = comm.comm.others().size();
+    let size = comm.comm.targets();
     if tag < 0 && tag != ANY_TAG {
         return Err(bad_tag(tag, true));
     }
@@ -367,7 +565,9 @@ pub unsafe fn irecv(
     let handle = match source {
         Some(source) => {
             let purpose = Purpose::PointToPoint;
-            let id = runtime.process.receive_on(&comm.comm, purpose, buffer, source, tag)?;
+            let id = runtime
+                .process
+                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
             requests::handle(Some(id))
         }
         None => requests::handle(Some(null_receive(runtime, &comm.comm)?)),
@@ -405,7 +605,9 @@ pub unsafe fn recv(
     let (found, error) = match source {
         Some(source) => {
             let purpose = Purpose::PointToPoint;
-            let id = runtime.process.receive_on(&comm.comm, purpose, buffer, source, tag)?;
+            let id = runtime
+                .process
+                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
             runtime.process.wait(id)?
         }
         None => (Status::PROC_NULL, None),
@@ -435,8 +637,7 @@ pub unsafe fn sendrecv(
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let out =
-        unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
+    let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
     let (_, source) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: the caller's contract.
     let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
@@ -462,9 +663,7 @@ unsafe fn exchange(
         None => None,
     };
     let send = match rank {
-        Some(rank) => {
-            process.send_on(comm, purpose, buffer, rank, sendtag, Mode::Standard)?
-        }
+        Some(rank) => process.send_on(comm, purpose, buffer, rank, sendtag, Mode::Standard)?,
         None => None,
     };
     let received = match receive {
@@ -507,7 +706,15 @@ pub unsafe fn sendrecv_replace(
     // `status`.
     unsafe {
         let buffer = Buffer::bytes(copy.as_mut_ptr(), copy.len());
-        exchange(runtime, Outgoing { buffer, ..out }, sendtag, into, source, recvtag, status)
+        exchange(
+            runtime,
+            Outgoing { buffer, ..out },
+            sendtag,
+            into,
+            source,
+            recvtag,
+            status,
+        )
     }
 }
 
@@ -613,9 +820,9 @@ pub unsafe fn mprobe(
     let comm = &comm.comm;
     let (handle, found) = match source {
         Some(source) => {
-            let matched = runtime
-                .process
-                .wait_until(comm.vci(), || runtime.process.matched_probe_on(comm, source, tag))?;
+            let matched = runtime.process.wait_until(comm.vci(), || {
+                runtime.process.matched_probe_on(comm, source, tag)
+            })?;
             let found = matched.status();
             (messages::keep(matched)?, found)
         }
@@ -694,9 +901,13 @@ pub unsafe fn get_count(
 ) -> Result<()> {
     let datatype = &types::object(datatype)?.datatype;
     // SAFETY: the caller's contract.
-    let Some(status) = (unsafe { status.as_ref() }) else { return Err(super::null("status")) };
+    let Some(status) = (unsafe { status.as_ref() }) else {
+        return Err(super::null("status"));
+    };
     let bytes = usize::try_from(status::bytes(status)).unwrap_or(usize::MAX);
-    let whole = datatype.count_in(bytes).and_then(|count| c_int::try_from(count).ok());
+    let whole = datatype
+        .count_in(bytes)
+        .and_then(|count| c_int::try_from(count).ok());
     // SAFETY: the caller's contract.
     unsafe { put(count, "count", whole.unwrap_or(abi::MPI_UNDEFINED)) }
 }
@@ -708,13 +919,16 @@ pub unsafe fn get_count(
 pub unsafe fn cancel(request: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let Some(request) = (unsafe { request.as_ref() }) else { return Err(super::null("request")) };
+    let Some(request) = (unsafe { request.as_ref() }) else {
+        return Err(super::null("request"));
+    };
     match runtime.named(*request)? {
         requests::Named::Operation(id) => runtime.process.cancel(id),
         requests::Named::Ready => Ok(()),
-        requests::Named::Null => {
-            Err(Error::new(Class::Request, "request is MPI_REQUEST_NULL; there is nothing to cancel"))
-        }
+        requests::Named::Null => Err(Error::new(
+            Class::Request,
+            "request is MPI_REQUEST_NULL; there is nothing to cancel",
+        )),
     }
 }
 
@@ -725,7 +939,9 @@ pub unsafe fn cancel(request: *mut MPI_Request) -> Result<()> {
 pub unsafe fn test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(status) = status.as_ref() else { return Err(super::null("status")) };
+        let Some(status) = status.as_ref() else {
+            return Err(super::null("status"));
+        };
         put(flag, "flag", c_int::from(status::cancelled(status)))
     }
 }

@@ -9,8 +9,8 @@ use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
 use crate::raise;
-use crate::requests::{Ended, Named};
-use crate::runtime::{Runtime, runtime};
+use crate::requests::{Ended, Named, READY};
+use crate::runtime::{Runtime, running, runtime};
 use crate::status;
 
 /// Completes one request of a single-completion call: frees it, nulls the handle, tells the status.
@@ -24,11 +24,35 @@ unsafe fn conclude(
     request: &mut MPI_Request,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    let Ended { status: found, error } = runtime.take(named)?;
+    let Ended {
+        status: found,
+        error,
+    } = runtime.take(named)?;
     *request = MPI_REQUEST_NULL;
     // SAFETY: the caller's contract.
     unsafe { status::write(status, &found) };
     error.map_or(Ok(()), Err)
+}
+
+/// The short way of `MPI_Wait`: the operation was complete when it was started.
+///
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn wait_fast(
+    request: *mut MPI_Request,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    running()?;
+    // SAFETY: the caller's contract.
+    let request = unsafe { request.as_mut()? };
+    if *request != READY {
+        return None;
+    }
+    *request = MPI_REQUEST_NULL;
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &Status::EMPTY) };
+    Some(MPI_SUCCESS)
 }
 
 /// `MPI_Wait`.
@@ -39,7 +63,9 @@ unsafe fn conclude(
 pub unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let Some(request) = (unsafe { request.as_mut() }) else { return Err(null("request")) };
+    let Some(request) = (unsafe { request.as_mut() }) else {
+        return Err(null("request"));
+    };
     let named = runtime.named(*request)?;
     runtime.wait_for(named)?;
     // SAFETY: the caller's contract.
@@ -57,13 +83,19 @@ pub unsafe fn test(
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let Some(request) = (unsafe { request.as_mut() }) else { return Err(null("request")) };
+    let Some(request) = (unsafe { request.as_mut() }) else {
+        return Err(null("request"));
+    };
     let named = runtime.named(*request)?;
     let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
     // SAFETY: the caller's contract.
     unsafe {
         put(flag, "flag", c_int::from(done))?;
-        if done { conclude(runtime, named, request, status) } else { Ok(()) }
+        if done {
+            conclude(runtime, named, request, status)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -90,7 +122,9 @@ fn is_complete_after_poll(
 pub unsafe fn request_free(request: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let Some(request) = (unsafe { request.as_mut() }) else { return Err(null("request")) };
+    let Some(request) = (unsafe { request.as_mut() }) else {
+        return Err(null("request"));
+    };
     match runtime.named(*request)? {
         Named::Operation(id) => runtime.process.detach(id)?,
         Named::Ready => {}
@@ -135,7 +169,10 @@ pub unsafe fn request_get_status(
 /// `requests` is valid for `count` requests, or NULL.
 unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> Result<&'a mut [MPI_Request]> {
     let Ok(count) = usize::try_from(count) else {
-        return Err(Error::new(Class::Count, format!("count is {count}; it must be 0 or more")));
+        return Err(Error::new(
+            Class::Count,
+            format!("count is {count}; it must be 0 or more"),
+        ));
     };
     if count == 0 {
         return Ok(&mut []);
@@ -150,7 +187,10 @@ unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> Result<&'a mut 
 fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
     let name = |(index, request): (usize, &MPI_Request)| {
         runtime.named(*request).map_err(|error| {
-            Error::new(error.class(), format!("array_of_requests[{index}]: {}", error.detail()))
+            Error::new(
+                error.class(),
+                format!("array_of_requests[{index}]: {}", error.detail()),
+            )
         })
     };
     requests.iter().enumerate().map(name).collect()
@@ -187,8 +227,9 @@ pub unsafe fn waitany(
             return put(index, "index", MPI_UNDEFINED);
         }
         let vci = runtime.vci_of(&all);
-        let found =
-            runtime.process.wait_until(vci, || Ok(any_complete(runtime, &all)))?;
+        let found = runtime
+            .process
+            .wait_until(vci, || Ok(any_complete(runtime, &all)))?;
         put(index, "index", found as c_int)?;
         conclude(runtime, all[found], &mut requests[found], status)
     }
@@ -249,7 +290,7 @@ unsafe fn conclude_many(
         let (ended, code) = if runtime.is_complete(named) {
             requests[index] = MPI_REQUEST_NULL;
             let ended = runtime.take(named)?;
-            let code = ended.error.as_ref().map_or(MPI_SUCCESS, |e| raise::code(e.class()));
+            let code = ended.error.as_ref().map_or(MPI_SUCCESS, raise::code);
             (ended, code)
         } else {
             (Ended::EMPTY, MPI_ERR_PENDING)
@@ -304,7 +345,14 @@ pub unsafe fn waitall(
         if let Some(error) = ended.error {
             // SAFETY: the caller's contract.
             return unsafe {
-                waitall_failed(runtime, requests, index, ended.status, error, array_of_statuses)
+                waitall_failed(
+                    runtime,
+                    requests,
+                    index,
+                    ended.status,
+                    error,
+                    array_of_statuses,
+                )
             };
         }
         requests[index] = MPI_REQUEST_NULL;
@@ -339,7 +387,7 @@ unsafe fn waitall_failed(
     // SAFETY: the caller's contract.
     unsafe {
         status::write(out, &found);
-        status::write_error(out, raise::code(error.class()));
+        status::write_error(out, raise::code(&error));
     }
     let rest = name_all(runtime, &requests[index + 1..])?;
     for named in &rest {
@@ -390,9 +438,8 @@ pub unsafe fn testall(
 
 /// Indices of complete requests that are not null.
 fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
-    let ready = |index: &usize| {
-        !matches!(all[*index], Named::Null) && runtime.is_complete(all[*index])
-    };
+    let ready =
+        |index: &usize| !matches!(all[*index], Named::Null) && runtime.is_complete(all[*index]);
     (0..all.len()).filter(ready).collect()
 }
 
@@ -441,7 +488,9 @@ pub unsafe fn waitsome(
         return unsafe { put(outcount, "outcount", MPI_UNDEFINED) };
     }
     let vci = runtime.vci_of(&all);
-    runtime.process.wait_until(vci, || Ok(any_complete(runtime, &all)))?;
+    runtime
+        .process
+        .wait_until(vci, || Ok(any_complete(runtime, &all)))?;
     let found = some_complete(runtime, &all);
     // SAFETY: the caller's contract.
     unsafe {

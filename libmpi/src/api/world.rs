@@ -7,8 +7,7 @@ use mpi_core::{Class, Error, Result};
 use super::env::put_text;
 use super::put;
 use crate::abi::{
-    MPI_Comm, MPI_MAX_PROCESSOR_NAME, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE,
-    MPI_THREAD_SINGLE,
+    MPI_Comm, MPI_MAX_PROCESSOR_NAME, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
 };
 use crate::runtime::{self, Phase, phase, runtime};
 use crate::{fatal, identity};
@@ -71,10 +70,17 @@ pub unsafe fn finalized(flag: *mut c_int) -> Result<()> {
 /// `MPI_Abort` (section 8.7): ends all processes of the job, whatever the communicator.
 pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
     let runtime = runtime()?;
-    let name = runtime.comm(comm).map(|comm| comm.comm.name()).unwrap_or_default();
+    let name = runtime
+        .comm(comm)
+        .map(|comm| comm.comm.name())
+        .unwrap_or_default();
     fatal::complain(&format!(
         "Weft: MPI_Abort was called with error code {errorcode} on {} by {}\n",
-        if name.is_empty() { "a communicator" } else { &name },
+        if name.is_empty() {
+            "a communicator"
+        } else {
+            &name
+        },
         identity::Identity
     ));
     fatal::abort(errorcode)

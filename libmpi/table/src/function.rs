@@ -34,6 +34,8 @@ pub struct Function {
     pub variadic: bool,
     /// The Rust function below `crate::api` that does it; none: missing.
     pub implementation: Option<String>,
+    /// Whether the Rust function has a short way, of the same name with `_fast` behind it.
+    pub fast: bool,
     /// Deprecated or removed by the standard.
     pub outdated: bool,
     /// Whether `mpi.h` defines it as a macro too (handle conversions).
@@ -225,6 +227,7 @@ impl Function {
             params,
             variadic,
             implementation: None,
+            fast: false,
             outdated: false,
             is_macro: false,
             section: String::new(),
@@ -266,6 +269,7 @@ impl Function {
             "deprecated" | "removed" => self.outdated = true,
             "macro" => self.is_macro = true,
             "plain" => self.style = Style::Plain,
+            "fast" => self.fast = true,
             "in" => self.each_named(tokens, |param| param.direction = Direction::In)?,
             "inout" => self.each_named(tokens, |param| param.direction = Direction::InOut)?,
             "is" => {

@@ -87,26 +87,38 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
         Style::Checked => {
             let on = object(function);
             let args: Vec<String> = function.params.iter().map(argument).collect();
-            let mut fail = names;
-            fail.insert(0, "error".to_owned());
-            let mut fail_params = params;
-            fail_params.insert(0, "error: mpi_core::Error".to_owned());
+            let list = names.join(", ");
+            let params = params.join(", ");
             // Printing takes a stack frame, which the way without errors shall not pay for.
             let _ = writeln!(
                 text,
                 "    #[cold]\n    \
                  #[inline(never)]\n    \
-                 fn fail({}) -> c_int {{\n        \
+                 fn fail(error: mpi_core::Error, {params}) -> c_int {{\n        \
                  raise(error, \"{name}\", {on}, &[{}])\n    \
-                 }}\n\
-                 {safety}    \
+                 }}",
+                args.join(", "),
+            );
+            let way = format!(
+                "{safety}    \
                  match unsafe {{ {call} }} {{\n        \
                  Ok(()) => MPI_SUCCESS,\n        \
-                 Err(error) => fail({}),\n    }}",
-                fail_params.join(", "),
-                args.join(", "),
-                fail.join(", ")
+                 Err(error) => fail(error, {list}),\n    }}"
             );
+            if function.fast {
+                // Both ways are the last thing done, so that a frame is built for the long one only.
+                let _ = writeln!(
+                    text,
+                    "    #[inline(never)]\n    \
+                     unsafe fn long({params}) -> c_int {{\n{way}\n    }}\n    \
+                     // SAFETY: the program keeps to the standard's contract.\n    \
+                     match unsafe {{ crate::api::{implementation}_fast({list}) }} {{\n        \
+                     Some(code) => code,\n        \
+                     None => unsafe {{ long({list}) }},\n    }}"
+                );
+            } else {
+                let _ = writeln!(text, "{way}");
+            }
         }
     }
     text.push_str("}\n\n");

@@ -17,21 +17,34 @@ pub fn barrier(schedule: &mut Schedule, team: Team<'_>, algorithm: Barrier) {
     match algorithm {
         Barrier::Dissemination => dissemination(schedule, team),
         Barrier::Tree => {
-            let tree = Binomial::of(team, 0);
-            let up = schedule.here();
-            for child in tree.children() {
-                schedule.recv(team.peer(child.start), Block::empty());
-            }
-            schedule.wait(up..schedule.here());
-            if let Some(parent) = tree.parent() {
-                schedule.send(team.peer(parent), Block::empty());
-                let down = schedule.recv(team.peer(parent), Block::empty());
-                schedule.wait_for(down);
-            }
-            for child in tree.children() {
-                schedule.send(team.peer(child.start), Block::empty());
-            }
+            arrive(schedule, team);
+            release(schedule, team);
         }
+    }
+}
+
+/// Up a binomial tree: after this, member 0 knows that all are there.
+pub(super) fn arrive(schedule: &mut Schedule, team: Team<'_>) {
+    let tree = Binomial::of(team, 0);
+    let first = schedule.here();
+    for child in tree.children() {
+        schedule.recv(team.peer(child.start), Block::empty());
+    }
+    schedule.wait(first..schedule.here());
+    if let Some(parent) = tree.parent() {
+        schedule.send(team.peer(parent), Block::empty());
+    }
+}
+
+/// Down the tree: nobody goes on before member 0.
+pub(super) fn release(schedule: &mut Schedule, team: Team<'_>) {
+    let tree = Binomial::of(team, 0);
+    if let Some(parent) = tree.parent() {
+        let signal = schedule.recv(team.peer(parent), Block::empty());
+        schedule.wait_for(signal);
+    }
+    for child in tree.children() {
+        schedule.send(team.peer(child.start), Block::empty());
     }
 }
 

@@ -3,6 +3,7 @@
 use super::allgather::ring_bytes;
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Binomial, Part, Team, share};
+use crate::datatype::Datatype;
 
 /// How a broadcast is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +37,7 @@ pub fn bcast(
     }
     let typed = part.block(Buf::Recv, schedule);
     match algorithm {
-        Bcast::Binomial => binomial(schedule, team, root, typed, part),
+        Bcast::Binomial => binomial(schedule, team, root, None, typed, part.datatype),
         Bcast::ScatterRing => {
             let staged = schedule.stage(typed, part.datatype);
             if team.rank == root {
@@ -60,25 +61,33 @@ pub fn bcast(
     }
 }
 
-fn binomial(schedule: &mut Schedule, team: Team<'_>, root: usize, typed: Block, part: Part<'_>) {
+/// The root has the data, or gets it from `source`.
+pub(super) fn binomial(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    source: Option<u32>,
+    typed: Block,
+    datatype: &Datatype,
+) {
     let tree = Binomial::of(team, root);
     let member = |relative: usize| team.peer((relative + root) % team.size());
+    let from = tree.parent().map(member).or(source);
     let children = tree.children().count();
     // Data with gaps is packed once for all children; who forwards it needs no element until then.
-    let pass_on = children > 0 && (tree.parent().is_some() || children > 1);
-    let staged = pass_on.then(|| schedule.stage(typed, part.datatype));
+    let pass_on = children > 0 && (from.is_some() || children > 1);
+    let staged = pass_on.then(|| schedule.stage(typed, datatype));
     let block = staged.map_or(typed, |staged| staged.bytes);
-    match tree.parent() {
-        Some(parent) => {
-            let arrival = schedule.recv(member(parent), block);
-            schedule.wait_for(arrival);
-        }
-        None => staged.iter().for_each(|staged| staged.pack(schedule)),
+    if let Some(from) = from {
+        let arrival = schedule.recv(from, block);
+        schedule.wait_for(arrival);
+    } else if let Some(staged) = staged {
+        staged.pack(schedule);
     }
     for child in tree.children() {
         schedule.send(member(child.start), block);
     }
-    if let (Some(staged), Some(_)) = (staged, tree.parent()) {
+    if let (Some(staged), Some(_)) = (staged, from) {
         staged.unpack(schedule);
     }
 }

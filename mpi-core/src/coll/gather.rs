@@ -8,7 +8,7 @@ use super::team::{Binomial, Blocks, Layout, Part, Team};
 pub enum Rooted {
     /// Every rank with the root directly.
     Linear,
-    /// Along a binomial tree; blocks must be alike (not `v`), otherwise linear is taken.
+    /// Along a binomial tree. Not for `v` forms, where no rank but the root knows all counts.
     Binomial,
 }
 

@@ -47,63 +47,62 @@ pub fn reduce_scatter(
         schedule.copy(send, recv);
         return;
     }
+    let mut starts = starts(schedule, &blocks, team.size());
     match algorithm {
         ReduceScatter::Halving => {
-            halving(
-                schedule,
-                team,
-                send,
-                recv,
-                whole,
-                blocks,
-                op.is_commutative(),
-            );
+            let commutes = op.is_commutative();
+            halving(schedule, team, send, recv, whole, &mut starts, commutes);
         }
-        ReduceScatter::Pairwise => pairwise(schedule, team, send, recv, whole, blocks),
+        ReduceScatter::Pairwise => pairwise(schedule, team, send, recv, whole, &starts),
     }
+    schedule.give_list(starts);
 }
 
-/// The elements of a rank's block.
-fn elements(blocks: &Layout<'_>, rank: usize) -> Range<usize> {
-    let start = match blocks {
-        Layout::Uniform(part) => rank * part.count,
-        _ => (0..rank).map(|i| blocks.count(i)).sum(),
-    };
-    start..start + blocks.count(rank)
+/// Where each rank's block starts among the elements, and the end.
+pub(super) fn starts(schedule: &mut Schedule, blocks: &Layout<'_>, size: usize) -> Vec<usize> {
+    let mut starts = schedule.take_list();
+    let mut at = 0;
+    starts.push(at);
+    for rank in 0..size {
+        at += blocks.count(rank);
+        starts.push(at);
+    }
+    starts
 }
 
 /// Where the blocks of each number's ranks lie in a vector which is put in the order in which
 /// halving divides it: all numbers of one parity first, and so on. So each half is one run.
-struct Order {
+struct Order<'a> {
     /// Start of each place, and the end.
-    starts: Vec<usize>,
+    starts: &'a [usize],
     levels: u32,
 }
 
-impl Order {
+impl Order<'_> {
     /// A number's place in that order, and back: its bits reversed.
-    fn place(&self, number: usize) -> usize {
-        match self.levels {
+    fn place(number: usize, levels: u32) -> usize {
+        match levels {
             0 => 0,
-            levels => number.reverse_bits() >> (usize::BITS - levels),
+            _ => number.reverse_bits() >> (usize::BITS - levels),
         }
     }
 
     /// The elements that a number holds after so many halvings.
     fn held(&self, number: usize, levels: u32) -> Range<usize> {
         let width = 1 << (self.levels - levels);
-        let first = self.place(number) & !(width - 1);
+        let first = Order::place(number, self.levels) & !(width - 1);
         self.starts[first]..self.starts[first + width]
     }
 }
 
+/// `starts` has where each rank's block starts; it's used for more.
 fn halving(
     schedule: &mut Schedule,
     team: Team<'_>,
     send: Block,
     recv: Block,
     whole: Part<'_>,
-    blocks: Layout<'_>,
+    starts: &mut Vec<usize>,
     commutes: bool,
 ) {
     let pairs = Pairs::new(team);
@@ -117,39 +116,38 @@ fn halving(
         return;
     };
     let (count, extent) = (whole.count, whole.datatype.extent());
+    let levels = pairs.power.ilog2();
     // The elements of a number: of its rank, and of the rank below if it stands for two.
-    let of_number = |number: usize| {
+    let of_number = |starts: &[usize], number: usize| {
         let rank = pairs.member(number);
-        let last = elements(&blocks, rank);
-        match pairs.is_double(number) {
-            true => elements(&blocks, rank - 1).start..last.end,
-            false => last,
-        }
+        let first = rank - usize::from(pairs.is_double(number));
+        starts[first]..starts[rank + 1]
     };
-    let mut order = Order {
-        starts: Vec::with_capacity(pairs.power + 1),
-        levels: pairs.power.ilog2(),
-    };
+    let ranks = starts.len();
     let mut start = 0;
+    starts.push(start);
     for place in 0..pairs.power {
-        order.starts.push(start);
-        start += of_number(order.place(place)).len();
+        start += of_number(starts, Order::place(place, levels)).len();
+        starts.push(start);
     }
-    order.starts.push(start);
+    let (starts, places) = starts.split_at(ranks);
+    let order = Order {
+        starts: places,
+        levels,
+    };
     let sum = schedule.scratch_for(count, whole.datatype, send.datatype);
     let spare = schedule.scratch_for(count, whole.datatype, send.datatype);
     let lower = pairs.is_double(number).then(|| team.peer(team.rank - 1));
     let arrival = lower.map(|peer| schedule.recv(peer, spare));
-    let levels = order.levels;
     for other in 0..pairs.power {
         let to = sum.slice(extent, order.held(other, levels));
-        schedule.copy(send.slice(extent, of_number(other)), to);
+        schedule.copy(send.slice(extent, of_number(starts, other)), to);
     }
     if let Some(arrival) = arrival {
         schedule.wait_for(arrival);
         for other in 0..pairs.power {
             let to = sum.slice(extent, order.held(other, levels));
-            schedule.reduce(spare.slice(extent, of_number(other)), to);
+            schedule.reduce(spare.slice(extent, of_number(starts, other)), to);
         }
     }
     let held = |number, levels| order.held(number, levels);
@@ -171,10 +169,10 @@ fn pairwise(
     send: Block,
     recv: Block,
     whole: Part<'_>,
-    blocks: Layout<'_>,
+    starts: &[usize],
 ) {
     let extent = whole.datatype.extent();
-    let (size, own) = (team.size(), elements(&blocks, team.rank));
+    let (size, own) = (team.size(), starts[team.rank]..starts[team.rank + 1]);
     let mut room = || schedule.scratch_for(own.len(), whole.datatype, send.datatype);
     // Two operands on their way, and the two sums. In place, the receive buffer is being sent.
     let slots = [room(), room()];
@@ -192,9 +190,10 @@ fn pairwise(
         if place.count > 0 {
             schedule.recv(team.peer(from), place);
         }
-        let given = send.slice(extent, elements(&blocks, team.after(round)));
+        let to = team.after(round);
+        let given = send.slice(extent, starts[to]..starts[to + 1]);
         if given.count > 0 {
-            schedule.send(team.peer(team.after(round)), given);
+            schedule.send(team.peer(to), given);
         }
         first..schedule.here()
     };

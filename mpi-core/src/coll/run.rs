@@ -134,7 +134,11 @@ impl<R: Copy> Run<R> {
     }
 
     /// Starts the schedule on these buffers; nothing moves before [`Run::advance`]. Of `tag`,
-    /// every collective call on the communicator takes another one, the same on all ranks.
+    /// every collective call on the communicator takes another one, the same on all ranks; calls
+    /// that are under way together must differ in it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when there is no scratch memory to be had; nothing was started.
     ///
     /// # Safety
     /// The buffers are as the schedule's builder was told (or not used by it), and nobody else
@@ -142,19 +146,23 @@ impl<R: Copy> Run<R> {
     ///
     /// # Panics
     /// If the run was started and isn't done.
-    pub unsafe fn start(&mut self, send: *const u8, recv: *mut u8, tag: u32) {
+    pub unsafe fn start(&mut self, send: *const u8, recv: *mut u8, tag: u32) -> Result<()> {
         assert!(!self.running, "a collective under way can't be started");
-        (self.send, self.recv, self.tag) = (send, recv, tag);
-        (self.next, self.waited, self.error) = (0, 0, None);
-        self.requests.clear();
-        self.requests.resize(self.schedule.steps().len(), None);
         // Never uninitialised: a peer that sends too little must not make us read such memory.
         let lines = self.schedule.scratch_len().div_ceil(SCRATCH_ALIGN);
-        if self.scratch.len() < lines {
+        if let Some(more) = lines.checked_sub(self.scratch.len()) {
+            self.scratch
+                .try_reserve(more)
+                .map_err(|_| no_memory(lines))?;
             self.scratch.resize(lines, LINE);
         }
         self.base = self.scratch.as_mut_ptr().cast();
+        self.requests.clear();
+        self.requests.resize(self.schedule.steps().len(), None);
+        (self.send, self.recv, self.tag) = (send, recv, tag);
+        (self.next, self.waited, self.error) = (0, 0, None);
         self.running = true;
+        Ok(())
     }
 
     /// Goes as far as possible without waiting.
@@ -309,6 +317,18 @@ impl<R> Run<R> {
         let bytes = block.count * self.schedule.type_of(block.datatype).size();
         format!("{bytes} bytes")
     }
+}
+
+#[cold]
+fn no_memory(lines: usize) -> Error {
+    let mib = (lines * SCRATCH_ALIGN).div_ceil(1 << 20);
+    Error::new(
+        Class::NoMem,
+        format!(
+            "this collective needs {mib} MiB of temporary memory and the system has none; \
+             use smaller messages or another algorithm"
+        ),
+    )
 }
 
 /// Copies elements of one type to elements of another with the same signature.

@@ -156,9 +156,13 @@ impl Staged {
 #[derive(Debug)]
 pub struct Schedule {
     steps: Vec<Step>,
+    /// The first `used` are in use; those behind are left from what was built before.
     types: Vec<Datatype>,
+    used: usize,
     op: Option<Op>,
     scratch: usize,
+    /// Memory that builders borrow for a list of numbers.
+    list: Vec<usize>,
 }
 
 impl Default for Schedule {
@@ -176,15 +180,17 @@ impl Schedule {
         Schedule {
             steps: Vec::new(),
             types: vec![Datatype::predefined(Predefined::Byte)],
+            used: 1,
             op: None,
             scratch: 0,
+            list: Vec::new(),
         }
     }
 
     /// Back to a schedule that does nothing, keeping the memory of its lists.
     pub fn clear(&mut self) {
         self.steps.clear();
-        self.types.truncate(1);
+        self.used = 1;
         self.scratch = 0;
     }
 
@@ -219,10 +225,18 @@ impl Schedule {
     }
 
     /// Puts a datatype into the table.
+    ///
+    /// One that was there in the schedule before is taken again, not cloned: calls mostly repeat
+    /// their types, and cloning a derived one writes to memory that all threads share.
     pub fn add_type(&mut self, datatype: &Datatype) -> Type {
-        let number = Type(self.types.len() as u32);
-        self.types.push(datatype.clone());
-        number
+        let number = self.used;
+        match self.types.get_mut(number) {
+            Some(old) if old.same(datatype) => {}
+            Some(old) => *old = datatype.clone(),
+            None => self.types.push(datatype.clone()),
+        }
+        self.used += 1;
+        Type(number as u32)
     }
 
     /// The number that the next step will have.
@@ -230,8 +244,33 @@ impl Schedule {
         self.steps.len() as u32
     }
 
+    /// An empty list for a builder to fill, and to give back with [`Schedule::give_list`].
+    pub(super) fn take_list(&mut self) -> Vec<usize> {
+        let mut list = std::mem::take(&mut self.list);
+        list.clear();
+        list
+    }
+
+    /// Keeps the memory of a list for the next builder.
+    pub(super) fn give_list(&mut self, list: Vec<usize>) {
+        self.list = list;
+    }
+
+    /// Whether the block, if it is in scratch memory, is in what was taken of it.
+    fn is_within(&self, block: Block) -> bool {
+        let (low, len) = span(block.count, self.type_of(block.datatype));
+        let start = block.offset + low;
+        block.buf != Buf::Scratch || (start >= 0 && start as usize + len <= self.scratch)
+    }
+
     fn push(&mut self, step: Step) -> u32 {
         let number = self.here();
+        debug_assert!(match step {
+            Step::Send { block, .. } | Step::Recv { block, .. } => self.is_within(block),
+            Step::Copy { from, to } => self.is_within(from) && self.is_within(to),
+            Step::Reduce { input, inout } => self.is_within(input) && self.is_within(inout),
+            Step::Wait { .. } => true,
+        });
         self.steps.push(step);
         number
     }

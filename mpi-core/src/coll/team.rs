@@ -45,6 +45,14 @@ impl<'a> Team<'a> {
         }
     }
 
+    /// The `size` ranks from `first` on, of which this one is number `rank`.
+    pub fn run(rank: usize, first: u32, size: usize) -> Team<'static> {
+        Team {
+            rank,
+            ranks: Ranks::Run { first, size },
+        }
+    }
+
     /// How many members there are.
     pub fn size(&self) -> usize {
         match self.ranks {

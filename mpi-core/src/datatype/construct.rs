@@ -226,8 +226,10 @@ impl Datatype {
     /// Blocks of different types at given places, in bytes (`MPI_Type_create_struct`).
     ///
     /// The extent is padded to the strictest alignment of the members, as C does, unless
-    /// [`upper_bound`](Self::upper_bound) is a member. [`lower_bound`](Self::lower_bound)
-    /// and `upper_bound` set bounds as in MPI-1.
+    /// [`upper_bound`](Self::upper_bound) is a member or all members are of the same type: then
+    /// the members' own extent counts, as for the other constructors (and as in the libraries
+    /// whose ABI programs expect). [`lower_bound`](Self::lower_bound) and `upper_bound` set
+    /// bounds as in MPI-1.
     pub fn structure(
         blocks: &[i64],
         displacements: &[i64],
@@ -275,7 +277,9 @@ impl Datatype {
                 element = Some(inner.element);
             }
         }
-        let shape = bounded(shape, lower, upper, alignment).ok_or_else(too_large)?;
+        let alike = types.windows(2).all(|pair| pair[0].same(&pair[1]));
+        let padding = if alike { 1 } else { alignment };
+        let shape = bounded(shape, lower, upper, padding).ok_or_else(too_large)?;
         let parts = members().map(|(n, _, t)| Signature::repeat(n as u64, &t.inner().signature));
         Draft {
             size: size as usize,
@@ -324,17 +328,12 @@ impl Datatype {
     }
 }
 
-/// A struct's shape with what markers and alignment add to it.
-fn bounded(
-    shape: Shape,
-    lower: Option<i64>,
-    upper: Option<i64>,
-    alignment: usize,
-) -> Option<Shape> {
+/// A struct's shape with what markers add to it, and an extent that is a multiple of `padding`.
+fn bounded(shape: Shape, lower: Option<i64>, upper: Option<i64>, padding: usize) -> Option<Shape> {
     let padded = match shape.bounds {
         Some((low, high)) => {
             let extent = high.checked_sub(low)?;
-            let gap = (-i128::from(extent)).rem_euclid(alignment as i128) as i64;
+            let gap = (-i128::from(extent)).rem_euclid(padding as i128) as i64;
             Some((low, high.checked_add(gap)?))
         }
         None => None,

@@ -96,12 +96,15 @@ impl Sink for Unpack {
         // SAFETY: as for `run`.
         unsafe {
             let to = self.buffer.wrapping_offset(at as isize);
-            strided(
-                (to, stride as isize),
-                (self.packed, block as isize),
-                block,
-                count,
-            );
+            match block {
+                8 => scatter8(to, self.packed, stride as isize, count),
+                _ => strided(
+                    (to, stride as isize),
+                    (self.packed, block as isize),
+                    block,
+                    count,
+                ),
+            }
             self.packed = self.packed.add(block * count);
         }
         true
@@ -154,6 +157,13 @@ unsafe fn ends<T: Copy>(to: *mut u8, from: *const u8, len: usize) {
         to.add(last).cast::<T>().write_unaligned(b);
     }
 }
+
+/// Strides in bytes from which on cache lines are fetched ahead.
+#[cfg(target_arch = "x86_64")]
+const FAR: usize = 256;
+/// How many words ahead.
+#[cfg(target_arch = "x86_64")]
+const AHEAD: isize = 16;
 
 type Word16 = [u64; 2];
 
@@ -234,14 +244,55 @@ unsafe fn listed(places: impl Iterator<Item = (*mut u8, *const u8)>, block: usiz
     }
 }
 
+/// Packs `count` words that are far apart.
+///
+/// # Safety
+/// As for [`one`], for each word; `T` must be a plain integer.
+#[cfg(target_arch = "x86_64")]
+unsafe fn gather_far<T: Copy>(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // Each word is in a cache line of its own; the processor's own prefetching follows one load
+    // at a constant distance at best. Prefetching beyond the buffer has no effect.
+    for _ in 0..count {
+        let ahead = from.wrapping_offset(stride.wrapping_mul(AHEAD));
+        // SAFETY: SSE is part of x86-64; the caller vouches for `count` words on both sides.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+            word::<T>(to, from);
+            to = to.add(size_of::<T>());
+        }
+        from = from.wrapping_offset(stride);
+    }
+}
+
 /// Packs `count` words of 8 bytes.
 ///
 /// # Safety
 /// As for [`one`], for each word.
 #[cfg(target_arch = "x86_64")]
-unsafe fn gather8(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
-    use std::arch::x86_64::{__m128i, _mm_storeu_si128};
-    use std::arch::x86_64::{_mm_castpd_si128, _mm_castsi128_pd, _mm_loadh_pd, _mm_loadl_epi64};
+unsafe fn gather8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
+    // Strides that are known allow for shorter instructions.
+    // SAFETY: the caller's promise.
+    unsafe {
+        match stride {
+            16 => gather8_near(to, from, 16, count),
+            24 => gather8_near(to, from, 24, count),
+            32 => gather8_near(to, from, 32, count),
+            _ if stride.unsigned_abs() < FAR => gather8_near(to, from, stride, count),
+            _ => gather_far::<u64>(to, from, stride, count),
+        }
+    }
+}
+
+/// Packs `count` words of 8 bytes that are near to each other.
+///
+/// # Safety
+/// As for [`one`], for each word.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn gather8_near(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
+    use std::arch::x86_64::{__m128i, _mm_castpd_si128, _mm_castsi128_pd};
+    use std::arch::x86_64::{_mm_loadh_pd, _mm_loadl_epi64, _mm_storeu_si128};
     // Two words are joined in a register, so that there are half as many stores.
     // SAFETY: SSE2 is part of x86-64; the caller vouches for `count` words on both sides.
     unsafe {
@@ -249,17 +300,63 @@ unsafe fn gather8(mut to: *mut u8, mut from: *const u8, stride: isize, count: us
             let low = _mm_castsi128_pd(_mm_loadl_epi64(from.cast()));
             _mm_castpd_si128(_mm_loadh_pd(low, from.wrapping_offset(stride).cast()))
         };
-        for _ in 0..count / 4 {
+        for _ in 0..count / 8 {
+            let half = from.wrapping_offset(4 * stride);
             let (a, b) = (pair(from), pair(from.wrapping_offset(2 * stride)));
+            let (c, d) = (pair(half), pair(half.wrapping_offset(2 * stride)));
             _mm_storeu_si128(to.cast(), a);
             _mm_storeu_si128(to.add(16).cast(), b);
-            to = to.add(32);
-            from = from.wrapping_offset(4 * stride);
+            _mm_storeu_si128(to.add(32).cast(), c);
+            _mm_storeu_si128(to.add(48).cast(), d);
+            to = to.add(64);
+            from = half.wrapping_offset(4 * stride);
         }
-        for _ in 0..count % 4 {
+        for _ in 0..count % 8 {
             word::<u64>(to, from);
             to = to.add(8);
             from = from.wrapping_offset(stride);
+        }
+    }
+}
+
+/// Unpacks `count` words of 8 bytes.
+///
+/// # Safety
+/// As for [`one`], for each word.
+unsafe fn scatter8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
+    // Strides that are known allow for shorter instructions.
+    // SAFETY: the caller's promise.
+    unsafe {
+        match stride {
+            16 => scatter8_by(to, from, 16, count),
+            24 => scatter8_by(to, from, 24, count),
+            32 => scatter8_by(to, from, 32, count),
+            _ => scatter8_by(to, from, stride, count),
+        }
+    }
+}
+
+/// Unpacks `count` words of 8 bytes.
+///
+/// # Safety
+/// As for [`one`], for each word.
+#[inline(always)]
+unsafe fn scatter8_by(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
+    // SAFETY: the caller vouches for `count` words on both sides.
+    unsafe {
+        for _ in 0..count / 4 {
+            let half = to.wrapping_offset(2 * stride);
+            word::<u64>(to, from);
+            word::<u64>(to.wrapping_offset(stride), from.add(8));
+            word::<u64>(half, from.add(16));
+            word::<u64>(half.wrapping_offset(stride), from.add(24));
+            from = from.add(32);
+            to = half.wrapping_offset(2 * stride);
+        }
+        for _ in 0..count % 4 {
+            word::<u64>(to, from);
+            from = from.add(8);
+            to = to.wrapping_offset(stride);
         }
     }
 }
@@ -274,6 +371,9 @@ unsafe fn gather4(mut to: *mut u8, mut from: *const u8, stride: isize, count: us
     use std::arch::x86_64::{_mm_unpacklo_epi32, _mm_unpacklo_epi64};
     // SAFETY: SSE2 is part of x86-64; the caller vouches for `count` words on both sides.
     unsafe {
+        if stride.unsigned_abs() >= FAR {
+            return gather_far::<u32>(to, from, stride, count);
+        }
         let load =
             |from: *const u8| -> __m128i { _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned()) };
         for _ in 0..count / 4 {

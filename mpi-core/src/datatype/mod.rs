@@ -445,6 +445,18 @@ impl Datatype {
         Some(full as u64 * signature.elements + rest)
     }
 
+    /// The reverse of [`elements_in`](Self::elements_in): how many bytes `elements` basic types
+    /// are (`MPI_Status_set_elements`), or `None` if there are no basic types or too many.
+    pub fn bytes_of(&self, elements: u64) -> Option<usize> {
+        let signature = &self.inner().signature;
+        if elements == 0 {
+            return Some(0);
+        }
+        let full = usize::try_from(elements.checked_div(signature.elements)?).ok()?;
+        let rest = signature.bytes_of(elements % signature.elements);
+        full.checked_mul(signature.bytes)?.checked_add(rest)
+    }
+
     /// A summary of the type signature of the first `bytes` bytes of data; `None` if they end
     /// within a basic type.
     pub fn signature(&self, bytes: usize) -> Option<SignatureDigest> {

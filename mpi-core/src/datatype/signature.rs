@@ -254,6 +254,25 @@ impl Signature {
         Some(self.prefix(bytes)?.0)
     }
 
+    /// How many bytes the first `elements` basic types take.
+    pub fn bytes_of(&self, elements: u64) -> usize {
+        if elements >= self.elements {
+            return self.bytes;
+        }
+        match &self.form {
+            Form::Empty | Form::Basic(_) => 0,
+            Form::Repeat(body) => {
+                let full = elements / body.elements;
+                full as usize * body.bytes + body.bytes_of(elements % body.elements)
+            }
+            Form::Sequence(parts) => {
+                let index = parts.partition_point(|p| p.elements <= elements) - 1;
+                let part = &parts[index];
+                part.bytes + part.signature.bytes_of(elements - part.elements)
+            }
+        }
+    }
+
     /// Number of basic types, their hash and opaqueness for the first `bytes` bytes.
     fn prefix(&self, bytes: usize) -> Option<(u64, Digest, bool)> {
         if bytes == self.bytes {

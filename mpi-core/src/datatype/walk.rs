@@ -33,6 +33,8 @@ pub(super) fn elements<S: Sink>(
 ) -> bool {
     match *node {
         _ if len == 0 => true,
+        // One whole element: nothing to be searched.
+        _ if skip == 0 && len == node.size() => whole(node, 0, sink),
         Node::Run { at, len: run } if run as i64 == extent => {
             sink.run(at.wrapping_add(skip as i64), len)
         }

@@ -13,7 +13,12 @@ fn check(test: impl Fn() + Sync + Send + 'static) {
 }
 
 fn status(tag: i32) -> Status {
-    Status { source: 1, tag, bytes: tag as u64 * 10, cancelled: false }
+    Status {
+        source: 1,
+        tag,
+        bytes: tag as u64 * 10,
+        cancelled: false,
+    }
 }
 
 /// A waiter that sees a request complete sees its result, its error, and the data.
@@ -82,16 +87,26 @@ fn requests_given_back_are_found_once() {
         alive.sort();
         alive.dedup();
         assert_eq!(alive.len(), 3);
-        assert!(alive.iter().all(|id| !ids[2..].contains(id)), "still in use by their owners");
+        assert!(
+            alive.iter().all(|id| !ids[2..].contains(id)),
+            "still in use by their owners"
+        );
         // Nothing lost: what was made is alive, unfinished, or free.
         let made = table.pool.lock().next as usize;
         let mut top = returned.top.load(Ordering::Relaxed);
         let mut waiting = 0;
         while top != NIL {
             waiting += 1;
-            top = table.get(RequestId(top)).unwrap().next_returned.load(Ordering::Relaxed);
+            top = table
+                .get(RequestId(top))
+                .unwrap()
+                .next_returned
+                .load(Ordering::Relaxed);
         }
-        assert_eq!(made, alive.len() + (ids.len() - 2) + records.free.len() + waiting);
+        assert_eq!(
+            made,
+            alive.len() + (ids.len() - 2) + records.free.len() + waiting
+        );
     });
 }
 

@@ -1,9 +1,11 @@
-//! Virtual topologies (MPI-3.1 chapter 7) as data and pure functions; no communication.
+//! Virtual topologies (MPI-3.1 chapter 7): data and pure functions, and in one module what makes
+//! communicators with them.
 //!
 //! Ranks are those of the communicator that carries the topology. `None` for a neighbour is
 //! `MPI_PROC_NULL`.
 
 mod cart;
+mod create;
 mod dims;
 mod dist_graph;
 mod graph;
@@ -16,6 +18,50 @@ pub use graph::Graph;
 pub use reorder::reorder;
 
 use crate::{Class, Error, Result};
+
+/// The virtual topology of a communicator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Topology {
+    /// Made by `MPI_Cart_create` or `MPI_Cart_sub`.
+    Cart(Cart),
+    /// Made by `MPI_Graph_create`.
+    Graph(Graph),
+    /// Made by `MPI_Dist_graph_create` or `MPI_Dist_graph_create_adjacent`; what the process knows.
+    DistGraph(DistGraph),
+}
+
+/// With whom a process communicates in neighbourhood collectives, in the order of their buffers
+/// (section 7.6). `None` is `MPI_PROC_NULL`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Neighbours {
+    /// From whom it receives.
+    pub sources: Vec<Option<u32>>,
+    /// To whom it sends.
+    pub destinations: Vec<Option<u32>>,
+}
+
+impl Topology {
+    /// The neighbours of `rank`, which in a distributed graph must be the process's own.
+    ///
+    /// # Errors
+    ///
+    /// `MPI_ERR_RANK` if the rank is out of range.
+    pub fn neighbours(&self, rank: u32) -> Result<Neighbours> {
+        let some = |ranks: &[u32]| ranks.iter().copied().map(Some).collect::<Vec<_>>();
+        let both = |list: Vec<Option<u32>>| Neighbours {
+            sources: list.clone(),
+            destinations: list,
+        };
+        Ok(match self {
+            Topology::Cart(cart) => both(cart.neighbours(rank as i32)?),
+            Topology::Graph(graph) => both(some(graph.neighbours(rank as i32)?)),
+            Topology::DistGraph(graph) => Neighbours {
+                sources: some(graph.sources()),
+                destinations: some(graph.destinations()),
+            },
+        })
+    }
+}
 
 /// The rank as an index, if it is one of `size`.
 fn check_rank(rank: i32, size: u32) -> Result<u32> {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use mpi_core::RequestId;
 use mpi_core::coll::{self, Allreduce, Barrier, Bcast, Part, Team};
 use mpi_core::collective::Buffers;
-use mpi_core::comm::{Comm, ContextId, Members};
+use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
+use mpi_core::group::Group;
 use mpi_core::op::{Op, PredefinedOp};
 use netmod_sim::{Rng, SimConfig};
 
@@ -29,14 +30,10 @@ struct Part1 {
 }
 
 fn comms(ranks: u32) -> Vec<Arc<Comm>> {
-    let members = Members::Regular {
-        first: 0,
-        step: 1,
-        size: ranks,
-    };
+    let members = Group::identity(ranks);
     let context = ContextId::new(0, 1);
     (0..ranks)
-        .map(|rank| Arc::new(Comm::new(context, members.clone(), None, rank)))
+        .map(|rank| Arc::new(Comm::new(context, members.clone(), rank)))
         .collect()
 }
 
@@ -98,12 +95,13 @@ impl Collectives<'_> {
         };
         // SAFETY: the vectors are as long as `data` says and stay where they are until the end.
         let request = unsafe {
-            self.job.ranks[rank].start_collective(&self.comms[rank], buffers, |schedule| match what
-            {
-                What::Barrier(how) => coll::barrier(schedule, team, how),
-                What::Bcast(root, how) => coll::bcast(schedule, team, root, data, how),
-                What::Allreduce(how, in_place) => {
-                    coll::allreduce(schedule, team, in_place, data, &self.sum, how);
+            self.job.ranks[rank].start_collective(self.comms[rank].clone(), buffers, |schedule| {
+                match what {
+                    What::Barrier(how) => coll::barrier(schedule, team, how),
+                    What::Bcast(root, how) => coll::bcast(schedule, team, root, data, how),
+                    What::Allreduce(how, in_place) => {
+                        coll::allreduce(schedule, team, in_place, data, &self.sum, how);
+                    }
                 }
             })
         };
@@ -216,7 +214,7 @@ fn probing_makes_progress_on_collectives() {
             let team = Team::all(rank as u32, 4);
             // SAFETY: a barrier has no data.
             unsafe {
-                job.ranks[rank].start_collective(&comms[rank], Buffers::NONE, |schedule| {
+                job.ranks[rank].start_collective(comms[rank].clone(), Buffers::NONE, |schedule| {
                     coll::barrier(schedule, team, Barrier::Dissemination);
                 })
             }

@@ -135,7 +135,7 @@ fn provider_of(transport: &OfiTransport) -> String {
 }
 
 /// Two nodes in this process.
-pub fn pair(change: impl Fn(&mut Config), provider: &str, lanes: u16) -> [Node; 2] {
+pub fn pair(mut change: impl FnMut(&mut Config), provider: &str, lanes: u16) -> [Node; 2] {
     let directory = Arc::new(Directory::default());
     [3, 8].map(|peer| {
         let mut config = config(peer, provider);

@@ -6,6 +6,7 @@ mod onesided;
 mod pairs;
 mod pt2pt;
 mod startup;
+mod threads;
 
 pub use startup::parse_init;
 
@@ -26,6 +27,7 @@ pub enum Name {
     Bw,
     Bibw,
     MbwMr,
+    MbwMrMt,
     MultiLat,
     Barrier,
     Bcast,
@@ -62,7 +64,7 @@ impl Name {
     /// What the benchmark's first value means; `None` where there is no number to compare.
     pub fn unit(self) -> Option<Unit> {
         match self {
-            Self::Bw | Self::Bibw | Self::MbwMr | Self::PutBw | Self::GetBw => {
+            Self::Bw | Self::Bibw | Self::MbwMr | Self::MbwMrMt | Self::PutBw | Self::GetBw => {
                 Some(Unit::MegabytesPerSecond)
             }
             Self::Init => Some(Unit::Milliseconds),
@@ -91,7 +93,7 @@ impl Name {
 pub fn run(name: Name, options: &Options) -> Result<()> {
     let table = Table::open()?;
     let start = Instant::now();
-    let world = World::init(table)?;
+    let world = World::init(table, name == Name::MbwMrMt)?;
     let init = start.elapsed();
     let outcome = match name {
         Name::Init => startup::init(&world, options, init),
@@ -100,6 +102,7 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         Name::Bw => pt2pt::bandwidth(&world, options),
         Name::Bibw => pt2pt::bidirectional(&world, options),
         Name::MbwMr => pairs::bandwidth_and_rate(&world, options),
+        Name::MbwMrMt => threads::bandwidth_and_rate(&world, options),
         Name::MultiLat => pairs::latency(&world, options),
         Name::PutLatency
         | Name::GetLatency
@@ -208,31 +211,36 @@ impl Bench<'_> {
 
     /// Warms up and returns the number of iterations to time, the same at every rank.
     fn warm_up(&self, size: usize, mut step: impl FnMut() -> Result<()>) -> Result<u64> {
+        self.warm_up_batches(size, |iterations| (0..iterations).try_for_each(|_| step()))
+    }
+
+    /// As [`Bench::warm_up`], with a function that runs so many iterations.
+    fn warm_up_batches(
+        &self,
+        size: usize,
+        mut batch: impl FnMut(u64) -> Result<()>,
+    ) -> Result<u64> {
         let budget = match self.options.plan(size, &self.defaults) {
             Plan::Fixed { warmup, iterations } => {
                 self.world.barrier()?;
-                for _ in 0..warmup {
-                    step()?;
-                }
+                batch(warmup)?;
                 return Ok(iterations);
             }
             Plan::Budget(budget) => budget.as_secs_f64(),
         };
-        let mut batch = 1_u64;
+        let mut iterations = 1_u64;
         loop {
             self.world.barrier()?;
             let start = Instant::now();
-            for _ in 0..batch {
-                step()?;
-            }
+            batch(iterations)?;
             let took = self
                 .world
                 .agree(start.elapsed().as_secs_f64(), Combine::Max)?;
-            if took >= budget / 4.0 || batch as f64 >= MOST_ITERATIONS {
-                let wanted = batch as f64 * budget / took.max(1e-9);
+            if took >= budget / 4.0 || iterations as f64 >= MOST_ITERATIONS {
+                let wanted = iterations as f64 * budget / took.max(1e-9);
                 return Ok(wanted.clamp(1.0, MOST_ITERATIONS) as u64);
             }
-            batch *= 2;
+            iterations *= 2;
         }
     }
 

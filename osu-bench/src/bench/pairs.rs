@@ -9,13 +9,13 @@ use crate::output::{self, Field};
 
 /// What a rank does: the first `pairs` ranks send to (or begin with) the next `pairs` ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     First { peer: usize },
     Second { peer: usize },
     Idle,
 }
 
-fn role(rank: usize, pairs: usize) -> Role {
+pub(super) fn role(rank: usize, pairs: usize) -> Role {
     if rank < pairs {
         Role::First { peer: rank + pairs }
     } else if rank < 2 * pairs {
@@ -25,7 +25,7 @@ fn role(rank: usize, pairs: usize) -> Role {
     }
 }
 
-fn pairs(world: &World, options: &Options) -> Result<usize> {
+pub(super) fn pairs(world: &World, options: &Options) -> Result<usize> {
     let most = world.size / 2;
     match options.pairs.unwrap_or(most) {
         0 => Err(Error::everywhere(
@@ -56,7 +56,7 @@ pub fn bandwidth_and_rate(world: &World, options: &Options) -> Result<bool> {
     ));
     let mut all_valid = true;
     for size in bench.sizes(2)? {
-        let mut window = Window::new(size, options.window);
+        let mut window = Window::new(size, options.window, 0);
         let step = |window: &mut Window| match role {
             Role::First { peer } => window.send(world, peer),
             Role::Second { peer } => window.receive(world, peer),

@@ -104,23 +104,26 @@ pub fn latency(world: &World, options: &Options) -> Result<bool> {
     Ok(all_valid)
 }
 
-/// A window of messages between two ranks, and the acknowledgement that ends it. All messages of
+/// A window of messages between two ranks (or threads of theirs), and the acknowledgement that ends it. All messages of
 /// a direction share one buffer, as in OSU's test.
 pub(super) struct Window {
     send: Vec<u8>,
     receive: Vec<u8>,
     requests: Vec<Request>,
     window: usize,
+    /// The tags of messages and acknowledgements.
+    tags: [i32; 2],
 }
 
 impl Window {
-    pub(super) fn new(size: usize, window: u32) -> Self {
+    pub(super) fn new(size: usize, window: u32, thread: u16) -> Self {
         let window = window as usize;
         Self {
             send: vec![1; size],
             receive: vec![0; size],
             requests: Vec::with_capacity(2 * window),
             window,
+            tags: [DATA, ACK].map(|tag| tag + 2 * i32::from(thread)),
         }
     }
 
@@ -128,7 +131,8 @@ impl Window {
         for _ in 0..self.window {
             // SAFETY: `send` is unchanged until `finish` has waited for the requests; an error
             // in between ends the job.
-            let request = unsafe { world.isend(self.send.as_ptr(), self.send.len(), peer, DATA) }?;
+            let request =
+                unsafe { world.isend(self.send.as_ptr(), self.send.len(), peer, self.tags[0]) }?;
             self.requests.push(request);
         }
         Ok(())
@@ -138,8 +142,14 @@ impl Window {
         for _ in 0..self.window {
             // SAFETY: `receive` is not looked at until `finish` has waited for the requests.
             // Messages of one direction are equal, so their order in the buffer doesn't matter.
-            let request =
-                unsafe { world.irecv(self.receive.as_mut_ptr(), self.receive.len(), peer, DATA) }?;
+            let request = unsafe {
+                world.irecv(
+                    self.receive.as_mut_ptr(),
+                    self.receive.len(),
+                    peer,
+                    self.tags[0],
+                )
+            }?;
             self.requests.push(request);
         }
         Ok(())
@@ -155,14 +165,14 @@ impl Window {
     pub(super) fn send(&mut self, world: &World, peer: usize) -> Result<()> {
         self.post_sends(world, peer)?;
         self.finish(world)?;
-        world.recv(&mut [0; 4], peer, ACK)
+        world.recv(&mut [0; 4], peer, self.tags[1])
     }
 
     /// The receiver's part of a one-way window.
     pub(super) fn receive(&mut self, world: &World, peer: usize) -> Result<()> {
         self.post_receives(world, peer)?;
         self.finish(world)?;
-        world.send(&[0; 4], peer, ACK)
+        world.send(&[0; 4], peer, self.tags[1])
     }
 
     /// Both directions at once.
@@ -171,9 +181,9 @@ impl Window {
         self.post_sends(world, peer)?;
         self.finish(world)?;
         if world.rank < peer {
-            world.recv(&mut [0; 4], peer, ACK)
+            world.recv(&mut [0; 4], peer, self.tags[1])
         } else {
-            world.send(&[0; 4], peer, ACK)
+            world.send(&[0; 4], peer, self.tags[1])
         }
     }
 
@@ -231,7 +241,7 @@ fn run_windows(
     bench.header(title, &columns);
     let mut all_valid = true;
     for size in bench.sizes(2)? {
-        let mut window = Window::new(size, options.window);
+        let mut window = Window::new(size, options.window, 0);
         let (elapsed, iterations) = bench.time(size, || step(&mut window))?;
         let receives = world.rank == 1 || directions > 1.0;
         let valid = bench.validate(|seed| {

@@ -48,6 +48,10 @@ pub struct CompareOptions {
         default_value = "8,1024,65536"
     )]
     sizes: Vec<usize>,
+    /// Threads per rank of mbw_mr_mt.
+    #[arg(short = 't', long, value_name = "THREADS", default_value_t = 2,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
     /// Benchmarks to run.
     #[arg(
         long = "bench",
@@ -77,6 +81,9 @@ pub struct CompareOptions {
     /// Write all measurements to this file too, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Further options for every benchmark.
+    #[arg(last = true, value_name = "OPTION")]
+    extra: Vec<String>,
 }
 
 /// `NAME=VALUE`.
@@ -307,7 +314,12 @@ fn measure(
     sizes: &[usize],
     chrt: bool,
 ) -> Result<std::result::Result<Vec<f64>, String>> {
-    let mut command = side.library.launch(options.ranks as usize, chrt);
+    let threads = if bench == Name::MbwMrMt {
+        usize::from(options.threads)
+    } else {
+        1
+    };
+    let mut command = side.library.launch(options.ranks as usize, threads, chrt);
     command.arg("-n").arg(options.ranks.to_string());
     command.arg(this_program()?).arg(bench.text());
     command
@@ -318,6 +330,10 @@ fn measure(
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
         command.arg("--sizes").arg(sizes.join(","));
     }
+    if bench == Name::MbwMrMt {
+        command.arg("--threads").arg(options.threads.to_string());
+    }
+    command.args(&options.extra);
     let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
     if let Some(failure) = finished.failure {
         return Ok(Err(failure));

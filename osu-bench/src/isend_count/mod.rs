@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
 use crate::library::{Library, this_program};
@@ -57,6 +58,9 @@ pub struct CountOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
+    /// Write the counts to this file too, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 /// Counts, and prints the table.
@@ -87,6 +91,7 @@ pub fn run(options: &CountOptions) -> Result<()> {
             ["Irecv+Wait, posted", "Irecv", "Wait (receive)"],
         ));
     }
+    let mut counts = Map::new();
     for (side, names) in sides {
         let mut results = Vec::new();
         for _ in 0..options.repeat {
@@ -101,7 +106,14 @@ pub fn run(options: &CountOptions) -> Result<()> {
         for (place, name) in names.iter().enumerate() {
             let values: Vec<f64> = results.iter().map(|result| result[place]).collect();
             output::say(&line(name, &values));
+            counts.insert((*name).to_owned(), values.into());
         }
+    }
+    if let Some(file) = &options.json {
+        let dir = library.dir.display().to_string();
+        let json = json!({ "version": library.version, "dir": dir, "instructions": counts });
+        fs::write(file, format!("{json:#}\n"))
+            .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
     }
     Ok(())
 }
@@ -178,7 +190,7 @@ fn count(library: &Library, side: Side, few: u64, many: u64, limit: Duration) ->
         Side::Send => "send",
         Side::Receive => "receive",
     };
-    let mut command = library.launch(2, false);
+    let mut command = library.launch(2, 1, false);
     for rank in 0..2 {
         if rank == 1 {
             command.arg(":");

@@ -41,7 +41,7 @@ pub fn run(options: &RankOptions) -> Result<()> {
         irecv: table.irecv.get()?,
         wait: table.wait.get()?,
     };
-    let world = World::init(table)?;
+    let world = World::init(table, false)?;
     let phases = phases(options.few, options.many);
     let outcome = match (world.size, world.rank, options.side) {
         (2, 0, Side::Send) => count_sends(&world, &calls, &phases),

@@ -18,6 +18,8 @@ pub const INT64: c_int = 0x4c00_083a;
 pub const INFO_NULL: c_int = 0x1c00_0000;
 /// `MPI_MODE_NOCHECK`.
 pub const MODE_NOCHECK: c_int = 1024;
+/// `MPI_THREAD_MULTIPLE`.
+pub const THREAD_MULTIPLE: c_int = 3;
 /// `MPI_MAX`.
 pub const MAX: c_int = 0x5800_0001;
 /// `MPI_MIN`.

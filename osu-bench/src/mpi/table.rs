@@ -58,6 +58,13 @@ impl<F: Copy> Entry<F> {
 pub type Plain = unsafe extern "C" fn() -> c_int;
 /// `MPI_Init`.
 pub type Init = unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int;
+/// `MPI_Init_thread`: as `MPI_Init`, then the level required and the level given.
+pub type InitThread =
+    unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int) -> c_int;
+/// `MPI_Comm_dup`.
+pub type CommDup = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
+/// `MPI_Comm_free`, `MPI_Win_free`.
+pub type Free = unsafe extern "C" fn(*mut c_int) -> c_int;
 /// `MPI_Get_library_version`.
 pub type LibraryVersion = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
 /// `MPI_Abort`.
@@ -100,8 +107,6 @@ pub type RootedExchange =
 /// `MPI_Win_allocate`: size, displacement unit, info, communicator, address of the base, window.
 pub type WinAllocate =
     unsafe extern "C" fn(isize, c_int, c_int, c_int, Buffer, *mut c_int) -> c_int;
-/// `MPI_Win_free`.
-pub type WinFree = unsafe extern "C" fn(*mut c_int) -> c_int;
 /// `MPI_Win_lock_all`: assertion, window; `MPI_Win_flush`: rank, window.
 pub type WinTwo = unsafe extern "C" fn(c_int, c_int) -> c_int;
 /// `MPI_Win_unlock_all`, `MPI_Win_sync`.
@@ -135,6 +140,9 @@ pub type CompareAndSwap =
 pub struct Table {
     pub get_library_version: Entry<LibraryVersion>,
     pub init: Entry<Init>,
+    pub init_thread: Entry<InitThread>,
+    pub comm_dup: Entry<CommDup>,
+    pub comm_free: Entry<Free>,
     pub finalize: Entry<Plain>,
     pub abort: Entry<Abort>,
     pub comm_rank: Entry<CommNumber>,
@@ -155,7 +163,7 @@ pub struct Table {
     pub gather: Entry<RootedExchange>,
     pub scatter: Entry<RootedExchange>,
     pub win_allocate: Entry<WinAllocate>,
-    pub win_free: Entry<WinFree>,
+    pub win_free: Entry<Free>,
     pub win_lock_all: Entry<WinTwo>,
     pub win_unlock_all: Entry<WinOne>,
     pub win_flush: Entry<WinTwo>,
@@ -172,8 +180,8 @@ pub const LIBRARY_NAMES: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
 
 impl Table {
     /// Opens the MPI library that the loader finds (`LD_LIBRARY_PATH` first) and looks its
-    /// functions up.
-    pub fn open() -> Result<Self> {
+    /// functions up; both stay for good.
+    pub fn open() -> Result<&'static Self> {
         let mut tried = Vec::new();
         for name in LIBRARY_NAMES {
             // Global, as if the program had been linked to it: plugins of the library may refer
@@ -181,7 +189,13 @@ impl Table {
             // SAFETY: loading runs the library's initializers; that is what opening an MPI
             // library means, and nothing of ours is in a state that they could break.
             match unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) } {
-                Ok(library) => return Ok(Self::from_library(library)),
+                Ok(library) => {
+                    // MPI libraries leave threads and exit handlers behind, so the library is
+                    // never closed, and the table lives as long.
+                    return Ok(Box::leak(Box::new(Self::from_library(Box::leak(
+                        Box::new(library),
+                    )))));
+                }
                 Err(error) => {
                     // The loader's own words are the source of libloading's error.
                     let text = error
@@ -221,14 +235,15 @@ impl Table {
         Ok(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
     }
 
-    fn from_library(library: Library) -> Self {
-        // MPI libraries leave threads and exit handlers behind, so it is never closed.
-        let library: &'static Library = Box::leak(Box::new(library));
+    fn from_library(library: &'static Library) -> Self {
         // SAFETY: each field's type is the C prototype of the function named beside it.
         unsafe {
             Self {
                 get_library_version: Entry::find(library, "MPI_Get_library_version"),
                 init: Entry::find(library, "MPI_Init"),
+                init_thread: Entry::find(library, "MPI_Init_thread"),
+                comm_dup: Entry::find(library, "MPI_Comm_dup"),
+                comm_free: Entry::find(library, "MPI_Comm_free"),
                 finalize: Entry::find(library, "MPI_Finalize"),
                 abort: Entry::find(library, "MPI_Abort"),
                 comm_rank: Entry::find(library, "MPI_Comm_rank"),
@@ -261,5 +276,24 @@ impl Table {
                 compare_and_swap: Entry::find(library, "MPI_Compare_and_swap"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_function_is_named() {
+        let entry: Entry<Barrier> = Entry {
+            name: "MPI_Barrier",
+            function: None,
+        };
+        let text = entry
+            .get()
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        assert!(text.contains("lacks MPI_Barrier"), "{text}");
     }
 }

@@ -5,14 +5,15 @@ use std::ptr;
 
 use super::constants::{
     BYTE, COMM_WORLD, DOUBLE, FLOAT, MAX, MAX_LIBRARY_VERSION_STRING, MIN, REQUEST_NULL,
-    STATUS_IGNORE, SUM,
+    STATUS_IGNORE, SUM, THREAD_MULTIPLE,
 };
 use super::table::{Request, Table};
 use crate::error::{Error, Result};
 
-/// The job, from `MPI_Init` to `MPI_Finalize`.
+/// The job, from `MPI_Init` to `MPI_Finalize`, seen through one communicator of all ranks.
 pub struct World {
-    table: Table,
+    table: &'static Table,
+    communicator: c_int,
     /// This process's rank.
     pub rank: usize,
     /// The number of processes.
@@ -64,16 +65,34 @@ fn require(holds: bool, what: &'static str) -> Result<()> {
 }
 
 impl World {
-    /// Calls `MPI_Init` and asks for rank and size.
-    pub fn init(table: Table) -> Result<Self> {
-        let init = table.init.get()?;
+    /// Calls `MPI_Init`, or `MPI_Init_thread` for `MPI_THREAD_MULTIPLE` if `threads` are to
+    /// communicate, and asks for rank and size.
+    pub fn init(table: &'static Table, threads: bool) -> Result<Self> {
         let comm_rank = table.comm_rank.get()?;
         let comm_size = table.comm_size.get()?;
         let (mut rank, mut size) = (0, 0);
-        // SAFETY: MPI_Init allows null for both arguments (MPI-3.1, 8.7), the others write one
-        // int each.
+        if threads {
+            let init_thread = table.init_thread.get()?;
+            let mut level = 0;
+            let null = ptr::null_mut();
+            // SAFETY: null is allowed for the arguments (MPI-3.1, 8.7); one int is written.
+            let code = unsafe { init_thread(null, ptr::null_mut(), THREAD_MULTIPLE, &mut level) };
+            check("MPI_Init_thread", code)?;
+            if level != THREAD_MULTIPLE {
+                return Err(Error::new(format!(
+                    "the MPI library gives thread level {level}, not MPI_THREAD_MULTIPLE, which \
+                     this benchmark needs"
+                )));
+            }
+        } else {
+            let init = table.init.get()?;
+            // SAFETY: null is allowed for both arguments (MPI-3.1, 8.7).
+            check("MPI_Init", unsafe {
+                init(ptr::null_mut(), ptr::null_mut())
+            })?;
+        }
+        // SAFETY: each writes one int.
         unsafe {
-            check("MPI_Init", init(ptr::null_mut(), ptr::null_mut()))?;
             check("MPI_Comm_rank", comm_rank(COMM_WORLD, &mut rank))?;
             check("MPI_Comm_size", comm_size(COMM_WORLD, &mut size))?;
         }
@@ -82,6 +101,7 @@ impl World {
         };
         Ok(Self {
             table,
+            communicator: COMM_WORLD,
             rank: number(rank)?,
             size: number(size)?,
         })
@@ -106,7 +126,35 @@ impl World {
     /// The functions themselves.
     #[inline]
     pub(super) fn table(&self) -> &Table {
-        &self.table
+        self.table
+    }
+
+    /// The same ranks in a communicator of their own (`MPI_Comm_dup`); all ranks must call it.
+    pub fn duplicate(&self) -> Result<Self> {
+        let comm_dup = self.table.comm_dup.get()?;
+        let mut communicator = 0;
+        // SAFETY: a valid communicator; one handle is written.
+        check("MPI_Comm_dup", unsafe {
+            comm_dup(self.communicator, &mut communicator)
+        })?;
+        Ok(Self {
+            communicator,
+            ..*self
+        })
+    }
+
+    /// The same communicator once more, for another thread.
+    pub fn view(&self) -> Self {
+        Self { ..*self }
+    }
+
+    /// Frees the communicator of a [`World::duplicate`]; all ranks must call it.
+    pub fn free(mut self) -> Result<()> {
+        let comm_free = self.table.comm_free.get()?;
+        // SAFETY: `self` is used up, and benchmarks wait for their requests.
+        check("MPI_Comm_free", unsafe {
+            comm_free(&mut self.communicator)
+        })
     }
 
     /// `MPI_Send` of bytes.
@@ -115,7 +163,16 @@ impl World {
         let send = self.table.send.get()?;
         let n = count(data.len())?;
         // SAFETY: the buffer is a live slice of n bytes.
-        let code = unsafe { send(data.as_ptr().cast(), n, BYTE, to as c_int, tag, COMM_WORLD) };
+        let code = unsafe {
+            send(
+                data.as_ptr().cast(),
+                n,
+                BYTE,
+                to as c_int,
+                tag,
+                self.communicator,
+            )
+        };
         check("MPI_Send", code)
     }
 
@@ -133,7 +190,7 @@ impl World {
                 BYTE,
                 from as c_int,
                 tag,
-                COMM_WORLD,
+                self.communicator,
                 STATUS_IGNORE,
             )
         };
@@ -163,7 +220,7 @@ impl World {
                 BYTE,
                 to as c_int,
                 tag,
-                COMM_WORLD,
+                self.communicator,
                 &mut request,
             )
         };
@@ -194,7 +251,7 @@ impl World {
                 BYTE,
                 from as c_int,
                 tag,
-                COMM_WORLD,
+                self.communicator,
                 &mut request,
             )
         };
@@ -219,7 +276,7 @@ impl World {
     pub fn barrier(&self) -> Result<()> {
         let barrier = self.table.barrier.get()?;
         // SAFETY: takes a handle only.
-        check("MPI_Barrier", unsafe { barrier(COMM_WORLD) })
+        check("MPI_Barrier", unsafe { barrier(self.communicator) })
     }
 
     /// `MPI_Bcast` of bytes.
@@ -230,7 +287,7 @@ impl World {
         let buffer = data.as_mut_ptr().cast();
         // SAFETY: the buffer is a live, exclusive slice of n bytes.
         check("MPI_Bcast", unsafe {
-            bcast(buffer, n, BYTE, root as c_int, COMM_WORLD)
+            bcast(buffer, n, BYTE, root as c_int, self.communicator)
         })
     }
 
@@ -246,7 +303,7 @@ impl World {
         let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
         // SAFETY: both slices hold n floats.
         check("MPI_Allreduce", unsafe {
-            allreduce(from, to, n, FLOAT, SUM, COMM_WORLD)
+            allreduce(from, to, n, FLOAT, SUM, self.communicator)
         })
     }
 
@@ -261,7 +318,7 @@ impl World {
         let n = count(send.len())?;
         let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
         // SAFETY: both slices hold n floats.
-        let code = unsafe { reduce(from, to, n, FLOAT, SUM, root as c_int, COMM_WORLD) };
+        let code = unsafe { reduce(from, to, n, FLOAT, SUM, root as c_int, self.communicator) };
         check("MPI_Reduce", code)
     }
 
@@ -284,7 +341,8 @@ impl World {
         )?;
         let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
         // SAFETY: the send buffer holds the sum of the counts, the receive buffer this rank's.
-        let code = unsafe { reduce_scatter(from, to, counts.as_ptr(), FLOAT, SUM, COMM_WORLD) };
+        let code =
+            unsafe { reduce_scatter(from, to, counts.as_ptr(), FLOAT, SUM, self.communicator) };
         check("MPI_Reduce_scatter", code)
     }
 
@@ -301,7 +359,7 @@ impl World {
         let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
         // SAFETY: n bytes are sent and n bytes per rank have room in the receive buffer.
         check("MPI_Allgather", unsafe {
-            allgather(from, n, BYTE, to, n, BYTE, COMM_WORLD)
+            allgather(from, n, BYTE, to, n, BYTE, self.communicator)
         })
     }
 
@@ -315,7 +373,7 @@ impl World {
         let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
         // SAFETY: both buffers hold n bytes per rank.
         check("MPI_Alltoall", unsafe {
-            alltoall(from, n, BYTE, to, n, BYTE, COMM_WORLD)
+            alltoall(from, n, BYTE, to, n, BYTE, self.communicator)
         })
     }
 
@@ -331,7 +389,7 @@ impl World {
         let n = count(send.len())?;
         let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
         // SAFETY: n bytes are sent; only the root's receive buffer is written and has n per rank.
-        let code = unsafe { gather(from, n, BYTE, to, n, BYTE, root as c_int, COMM_WORLD) };
+        let code = unsafe { gather(from, n, BYTE, to, n, BYTE, root as c_int, self.communicator) };
         check("MPI_Gather", code)
     }
 
@@ -344,7 +402,7 @@ impl World {
         let n = count(receive.len())?;
         let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
         // SAFETY: only the root's send buffer is read and has n per rank; n bytes are received.
-        let code = unsafe { scatter(from, n, BYTE, to, n, BYTE, root as c_int, COMM_WORLD) };
+        let code = unsafe { scatter(from, n, BYTE, to, n, BYTE, root as c_int, self.communicator) };
         check("MPI_Scatter", code)
     }
 
@@ -354,7 +412,7 @@ impl World {
         let mut result = 0.0_f64;
         let (from, to) = ((&raw const value).cast(), (&raw mut result).cast());
         // SAFETY: both buffers are one double.
-        let code = unsafe { reduce(from, to, 1, DOUBLE, how.handle(), 0, COMM_WORLD) };
+        let code = unsafe { reduce(from, to, 1, DOUBLE, how.handle(), 0, self.communicator) };
         check("MPI_Reduce", code)?;
         Ok(result)
     }
@@ -365,7 +423,7 @@ impl World {
         let mut result = 0.0_f64;
         let (from, to) = ((&raw const value).cast(), (&raw mut result).cast());
         // SAFETY: both buffers are one double.
-        let code = unsafe { allreduce(from, to, 1, DOUBLE, how.handle(), COMM_WORLD) };
+        let code = unsafe { allreduce(from, to, 1, DOUBLE, how.handle(), self.communicator) };
         check("MPI_Allreduce", code)?;
         Ok(result)
     }

@@ -23,7 +23,7 @@ fn barrier_holds_everyone_until_the_last() {
                 }
                 barrier(schedule, Team::all(rank as u32, size as u32), algorithm);
                 // SAFETY: no buffers are used.
-                unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) };
+                unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) }.unwrap();
                 runs.push(vec![run]);
             }
             let (cost, _) = run_all(&mut runs, Network::OnePort, &|_, to| to);
@@ -117,10 +117,7 @@ fn bcast_is_right() {
     ];
     for size in SIZES {
         for datatype in types() {
-            for (root, count) in roots(size)
-                .into_iter()
-                .zip([0, 1, 7, 40].into_iter().cycle())
-            {
+            for (root, count) in roots(size).into_iter().zip(cycle([0, 1, 7, 40], size)) {
                 for algorithm in algorithms {
                     let what = (size, root, count, &datatype, algorithm);
                     let part = Part {

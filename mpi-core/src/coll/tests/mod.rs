@@ -4,7 +4,12 @@
 //! written where none belongs is found. Reductions work on the packed bytes of whatever type.
 
 mod barrier_bcast;
+mod engine;
+mod inter;
 mod movement;
+mod neighbor;
+mod nodes;
+mod races;
 mod reductions;
 
 use super::run::Run;
@@ -23,6 +28,9 @@ pub struct Buffer(Vec<u8>);
 impl Buffer {
     pub fn new(len: usize) -> Buffer {
         Buffer(vec![BLANK; len + 2 * GUARD])
+    }
+    pub fn len(&self) -> usize {
+        self.0.len() - 2 * GUARD
     }
     /// Room for `count` elements.
     pub fn of(count: usize, datatype: &Datatype) -> Buffer {
@@ -75,14 +83,40 @@ pub fn seed() -> u64 {
     seed
 }
 
+/// All of an even size, for [`operation`].
 pub fn types() -> Vec<Datatype> {
     let int = Datatype::predefined(Predefined::Int);
+    let double = Datatype::predefined(Predefined::Double);
+    let short = Datatype::predefined(Predefined::Short);
+    let pair = Datatype::predefined(Predefined::ShortInt);
+    let strided = int.vector(2, 1, 3).unwrap();
     vec![
         int.clone(),
-        Datatype::predefined(Predefined::Double),
+        double.clone(),
         int.contiguous(3).unwrap(),
-        Datatype::predefined(Predefined::ShortInt),
+        pair,
+        strided.clone(),
+        Datatype::structure(&[1, 1], &[0, 8], &[short, double]).unwrap(),
+        // Data before the origin and a gap behind.
+        int.hindexed(&[1, 1], &[-8, 4])
+            .unwrap()
+            .resized(-8, 24)
+            .unwrap(),
+        // Elements that lie in each other's gaps.
+        strided.resized(0, 8).unwrap(),
     ]
+}
+
+/// All types with few ranks, some of them in turn with many.
+pub fn types_for(size: usize) -> Vec<Datatype> {
+    let chosen = |&(i, _): &(usize, Datatype)| size <= 17 || i % 3 == size % 3;
+    let types = types().into_iter().enumerate();
+    types.filter(chosen).map(|pair| pair.1).collect()
+}
+
+/// The values again and again, beginning at another one for each `shift`.
+pub fn cycle<T: Copy>(values: [T; 4], shift: usize) -> impl Iterator<Item = T> {
+    values.into_iter().cycle().skip(shift % 4)
 }
 
 pub const SIZES: [usize; 20] = [
@@ -117,11 +151,16 @@ pub fn run_between(
     peers: &dyn Fn(u32, u32) -> u32,
 ) -> Cost {
     let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
+    let ranks = send.len();
     for (rank, (send, recv)) in send.iter_mut().zip(recv.iter_mut()).enumerate() {
         let mut run = Run::new();
         build(rank, run.rebuild());
+        // Larger communicators are of the same kinds.
+        if ranks <= 9 && matches!(network, Network::Random(_)) {
+            races::check(what, rank, run.schedule(), send.len(), recv.len());
+        }
         // SAFETY: the buffers live until the runs are done, below.
-        unsafe { run.start(send.ptr(), recv.ptr(), 7) };
+        unsafe { run.start(send.ptr(), recv.ptr(), 7) }.unwrap();
         runs.push(vec![run]);
     }
     let (cost, results) = run_all(&mut runs, network, peers);

@@ -12,7 +12,9 @@ use proptest::test_runner::TestRunner;
 use super::naive::{NUMBERS, Tree, tree};
 use crate::datatype::{Distribution, Marker, Order, Predefined};
 
-const TYPES: usize = 400;
+const TYPES: usize = 1000;
+/// How many of them one process makes.
+const PER_RUN: usize = 100;
 
 /// Whether MPICH and the standard agree on such types. They differ on type maps without data,
 /// which MPICH takes for points with bounds or drops with their bounds, and on the alignment of
@@ -21,7 +23,12 @@ fn comparable(tree: &Tree) -> bool {
     match tree {
         Tree::Named(p) => !matches!(p, Predefined::Complex32),
         Tree::Marker(_) => true,
-        Tree::Struct(_, _, types) => has_data(tree) && types.iter().all(comparable),
+        Tree::Struct(blocks, _, types) => {
+            // It also counts markers that appear no times.
+            let marker = |(n, t): (&i64, &Tree)| *n == 0 && matches!(t, Tree::Marker(_));
+            let absent = blocks.iter().zip(types).any(marker);
+            has_data(tree) && !absent && types.iter().all(comparable)
+        }
         Tree::Dup(t)
         | Tree::Contiguous(_, t)
         | Tree::Vector(_, _, _, t)
@@ -43,6 +50,8 @@ fn has_data(tree: &Tree) -> bool {
 /// Statements that build `tree`, and the variable it is in.
 struct Source {
     text: String,
+    /// Statements that free what was made.
+    end: String,
     names: usize,
 }
 
@@ -127,6 +136,7 @@ impl Source {
         self.names += 1;
         let name = format!("t{}", self.names);
         writeln!(self.text, "MPI_Datatype {name}; MPI_Type_{call}, &{name});").unwrap();
+        writeln!(self.end, "MPI_Type_free(&{name});").unwrap();
         name
     }
 }
@@ -185,6 +195,19 @@ static void show(MPI_Datatype t) {
 }
 "#;
 
+const MAIN: &str = r#"
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    data = malloc(BUFFER);
+    packed = malloc(BUFFER);
+    for (long i = 0; i < BUFFER; i++) data[i] = i * 7 + i / 256;
+    for (int i = 0; i < atoi(argv[2]); i++) functions[atoi(argv[1]) + i]();
+    fflush(stdout);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
 #[test]
 fn agrees_with_mpich() {
     let installed = Command::new("mpicc.mpich").arg("-show").output();
@@ -200,17 +223,20 @@ fn agrees_with_mpich() {
     while trees.len() < TYPES {
         let tree = strategy.new_tree(&mut runner).unwrap().current();
         let small = tree.build().is_ok_and(|t| t.size() < 100_000);
-        if small && !matches!(tree, Tree::Named(_)) && comparable(&tree) {
-            if let Some(line) = line(&tree, &data) {
-                expected.push(line);
-                trees.push(tree);
-            }
+        if small
+            && !matches!(tree, Tree::Named(_))
+            && comparable(&tree)
+            && let Some(line) = line(&tree, &data)
+        {
+            expected.push(line);
+            trees.push(tree);
         }
     }
     let mut text = format!("#define BUFFER {BUFFER}\n{HEAD}");
     for (index, tree) in trees.iter().enumerate() {
         let mut source = Source {
             text: String::new(),
+            end: String::new(),
             names: 0,
         };
         let name = source.tree(tree);
@@ -221,13 +247,13 @@ fn agrees_with_mpich() {
         )
         .unwrap();
     }
-    text += "int main(int argc, char **argv) {\nMPI_Init(&argc, &argv);\n\
-             data = malloc(BUFFER); packed = malloc(BUFFER);\n\
-             for (long i = 0; i < BUFFER; i++) data[i] = i * 7 + i / 256;\n";
-    for index in 0..trees.len() {
-        writeln!(text, "f{index}();").unwrap();
-    }
-    text += "fflush(stdout);\nMPI_Finalize();\nreturn 0;\n}\n";
+    let functions = (0..trees.len()).map(|index| format!("f{index}"));
+    let functions = functions.collect::<Vec<_>>().join(",");
+    writeln!(
+        text,
+        "static void (*functions[])(void) = {{{functions}}};\n{MAIN}"
+    )
+    .unwrap();
 
     let directory = std::env::temp_dir().join(format!("weft-datatype-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -242,7 +268,11 @@ fn agrees_with_mpich() {
         "{} does not compile",
         source.display()
     );
-    let output = run(&program, &directory);
+    // MPICH 4.0 packs too few bytes of contiguous types after some hundred other types.
+    let mut output = String::new();
+    for first in (0..TYPES).step_by(PER_RUN) {
+        output += &run(&program, &directory, first);
+    }
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines.len(), trees.len(), "see {}", source.display());
     let mut differences = 0;
@@ -261,10 +291,11 @@ fn agrees_with_mpich() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Runs the program, at most for a minute, and returns what it printed.
-fn run(program: &std::path::Path, directory: &std::path::Path) -> String {
+/// Runs the program for some types, at most for a minute, and returns what it printed.
+fn run(program: &std::path::Path, directory: &std::path::Path, first: usize) -> String {
     let output = directory.join("output");
     let mut child = Command::new(program)
+        .args([first, PER_RUN].map(|n| n.to_string()))
         .stdout(std::fs::File::create(&output).unwrap())
         .stdin(Stdio::null())
         .stderr(Stdio::null())

@@ -263,7 +263,11 @@ fn structure(blocks: &[i64], displacements: &[i64], types: &[Tree]) -> Map {
             }
         }
     }
-    if let Some((low, mut high)) = all.bounds {
+    // Members built one by one are the same only if they are predefined or alone.
+    let alike = types
+        .windows(2)
+        .all(|pair| matches!((&pair[0], &pair[1]), (Tree::Named(a), Tree::Named(b)) if a == b));
+    if let (Some((low, mut high)), false) = (all.bounds, alike) {
         while (high - low) % all.alignment != 0 {
             high += 1;
         }

@@ -219,6 +219,7 @@ proptest! {
         let stride = kinds.len() / 16 + 1;
         for (index, kind) in kinds.iter().enumerate() {
             prop_assert_eq!(t.elements_in(bytes), Some(elements));
+            prop_assert_eq!(t.bytes_of(elements), Some(bytes));
             if kind.size() > 1 {
                 prop_assert_eq!(t.elements_in(bytes + 1), None);
                 prop_assert!(t.signature(bytes + 1).is_none());

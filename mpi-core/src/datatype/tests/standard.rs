@@ -125,6 +125,18 @@ fn padding_follows_the_c_abi() {
 }
 
 #[test]
+fn structs_of_one_type_are_not_padded() {
+    let (int, short) = (named(P::Int), named(P::Short));
+    let t = Datatype::structure(&[1, 1], &[0, 5], &[int.clone(), int.clone()]).unwrap();
+    assert_eq!(shape(&t), (8, 0, 9, 0, 9));
+    let t = Datatype::structure(&[1, 1], &[0, 5], &[int.clone(), short]).unwrap();
+    assert_eq!(shape(&t), (6, 0, 8, 0, 7));
+    let odd = int.resized(0, 5).unwrap();
+    let t = Datatype::structure(&[2], &[0], &[odd]).unwrap();
+    assert_eq!(shape(&t), (8, 0, 10, 0, 9));
+}
+
+#[test]
 fn elements_as_in_example_4_21() {
     let real = named(P::Real);
     let pair = real.contiguous(2).unwrap();

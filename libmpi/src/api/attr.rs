@@ -1,0 +1,255 @@
+//! Attributes (section 6.7).
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use mpi_core::{Result, TAG_UB};
+
+use super::{null, put};
+use crate::abi::{
+    MPI_ANY_SOURCE, MPI_APPNUM, MPI_Comm, MPI_Comm_copy_attr_function,
+    MPI_Comm_delete_attr_function, MPI_Datatype, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID,
+    MPI_LASTUSEDCODE, MPI_PROC_NULL, MPI_TAG_UB, MPI_Type_copy_attr_function,
+    MPI_Type_delete_attr_function, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
+    MPI_Win_copy_attr_function, MPI_Win_delete_attr_function,
+};
+use crate::attributes::{self, Kind, Store};
+use crate::runtime::{Runtime, runtime};
+use crate::{codes, types};
+
+/// # Safety
+/// As for [`comm_create_keyval`].
+unsafe fn create_keyval(
+    kind: Kind,
+    copy: Option<MPI_Comm_copy_attr_function>,
+    delete: Option<MPI_Comm_delete_attr_function>,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    runtime()?;
+    if keyval.is_null() {
+        return Err(null("keyval"));
+    }
+    let handle = attributes::create(kind, copy, delete, extra_state)?;
+    // SAFETY: the caller's contract.
+    unsafe { put(keyval, "keyval", handle) }
+}
+
+/// # Safety
+/// As for [`comm_free_keyval`].
+unsafe fn free_keyval(kind: Kind, keyval: *mut c_int) -> Result<()> {
+    runtime()?;
+    // SAFETY: the caller's contract.
+    let Some(handle) = (unsafe { keyval.as_mut() }) else {
+        return Err(null("keyval"));
+    };
+    attributes::free(*handle, kind)?;
+    *handle = MPI_KEYVAL_INVALID;
+    Ok(())
+}
+
+/// Writes an attribute's value, if it is set, and whether it is.
+///
+/// # Safety
+/// `value` is the address of a pointer, and `flag` of an integer, or they are NULL.
+unsafe fn tell(found: Option<*mut c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
+    if value.is_null() {
+        return Err(null("attribute_val"));
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(found.is_some()))?;
+        if let Some(found) = found {
+            value.cast::<*mut c_void>().write(found);
+        }
+    }
+    Ok(())
+}
+
+fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
+    let value = store.get(attributes::key(keyval, kind)?);
+    Ok(value.map(std::ptr::with_exposed_provenance_mut))
+}
+
+/// `MPI_Comm_create_keyval` (section 6.7).
+///
+/// # Safety
+/// The functions are as the standard says; `keyval` is valid or NULL.
+pub unsafe fn comm_create_keyval(
+    copy: Option<MPI_Comm_copy_attr_function>,
+    delete: Option<MPI_Comm_delete_attr_function>,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { create_keyval(Kind::Comm, copy, delete, keyval, extra_state) }
+}
+
+/// `MPI_Comm_free_keyval` (section 6.7).
+///
+/// # Safety
+/// `keyval` is valid or NULL.
+pub unsafe fn comm_free_keyval(keyval: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { free_keyval(Kind::Comm, keyval) }
+}
+
+/// `MPI_Comm_set_attr` (section 6.7).
+pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Result<()> {
+    let store = &runtime()?.comm(comm)?.attributes;
+    store.set(
+        &comm,
+        attributes::key(keyval, Kind::Comm)?,
+        value.expose_provenance(),
+    )
+}
+
+/// `MPI_Comm_delete_attr` (section 6.7). An attribute that is not set is no error.
+pub fn comm_delete_attr(comm: MPI_Comm, keyval: c_int) -> Result<()> {
+    let store = &runtime()?.comm(comm)?.attributes;
+    store
+        .delete(&comm, attributes::key(keyval, Kind::Comm)?)
+        .map(drop)
+}
+
+/// `MPI_Comm_get_attr` (section 6.7).
+///
+/// # Safety
+/// `attribute_val` is the address of a pointer, and `flag` of an integer, or they are NULL.
+pub unsafe fn comm_get_attr(
+    comm: MPI_Comm,
+    keyval: c_int,
+    attribute_val: *mut c_void,
+    flag: *mut c_int,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let object = runtime.comm(comm)?;
+    let found = match predefined(runtime, keyval) {
+        Some(found) => found,
+        None => stored(&object.attributes, keyval, Kind::Comm)?,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { tell(found, attribute_val, flag) }
+}
+
+/// The value of a predefined attribute (section 8.1.2): the address of an integer, or none where it
+/// is not set. No value for keys that are not predefined.
+fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut c_void>> {
+    static TAGS: AtomicI32 = AtomicI32::new(TAG_UB);
+    static HOST: AtomicI32 = AtomicI32::new(MPI_PROC_NULL);
+    static IO: AtomicI32 = AtomicI32::new(MPI_ANY_SOURCE);
+    static GLOBAL_TIME: OnceLock<AtomicI32> = OnceLock::new();
+    static UNIVERSE: OnceLock<Option<AtomicI32>> = OnceLock::new();
+    static APPLICATION: OnceLock<Option<AtomicI32>> = OnceLock::new();
+    static LAST_CODE: AtomicI32 = AtomicI32::new(0);
+    let value = match keyval {
+        MPI_TAG_UB => Some(&TAGS),
+        MPI_HOST => Some(&HOST),
+        MPI_IO => Some(&IO),
+        // One clock serves all processes of a node.
+        MPI_WTIME_IS_GLOBAL => Some(GLOBAL_TIME.get_or_init(|| {
+            let nodes = runtime.pmi.process_mapping().ok().flatten();
+            let one = nodes.is_some_and(|nodes| nodes.windows(2).all(|pair| pair[0] == pair[1]));
+            AtomicI32::new(c_int::from(one || runtime.pmi.size() == 1))
+        })),
+        MPI_UNIVERSE_SIZE => {
+            let ask = || runtime.pmi.universe_size().ok().flatten();
+            let told = || {
+                ask()
+                    .and_then(|size| c_int::try_from(size).ok())
+                    .map(AtomicI32::new)
+            };
+            UNIVERSE.get_or_init(told).as_ref()
+        }
+        MPI_APPNUM => {
+            let told = || runtime.pmi.appnum().ok().flatten().map(AtomicI32::new);
+            APPLICATION.get_or_init(told).as_ref()
+        }
+        MPI_LASTUSEDCODE => {
+            LAST_CODE.store(codes::last_used(), Ordering::Relaxed);
+            Some(&LAST_CODE)
+        }
+        _ => return None,
+    };
+    Some(value.map(|value| value.as_ptr().cast()))
+}
+
+/// `MPI_Type_create_keyval` (section 6.7).
+///
+/// # Safety
+/// The functions are as the standard says; `keyval` is valid or NULL.
+pub unsafe fn type_create_keyval(
+    copy: Option<MPI_Type_copy_attr_function>,
+    delete: Option<MPI_Type_delete_attr_function>,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { create_keyval(Kind::Type, copy, delete, keyval, extra_state) }
+}
+
+/// `MPI_Type_free_keyval` (section 6.7).
+///
+/// # Safety
+/// `keyval` is valid or NULL.
+pub unsafe fn type_free_keyval(keyval: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { free_keyval(Kind::Type, keyval) }
+}
+
+/// `MPI_Type_set_attr` (section 6.7).
+pub fn type_set_attr(datatype: MPI_Datatype, keyval: c_int, value: *mut c_void) -> Result<()> {
+    let store = &types::object(datatype)?.attributes;
+    store.set(
+        &datatype,
+        attributes::key(keyval, Kind::Type)?,
+        value.expose_provenance(),
+    )
+}
+
+/// `MPI_Type_delete_attr` (section 6.7). An attribute that is not set is no error.
+pub fn type_delete_attr(datatype: MPI_Datatype, keyval: c_int) -> Result<()> {
+    let store = &types::object(datatype)?.attributes;
+    store
+        .delete(&datatype, attributes::key(keyval, Kind::Type)?)
+        .map(drop)
+}
+
+/// `MPI_Type_get_attr` (section 6.7).
+///
+/// # Safety
+/// As for [`comm_get_attr`].
+pub unsafe fn type_get_attr(
+    datatype: MPI_Datatype,
+    keyval: c_int,
+    attribute_val: *mut c_void,
+    flag: *mut c_int,
+) -> Result<()> {
+    let found = stored(&types::object(datatype)?.attributes, keyval, Kind::Type)?;
+    // SAFETY: the caller's contract.
+    unsafe { tell(found, attribute_val, flag) }
+}
+
+/// `MPI_Win_create_keyval` (section 6.7).
+///
+/// # Safety
+/// The functions are as the standard says; `keyval` is valid or NULL.
+pub unsafe fn win_create_keyval(
+    copy: Option<MPI_Win_copy_attr_function>,
+    delete: Option<MPI_Win_delete_attr_function>,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { create_keyval(Kind::Win, copy, delete, keyval, extra_state) }
+}
+
+/// `MPI_Win_free_keyval` (section 6.7).
+///
+/// # Safety
+/// `keyval` is valid or NULL.
+pub unsafe fn win_free_keyval(keyval: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { free_keyval(Kind::Win, keyval) }
+}

@@ -1,0 +1,497 @@
+//! Collective communication (chapter 5): what all families share, and the barrier.
+//!
+//! A blocking function and its nonblocking twin are one: all arguments are checked, which leaves
+//! nothing behind when it fails, and then the call is carried out or started.
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::coll::{Ints, Layout, Part};
+use mpi_core::collective::{Buffers, Call, Root};
+use mpi_core::datatype::Datatype;
+use mpi_core::{Class, Error, PROC_NULL, Result};
+
+use super::null;
+use crate::abi::{
+    MPI_Aint, MPI_BYTE, MPI_Comm, MPI_Datatype, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT, MPI_Request,
+};
+use crate::comms::CommObject;
+use crate::runtime::{Runtime, runtime};
+use crate::{requests, types};
+
+const _: () = assert!(MPI_PROC_NULL == PROC_NULL);
+
+/// What to do with a call.
+#[derive(Clone, Copy)]
+pub(super) enum How {
+    /// Carry it out.
+    Wait,
+    /// Start it, and put the request there.
+    Start(*mut MPI_Request),
+}
+
+/// A communicator and what is to be done on it.
+pub(super) struct Site<'a> {
+    runtime: &'a Runtime,
+    pub object: &'a CommObject,
+    handle: MPI_Comm,
+    how: How,
+}
+
+impl Site<'_> {
+    /// On `comm`.
+    #[inline]
+    pub fn new(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
+        let runtime = runtime()?;
+        let object = runtime.comm(comm)?;
+        if let How::Start(request) = how {
+            if request.is_null() {
+                return Err(null("request"));
+            }
+        }
+        Ok(Site {
+            runtime,
+            object,
+            handle: comm,
+            how,
+        })
+    }
+
+    /// On `comm`, which must be an intracommunicator.
+    pub fn within(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
+        let site = Site::new(comm, how)?;
+        if site.is_inter() {
+            let why = "comm is an intercommunicator; this function is for intracommunicators only";
+            return Err(Error::new(Class::Comm, why));
+        }
+        Ok(site)
+    }
+
+    pub fn is_inter(&self) -> bool {
+        self.object.comm.remote().is_some()
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.object.comm.rank() as usize
+    }
+
+    /// How many ranks data is exchanged with: those of the other group of an intercommunicator.
+    pub fn others(&self) -> usize {
+        self.object.comm.others().size() as usize
+    }
+
+    /// The root argument.
+    #[inline]
+    pub fn root(&self, root: c_int) -> Result<Root> {
+        if (root as u32) < self.object.comm.others().size() {
+            return Ok(Root::Rank(root as u32));
+        }
+        match root {
+            MPI_ROOT if self.is_inter() => Ok(Root::This),
+            MPI_PROC_NULL if self.is_inter() => Ok(Root::Other),
+            _ => Err(self.bad_root(root)),
+        }
+    }
+
+    #[cold]
+    fn bad_root(&self, root: c_int) -> Error {
+        let last = self.others() as i64 - 1;
+        let more = if self.is_inter() {
+            " (a rank of the remote group), MPI_ROOT or MPI_PROC_NULL"
+        } else {
+            ""
+        };
+        Error::new(
+            Class::Root,
+            format!("root is {root}; it must be from 0 to {last}{more}"),
+        )
+    }
+
+    /// Whether this process is the root.
+    #[inline]
+    pub fn is_root(&self, root: Root) -> bool {
+        match root {
+            Root::Rank(rank) => rank == self.object.comm.rank() && !self.is_inter(),
+            Root::This => true,
+            Root::Other => false,
+        }
+    }
+
+    /// Whether a process has data of its own to exchange with the root; of an intracommunicator,
+    /// the root has, too.
+    #[inline]
+    pub fn is_leaf(&self, root: Root) -> bool {
+        matches!(root, Root::Rank(_))
+    }
+
+    /// Whether a buffer is in place, where that is allowed on intracommunicators.
+    #[inline]
+    pub fn in_place(&self, name: &str, buf: *const c_void) -> Result<bool> {
+        if buf != MPI_IN_PLACE.cast_const() {
+            return Ok(false);
+        }
+        if self.is_inter() {
+            return Err(not_in_place(name, "on an intercommunicator"));
+        }
+        Ok(true)
+    }
+
+    /// Carries out or starts the call.
+    ///
+    /// # Safety
+    /// The buffers are as the standard asks, for the arguments that were made to `call`.
+    #[inline]
+    pub unsafe fn run(
+        &self,
+        call: &Call<'_>,
+        send: *const c_void,
+        recv: *mut c_void,
+    ) -> Result<()> {
+        let buffers = Buffers {
+            send: send.cast(),
+            recv: recv.cast(),
+        };
+        let process = &self.runtime.process;
+        match self.how {
+            // SAFETY: the caller's contract.
+            How::Wait => unsafe { process.call(&self.object.comm, buffers, call) },
+            How::Start(request) => {
+                let holder = self.runtime.comm_arc(self.handle)?;
+                // SAFETY: the caller's contract, which for a nonblocking function extends to the
+                // completion of the request; `new` found `request` not to be NULL.
+                unsafe {
+                    let id = process.start_call(holder, buffers, call)?;
+                    request.write(requests::handle(Some(id)));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The error for a buffer that is in place where it can't be.
+#[cold]
+pub(super) fn not_in_place(name: &str, place: &str) -> Error {
+    Error::new(
+        Class::Buffer,
+        format!("{name} is MPI_IN_PLACE, which is not allowed {place}"),
+    )
+}
+
+/// Refuses a buffer in place.
+#[inline]
+pub(super) fn demand_buffer(name: &str, buf: *const c_void, place: &str) -> Result<()> {
+    if buf == MPI_IN_PLACE.cast_const() {
+        return Err(not_in_place(name, place));
+    }
+    Ok(())
+}
+
+#[cold]
+fn negative(name: &str, index: Option<usize>, count: c_int) -> Error {
+    let index = index.map_or(String::new(), |index| format!("[{index}]"));
+    Error::new(
+        Class::Count,
+        format!("{name}{index} is {count}; it must be 0 or more"),
+    )
+}
+
+/// Refuses NULL for data.
+#[inline]
+fn address(side: &str, buf: *const c_void, count: usize, datatype: &Datatype) -> Result<()> {
+    match buf.is_null() && count > 0 {
+        true => types::check_address(buf, count, datatype).map_err(|error| match side {
+            "" => error,
+            _ => Error::new(error.class(), format!("{side}buf: {}", error.detail())),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// The arguments `buf, count, datatype`; `side` is what their names begin with.
+#[inline]
+pub(super) fn part(
+    side: &str,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+) -> Result<Part<'static>> {
+    if count < 0 {
+        return Err(negative(&format!("{side}count"), None, count));
+    }
+    let (count, datatype) = types::checked(count, datatype)?;
+    address(side, buf, count, datatype)?;
+    Ok(Part { count, datatype })
+}
+
+/// The arguments that divide a buffer into blocks.
+#[derive(Clone, Copy)]
+pub(super) enum Blocks {
+    /// Count and datatype of every block.
+    Equal(c_int, MPI_Datatype),
+    /// Counts, displacements in extents, datatype.
+    Varying(*const c_int, *const c_int, MPI_Datatype),
+    /// Counts, displacements in bytes, datatypes.
+    Typed(*const c_int, *const c_int, *const MPI_Datatype),
+    /// As `Typed`, with displacements of another type.
+    Distant(*const c_int, *const MPI_Aint, *const MPI_Datatype),
+}
+
+impl Blocks {
+    /// Whether counts are not the same for all blocks.
+    pub fn varies(&self) -> bool {
+        !matches!(self, Blocks::Equal(..))
+    }
+
+    /// The blocks of `ranks` ranks in `buf`; `side` is what the names of the arguments begin with.
+    ///
+    /// # Safety
+    /// The arrays have an element for every rank, or are NULL.
+    #[inline]
+    pub unsafe fn layout<'a>(
+        &self,
+        side: &str,
+        buf: *const c_void,
+        ranks: usize,
+        list: &'a mut TypeList,
+    ) -> Result<Layout<'a>> {
+        match *self {
+            // Where there are no blocks, there need be no buffer.
+            Blocks::Equal(count, datatype) if ranks == 0 => {
+                part(side, buf, count.min(0), datatype).map(Layout::Uniform)
+            }
+            Blocks::Equal(count, datatype) => part(side, buf, count, datatype).map(Layout::Uniform),
+
+            // SAFETY: the caller's contract.
+            Blocks::Varying(counts, displs, datatype) => unsafe {
+                let counts = array(side, "counts", counts, ranks)?;
+                let displs = array(side, "displacements", displs, ranks)?;
+                let (_, datatype) = types::checked(0, datatype)?;
+                let total = sum(side, counts)?;
+                address(side, buf, total, datatype)?;
+                let (counts, displs) = (Ints::I32(counts), Some(Ints::I32(displs)));
+                Ok(Layout::Varying {
+                    counts,
+                    displs,
+                    datatype,
+                })
+            },
+            // SAFETY: the caller's contract.
+            Blocks::Typed(counts, displs, datatypes) => unsafe {
+                let counts = array(side, "counts", counts, ranks)?;
+                let displs = Ints::I32(array(side, "displacements", displs, ranks)?);
+                typed(
+                    side,
+                    buf,
+                    counts,
+                    displs,
+                    array(side, "types", datatypes, ranks)?,
+                    list,
+                )
+            },
+            // SAFETY: the caller's contract.
+            Blocks::Distant(counts, displs, datatypes) => unsafe {
+                let counts = array(side, "counts", counts, ranks)?;
+                let displs = Ints::I64(array(side, "displacements", displs, ranks)?);
+                typed(
+                    side,
+                    buf,
+                    counts,
+                    displs,
+                    array(side, "types", datatypes, ranks)?,
+                    list,
+                )
+            },
+        }
+    }
+}
+
+fn typed<'a>(
+    side: &str,
+    buf: *const c_void,
+    counts: &'a [c_int],
+    displs: Ints<'a>,
+    datatypes: &[MPI_Datatype],
+    list: &'a mut TypeList,
+) -> Result<Layout<'a>> {
+    sum(side, counts)?;
+    let datatypes = list.fill(side, counts, datatypes)?;
+    for (count, datatype) in counts.iter().zip(datatypes) {
+        address(side, buf, *count as usize, datatype)?;
+    }
+    Ok(Layout::Typed {
+        counts: Ints::I32(counts),
+        displs,
+        datatypes,
+    })
+}
+
+/// Counts without displacements, of a reduce-scatter.
+///
+/// # Safety
+/// The array has an element for every rank, or is NULL.
+pub(super) unsafe fn counts<'a>(
+    counts: *const c_int,
+    ranks: usize,
+    datatype: &'a Datatype,
+) -> Result<(Layout<'a>, usize)> {
+    // SAFETY: the caller's contract.
+    let counts = unsafe { array("recv", "counts", counts, ranks)? };
+    let total = sum("recv", counts)?;
+    Ok((
+        Layout::Varying {
+            counts: Ints::I32(counts),
+            displs: None,
+            datatype,
+        },
+        total,
+    ))
+}
+
+/// An array argument.
+///
+/// # Safety
+/// It has `len` elements, or is NULL.
+unsafe fn array<'a, T>(side: &str, what: &str, array: *const T, len: usize) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if array.is_null() {
+        let why = format!(
+            "the array of {side} {what} is NULL; it must have {len} elements, one for each rank \
+             that data is exchanged with"
+        );
+        return Err(Error::new(Class::Arg, why));
+    }
+    // SAFETY: not NULL, so an array of that length by contract.
+    Ok(unsafe { std::slice::from_raw_parts(array, len) })
+}
+
+/// Adds up counts, none of which may be negative.
+fn sum(side: &str, counts: &[c_int]) -> Result<usize> {
+    let mut total = 0;
+    for (index, &count) in counts.iter().enumerate() {
+        if count < 0 {
+            return Err(negative(&format!("{side}counts"), Some(index), count));
+        }
+        total += count as usize;
+    }
+    Ok(total)
+}
+
+/// The datatypes of a `w` function; few of them take no memory from the heap.
+pub(super) enum TypeList {
+    None,
+    Few([&'static Datatype; 32]),
+    Many(Vec<&'static Datatype>),
+}
+
+impl TypeList {
+    /// The datatypes behind handles. One with no elements may be MPI_DATATYPE_NULL.
+    fn fill(
+        &mut self,
+        side: &str,
+        counts: &[c_int],
+        handles: &[MPI_Datatype],
+    ) -> Result<&[&'static Datatype]> {
+        let none = &types::object(MPI_BYTE)?.datatype;
+        *self = match handles.len() {
+            0..=32 => TypeList::Few([none; 32]),
+            many => TypeList::Many(vec![none; many]),
+        };
+        let list = match self {
+            TypeList::None => &mut [],
+            TypeList::Few(few) => &mut few[..handles.len()],
+            TypeList::Many(many) => &mut many[..],
+        };
+        for (index, (count, handle)) in counts.iter().zip(handles).enumerate() {
+            if *count > 0 {
+                let found = types::checked(*count, *handle).map_err(|error| {
+                    let detail = format!("{side}types[{index}]: {}", error.detail());
+                    Error::new(error.class(), detail)
+                })?;
+                list[index] = found.1;
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// Refuses a send buffer that is the receive buffer.
+#[inline]
+pub(super) fn demand_apart(
+    send: *const c_void,
+    recv: *const c_void,
+    bytes: usize,
+    names: &str,
+) -> Result<()> {
+    if send == recv && bytes > 0 && !send.is_null() {
+        return Err(same_buffer(names));
+    }
+    Ok(())
+}
+
+#[cold]
+fn same_buffer(names: &str) -> Error {
+    let why = format!(
+        "{names} are the same memory, which is not allowed; where data is to be replaced, pass \
+         MPI_IN_PLACE or use another buffer"
+    );
+    Error::new(Class::Buffer, why)
+}
+
+/// Refuses a send buffer that is this rank's own block of the receive buffer (or the other way
+/// round: `whole` is what has blocks).
+pub(super) fn demand_own_apart(
+    own: *const c_void,
+    part: Part<'_>,
+    whole: *const c_void,
+    layout: &Layout<'_>,
+    rank: usize,
+) -> Result<()> {
+    let (datatype, start) = match *layout {
+        Layout::Uniform(each) => {
+            let start = (rank * each.count) as isize;
+            (each.datatype, start.wrapping_mul(each.datatype.extent()))
+        }
+        Layout::Varying {
+            displs: Some(displs),
+            datatype,
+            ..
+        } => (
+            datatype,
+            (displs.get(rank) as isize).wrapping_mul(datatype.extent()),
+        ),
+        _ => return Ok(()),
+    };
+    if part.count > 0 && layout.count(rank) > 0 && part.datatype.same(datatype) && !whole.is_null()
+    {
+        let block = whole.cast::<u8>().wrapping_offset(start);
+        let bytes = part.bytes();
+        return demand_apart(
+            own,
+            block.cast(),
+            bytes,
+            "sendbuf and recvbuf at this rank's block",
+        );
+    }
+    Ok(())
+}
+
+/// `MPI_Barrier` (section 5.3).
+pub fn barrier(comm: MPI_Comm) -> Result<()> {
+    // SAFETY: a barrier has no buffers.
+    unsafe {
+        Site::new(comm, How::Wait)?.run(&Call::Barrier, std::ptr::null(), std::ptr::null_mut())
+    }
+}
+
+/// `MPI_Ibarrier` (section 5.12.1).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> Result<()> {
+    let site = Site::new(comm, How::Start(request))?;
+    // SAFETY: a barrier has no buffers.
+    unsafe { site.run(&Call::Barrier, std::ptr::null(), std::ptr::null_mut()) }
+}

@@ -1,0 +1,704 @@
+//! Collectives that move data: broadcast, gather, scatter, allgather, all-to-all (sections 5.4 to
+//! 5.8), and their nonblocking forms (section 5.12).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::Result;
+use mpi_core::collective::{Call, Root};
+
+use super::coll::{
+    Blocks, How, Site, TypeList, demand_apart, demand_buffer, demand_own_apart, part,
+};
+use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request};
+
+/// # Safety
+/// As the standard demands.
+#[inline]
+unsafe fn bcast_as(
+    how: How,
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let root = site.root(root)?;
+    if root == Root::Other {
+        // SAFETY: no buffers.
+        return unsafe { site.run(&Call::Nothing, buffer, buffer) };
+    }
+    demand_buffer("buffer", buffer, "in a broadcast")?;
+    let part = part("", buffer, count, datatype)?;
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&Call::Bcast { root, part }, buffer, buffer) }
+}
+
+/// Gather and gatherv.
+///
+/// # Safety
+/// As the standard demands.
+unsafe fn gather_as(
+    how: How,
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let root = site.root(root)?;
+    let (varying, mut list) = (recv.varies(), TypeList::None);
+    let layout = if site.is_root(root) {
+        demand_buffer(
+            "recvbuf",
+            recvbuf,
+            "in a gather; at the root sendbuf can be MPI_IN_PLACE",
+        )?;
+        // SAFETY: the caller's contract: at the root arrays have an element for every rank.
+        Some(unsafe { recv.layout("recv", recvbuf, site.others(), &mut list)? })
+    } else {
+        None
+    };
+    let send = if !site.is_leaf(root) {
+        None
+    } else if layout.is_some() && site.in_place("sendbuf", sendbuf)? {
+        None
+    } else {
+        demand_buffer("sendbuf", sendbuf, "at other ranks than the root")?;
+        Some(part("send", sendbuf, sendcount, sendtype)?)
+    };
+    if let (Some(layout), Some(send)) = (&layout, send) {
+        demand_own_apart(sendbuf, send, recvbuf, layout, site.rank())?;
+    }
+    let call = Call::Gather {
+        root,
+        send,
+        recv: layout,
+        varying,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// Scatter and scatterv.
+///
+/// # Safety
+/// As the standard demands.
+unsafe fn scatter_as(
+    how: How,
+    sendbuf: *const c_void,
+    send: Blocks,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let root = site.root(root)?;
+    let (varying, mut list) = (send.varies(), TypeList::None);
+    let layout = if site.is_root(root) {
+        demand_buffer(
+            "sendbuf",
+            sendbuf,
+            "in a scatter; at the root recvbuf can be MPI_IN_PLACE",
+        )?;
+        // SAFETY: the caller's contract: at the root arrays have an element for every rank.
+        Some(unsafe { send.layout("send", sendbuf, site.others(), &mut list)? })
+    } else {
+        None
+    };
+    let recv = if !site.is_leaf(root) {
+        None
+    } else if layout.is_some() && site.in_place("recvbuf", recvbuf)? {
+        None
+    } else {
+        demand_buffer("recvbuf", recvbuf, "at other ranks than the root")?;
+        Some(part("recv", recvbuf, recvcount, recvtype)?)
+    };
+    if let (Some(layout), Some(recv)) = (&layout, recv) {
+        demand_own_apart(recvbuf, recv, sendbuf, layout, site.rank())?;
+    }
+    let call = Call::Scatter {
+        root,
+        send: layout,
+        recv,
+        varying,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// Allgather and allgatherv.
+///
+/// # Safety
+/// As the standard demands.
+unsafe fn allgather_as(
+    how: How,
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    demand_buffer(
+        "recvbuf",
+        recvbuf,
+        "in an allgather; sendbuf can be MPI_IN_PLACE",
+    )?;
+    let mut list = TypeList::None;
+    // SAFETY: the caller's contract.
+    let recv = unsafe { recv.layout("recv", recvbuf, site.others(), &mut list)? };
+    let send = match site.in_place("sendbuf", sendbuf)? {
+        true => None,
+        false => Some(part("send", sendbuf, sendcount, sendtype)?),
+    };
+    if let (Some(send), false) = (send, site.is_inter()) {
+        demand_own_apart(sendbuf, send, recvbuf, &recv, site.rank())?;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&Call::Allgather { send, recv }, sendbuf, recvbuf) }
+}
+
+/// Alltoall, alltoallv and alltoallw.
+///
+/// # Safety
+/// As the standard demands.
+unsafe fn alltoall_as(
+    how: How,
+    sendbuf: *const c_void,
+    send: Blocks,
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    demand_buffer(
+        "recvbuf",
+        recvbuf,
+        "in an all-to-all; sendbuf can be MPI_IN_PLACE",
+    )?;
+    let (ranks, mut sent, mut received) = (site.others(), TypeList::None, TypeList::None);
+    // SAFETY: the caller's contract.
+    let recv = unsafe { recv.layout("recv", recvbuf, ranks, &mut received)? };
+    let send = match site.in_place("sendbuf", sendbuf)? {
+        true => None,
+        false => {
+            let bytes =
+                |layout: &mpi_core::coll::Layout<'_>| (0..ranks).any(|i| layout.bytes(i) > 0);
+            // SAFETY: the caller's contract.
+            let send = unsafe { send.layout("send", sendbuf, ranks, &mut sent)? };
+            let any = sendbuf == recvbuf.cast_const() && bytes(&send) && bytes(&recv);
+            demand_apart(sendbuf, recvbuf, usize::from(any), "sendbuf and recvbuf")?;
+            Some(send)
+        }
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&Call::Alltoall { send, recv }, sendbuf, recvbuf) }
+}
+
+/// `MPI_Bcast` (section 5.4).
+///
+/// # Safety
+/// As the standard demands.
+#[inline]
+pub unsafe fn bcast(
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { bcast_as(How::Wait, buffer, count, datatype, root, comm) }
+}
+
+/// `MPI_Ibcast` (section 5.12.2).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ibcast(
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { bcast_as(How::Start(request), buffer, count, datatype, root, comm) }
+}
+
+/// `MPI_Gather` (section 5.5).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn gather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        gather_as(
+            How::Wait,
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Igather` (section 5.12.3).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn igather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        gather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Gatherv` (section 5.5).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn gatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        gather_as(
+            How::Wait,
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Igatherv` (section 5.12.3).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn igatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        gather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Scatter` (section 5.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn scatter(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        scatter_as(
+            How::Wait,
+            sendbuf,
+            send,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Iscatter` (section 5.12.4).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn iscatter(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        scatter_as(
+            How::Start(request),
+            sendbuf,
+            send,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Scatterv` (section 5.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn scatterv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    displs: *const c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, displs, sendtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        scatter_as(
+            How::Wait,
+            sendbuf,
+            send,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Iscatterv` (section 5.12.4).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn iscatterv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    displs: *const c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, displs, sendtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        scatter_as(
+            How::Start(request),
+            sendbuf,
+            send,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Allgather` (section 5.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn allgather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
+}
+
+/// `MPI_Iallgather` (section 5.12.5).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn iallgather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        allgather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Allgatherv` (section 5.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn allgatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
+}
+
+/// `MPI_Iallgatherv` (section 5.12.5).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn iallgatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        allgather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Alltoall` (section 5.8).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn alltoall(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ialltoall` (section 5.12.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ialltoall(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Alltoallv` (section 5.8).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn alltoallv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
+    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ialltoallv` (section 5.12.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ialltoallv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
+    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Alltoallw` (section 5.8).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn alltoallw(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Typed(sendcounts, sdispls, sendtypes);
+    let recv = Blocks::Typed(recvcounts, rdispls, recvtypes);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ialltoallw` (section 5.12.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ialltoallw(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Typed(sendcounts, sdispls, sendtypes);
+    let recv = Blocks::Typed(recvcounts, rdispls, recvtypes);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}

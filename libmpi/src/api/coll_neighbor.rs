@@ -1,0 +1,309 @@
+//! Neighbourhood collectives and their nonblocking forms (sections 7.6 and 7.7).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::Result;
+use mpi_core::collective::Call;
+
+use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, part};
+use crate::abi::{MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Request};
+
+const PLACE: &str = "in a neighbourhood collective";
+const BUFFERS: &str = "sendbuf and recvbuf";
+
+/// neighbor_allgather and -v.
+///
+/// # Safety
+/// As the standard demands.
+unsafe fn allgather_as(
+    how: How,
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::within(comm, how)?;
+    let neighbors = site.object.comm.neighbors()?;
+    demand_buffer("sendbuf", sendbuf, PLACE)?;
+    demand_buffer("recvbuf", recvbuf, PLACE)?;
+    let mut list = TypeList::None;
+    // SAFETY: the caller's contract.
+    let recv = unsafe { recv.layout("recv", recvbuf, neighbors.sources.len(), &mut list)? };
+    // Who sends to nobody needs no buffer.
+    let send = match neighbors.destinations.is_empty() {
+        true => part("send", std::ptr::null(), sendcount.min(0), sendtype)?,
+        false => part("send", sendbuf, sendcount, sendtype)?,
+    };
+    let received = (0..neighbors.sources.len()).any(|i| recv.bytes(i) > 0);
+    demand_apart(
+        sendbuf,
+        recvbuf,
+        if received { send.bytes() } else { 0 },
+        BUFFERS,
+    )?;
+    let call = Call::NeighborAllgather {
+        neighbors,
+        send,
+        recv,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// neighbor_alltoall, -v and -w.
+///
+/// # Safety
+/// As the standard demands.
+unsafe fn alltoall_as(
+    how: How,
+    sendbuf: *const c_void,
+    send: Blocks,
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::within(comm, how)?;
+    let neighbors = site.object.comm.neighbors()?;
+    let (from, to) = (neighbors.sources.len(), neighbors.destinations.len());
+    demand_buffer("sendbuf", sendbuf, PLACE)?;
+    demand_buffer("recvbuf", recvbuf, PLACE)?;
+    let (mut sent, mut received) = (TypeList::None, TypeList::None);
+    // SAFETY: the caller's contract.
+    let send = unsafe { send.layout("send", sendbuf, to, &mut sent)? };
+    // SAFETY: the caller's contract.
+    let recv = unsafe { recv.layout("recv", recvbuf, from, &mut received)? };
+    let moved = sendbuf == recvbuf.cast_const()
+        && (0..to).any(|i| send.bytes(i) > 0)
+        && (0..from).any(|i| recv.bytes(i) > 0);
+    demand_apart(sendbuf, recvbuf, usize::from(moved), BUFFERS)?;
+    let call = Call::NeighborAlltoall {
+        neighbors,
+        send,
+        recv,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// `MPI_Neighbor_allgather` (section 7.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn neighbor_allgather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_allgather` (section 7.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ineighbor_allgather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        allgather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Neighbor_allgatherv` (section 7.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn neighbor_allgatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_allgatherv` (section 7.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ineighbor_allgatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        allgather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Neighbor_alltoall` (section 7.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn neighbor_alltoall(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_alltoall` (section 7.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ineighbor_alltoall(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Neighbor_alltoallv` (section 7.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn neighbor_alltoallv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
+    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_alltoallv` (section 7.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ineighbor_alltoallv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
+    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Neighbor_alltoallw` (section 7.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn neighbor_alltoallw(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const MPI_Aint,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const MPI_Aint,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Distant(sendcounts, sdispls, sendtypes);
+    let recv = Blocks::Distant(recvcounts, rdispls, recvtypes);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_alltoallw` (section 7.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ineighbor_alltoallw(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const MPI_Aint,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const MPI_Aint,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Distant(sendcounts, sdispls, sendtypes);
+    let recv = Blocks::Distant(recvcounts, rdispls, recvtypes);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}

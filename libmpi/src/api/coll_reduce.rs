@@ -1,0 +1,508 @@
+//! Collectives that compute: reduce, allreduce, reduce-scatter, scans (sections 5.9 to 5.11), and
+//! their nonblocking forms (section 5.12).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::Result;
+use mpi_core::coll::{Layout, Part};
+use mpi_core::collective::{Call, Root};
+use mpi_core::op::Op;
+
+use super::coll::{self, How, Site, demand_apart, demand_buffer, part};
+use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request};
+use crate::{ops, types};
+
+const BUFFERS: &str = "sendbuf and recvbuf";
+
+/// A vector that every rank gives.
+struct Vector {
+    part: Part<'static>,
+    op: &'static Op,
+    in_place: bool,
+}
+
+/// Checks the arguments of a rank that gives a vector of `count` elements to `site`, and takes one
+/// of `received` elements if that is some.
+#[inline]
+fn vector(
+    site: &Site<'_>,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    received: Option<c_int>,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+) -> Result<Vector> {
+    let in_place = match received {
+        Some(_) => site.in_place("sendbuf", sendbuf)?,
+        None => {
+            demand_buffer("sendbuf", sendbuf, "at other ranks than the root")?;
+            false
+        }
+    };
+    let part = match in_place {
+        true => part("", recvbuf, count, datatype),
+        false => part("", sendbuf, count, datatype),
+    };
+    let part = part?;
+    let op = ops::checked(op, datatype, part.datatype)?;
+    if let Some(received) = received {
+        demand_buffer(
+            "recvbuf",
+            recvbuf,
+            "in a reduction; sendbuf can be MPI_IN_PLACE",
+        )?;
+        coll::part("recv", recvbuf, received, datatype)?;
+        demand_apart(sendbuf, recvbuf, part.bytes(), BUFFERS)?;
+    }
+    Ok(Vector { part, op, in_place })
+}
+
+/// # Safety
+/// As the standard demands.
+unsafe fn reduce_as(
+    how: How,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let root = site.root(root)?;
+    let Vector { part, op, in_place } = match root {
+        // SAFETY: no buffers.
+        Root::Other => return unsafe { site.run(&Call::Nothing, sendbuf, recvbuf) },
+        Root::This => {
+            demand_buffer("recvbuf", recvbuf, "on an intercommunicator")?;
+            let part = part("recv", recvbuf, count, datatype)?;
+            Vector {
+                part,
+                op: ops::checked(op, datatype, part.datatype)?,
+                in_place: false,
+            }
+        }
+        Root::Rank(_) => {
+            let received = site.is_root(root).then_some(count);
+            vector(&site, sendbuf, recvbuf, count, received, datatype, op)?
+        }
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        site.run(
+            &Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            },
+            sendbuf,
+            recvbuf,
+        )
+    }
+}
+
+/// # Safety
+/// As the standard demands.
+#[inline]
+unsafe fn allreduce_as(
+    how: How,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let Vector { part, op, in_place } =
+        vector(&site, sendbuf, recvbuf, count, Some(count), datatype, op)?;
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&Call::Allreduce { in_place, part, op }, sendbuf, recvbuf) }
+}
+
+/// # Safety
+/// As the standard demands.
+unsafe fn reduce_scatter_block_as(
+    how: How,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let Vector { part, op, in_place } = vector(
+        &site,
+        sendbuf,
+        recvbuf,
+        recvcount,
+        Some(recvcount),
+        datatype,
+        op,
+    )?;
+    let call = Call::ReduceScatter {
+        in_place,
+        blocks: Layout::Uniform(part),
+        op,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// # Safety
+/// As the standard demands.
+unsafe fn reduce_scatter_as(
+    how: How,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let (_, found) = types::checked(0, datatype)?;
+    let size = site.object.comm.size() as usize;
+    // SAFETY: the caller's contract.
+    let (blocks, total) = unsafe { coll::counts(recvcounts, size, found)? };
+    // Whether there is anything at all decides about NULL.
+    let given = c_int::from(total > 0);
+    let own = c_int::from(blocks.count(site.rank()) > 0);
+    let Vector { op, in_place, .. } =
+        vector(&site, sendbuf, recvbuf, given, Some(own), datatype, op)?;
+    let call = Call::ReduceScatter {
+        in_place,
+        blocks,
+        op,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// # Safety
+/// As the standard demands.
+unsafe fn scan_as(
+    how: How,
+    exclusive: bool,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::within(comm, how)?;
+    // The receive buffer of an exclusive scan is not used at rank 0, but as a send buffer in place.
+    let unused = exclusive && site.rank() == 0;
+    let received = if unused { 0 } else { count };
+    let Vector { part, op, in_place } =
+        vector(&site, sendbuf, recvbuf, count, Some(received), datatype, op)?;
+    let call = match exclusive {
+        true => Call::Exscan { in_place, part, op },
+        false => Call::Scan { in_place, part, op },
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// `MPI_Reduce_local` (section 5.9.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn reduce_local(
+    inbuf: *const c_void,
+    inoutbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+) -> Result<()> {
+    crate::runtime::runtime()?;
+    demand_buffer("inbuf", inbuf, "in a local reduction")?;
+    demand_buffer("inoutbuf", inoutbuf, "in a local reduction")?;
+    let part = part("in", inbuf, count, datatype)?;
+    coll::part("inout", inoutbuf, count, datatype)?;
+    let op = ops::checked(op, datatype, part.datatype)?;
+    demand_apart(inbuf, inoutbuf, part.bytes(), "inbuf and inoutbuf")?;
+    // SAFETY: the caller's contract; the operation was checked against the datatype.
+    unsafe { op.apply(inbuf.cast(), inoutbuf.cast(), part.count, part.datatype) };
+    Ok(())
+}
+
+/// `MPI_Reduce` (section 5.9.1).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn reduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { reduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, root, comm) }
+}
+
+/// `MPI_Ireduce` (section 5.12.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ireduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        reduce_as(
+            How::Start(request),
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Allreduce` (section 5.9.6).
+///
+/// # Safety
+/// As the standard demands.
+#[inline]
+pub unsafe fn allreduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { allreduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, comm) }
+}
+
+/// `MPI_Iallreduce` (section 5.12.8).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn iallreduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        allreduce_as(
+            How::Start(request),
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Reduce_scatter_block` (section 5.10.1).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn reduce_scatter_block(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { reduce_scatter_block_as(How::Wait, sendbuf, recvbuf, recvcount, datatype, op, comm) }
+}
+
+/// `MPI_Ireduce_scatter_block` (section 5.12.9).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ireduce_scatter_block(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        reduce_scatter_block_as(
+            How::Start(request),
+            sendbuf,
+            recvbuf,
+            recvcount,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Reduce_scatter` (section 5.10.2).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn reduce_scatter(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { reduce_scatter_as(How::Wait, sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+}
+
+/// `MPI_Ireduce_scatter` (section 5.12.10).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ireduce_scatter(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        reduce_scatter_as(
+            How::Start(request),
+            sendbuf,
+            recvbuf,
+            recvcounts,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Scan` (section 5.11.1).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn scan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        scan_as(
+            How::Wait,
+            false,
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Iscan` (section 5.12.11).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn iscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        scan_as(
+            How::Start(request),
+            false,
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Exscan` (section 5.11.2).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn exscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { scan_as(How::Wait, true, sendbuf, recvbuf, count, datatype, op, comm) }
+}
+
+/// `MPI_Iexscan` (section 5.12.12).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn iexscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        scan_as(
+            How::Start(request),
+            true,
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}

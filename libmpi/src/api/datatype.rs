@@ -1,0 +1,481 @@
+//! Making and freeing datatypes (sections 4.1, 16.1 and 17.1.9).
+
+use std::ffi::c_int;
+use std::slice;
+
+use mpi_core::datatype::{Constructor, Datatype, Distribution, Marker, Order, TypeClass};
+use mpi_core::{Class, Error, Result};
+use parking_lot::Mutex;
+
+use super::{null, put};
+use crate::abi::{self, MPI_Aint, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::types::{self, TypeObject};
+
+/// The datatype behind a handle.
+fn datatype(handle: MPI_Datatype) -> Result<&'static Datatype> {
+    Ok(&types::object(handle)?.datatype)
+}
+
+/// Gives a new datatype a handle and the program the handle.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+unsafe fn give(newtype: *mut MPI_Datatype, made: Result<Datatype>) -> Result<()> {
+    let made = made?;
+    if newtype.is_null() {
+        return Err(null("newtype"));
+    }
+    // SAFETY: by the contract of this function.
+    unsafe { put(newtype, "newtype", types::insert(TypeObject::new(made))?) }
+}
+
+/// An array of the program's.
+///
+/// # Safety
+/// `array` is NULL or valid for reads of `count` elements.
+unsafe fn array<'a, T>(array: *const T, count: c_int, name: &str) -> Result<&'a [T]> {
+    let Ok(length) = usize::try_from(count) else {
+        let detail = format!("the length of {name} is {count}; it must be 0 or more");
+        return Err(Error::new(Class::Count, detail));
+    };
+    match (length, array.is_null()) {
+        (0, _) => Ok(&[]),
+        (_, true) => Err(null(name)),
+        // SAFETY: not NULL, and then valid by the contract of this function.
+        (_, false) => Ok(unsafe { slice::from_raw_parts(array, length) }),
+    }
+}
+
+/// As [`array`], with wider integers.
+///
+/// # Safety
+/// As for [`array`].
+unsafe fn integers(start: *const c_int, count: c_int, name: &str) -> Result<Vec<i64>> {
+    // SAFETY: by the contract of this function.
+    let list = unsafe { array(start, count, name) }?;
+    Ok(list.iter().map(|&value| i64::from(value)).collect())
+}
+
+/// As [`array`], for addresses.
+///
+/// # Safety
+/// As for [`array`].
+unsafe fn addresses<'a>(start: *const MPI_Aint, count: c_int, name: &str) -> Result<&'a [i64]> {
+    const { assert!(size_of::<MPI_Aint>() == size_of::<i64>()) };
+    // SAFETY: by the contract of this function; both are 64-bit integers.
+    unsafe { array(start.cast(), count, name) }
+}
+
+/// `MPI_Type_contiguous`.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+pub unsafe fn type_contiguous(
+    count: c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let made = datatype(oldtype)?.contiguous(count.into());
+    // SAFETY: by the contract of this function.
+    unsafe { give(newtype, made) }
+}
+
+/// `MPI_Type_vector`.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+pub unsafe fn type_vector(
+    count: c_int,
+    blocklength: c_int,
+    stride: c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let made = datatype(oldtype)?.vector(count.into(), blocklength.into(), stride.into());
+    // SAFETY: by the contract of this function.
+    unsafe { give(newtype, made) }
+}
+
+/// `MPI_Type_create_hvector`, and `MPI_Type_hvector` of MPI-1.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+pub unsafe fn type_create_hvector(
+    count: c_int,
+    blocklength: c_int,
+    stride: MPI_Aint,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let old = datatype(oldtype)?;
+    let made = old.hvector(count.into(), blocklength.into(), stride);
+    // SAFETY: by the contract of this function.
+    unsafe { give(newtype, made) }
+}
+
+/// `MPI_Type_indexed`.
+///
+/// # Safety
+/// The arrays have `count` elements or are NULL; `newtype` is valid or NULL.
+pub unsafe fn type_indexed(
+    count: c_int,
+    array_of_blocklengths: *const c_int,
+    array_of_displacements: *const c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let old = datatype(oldtype)?;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
+        let places = integers(array_of_displacements, count, "array_of_displacements")?;
+        give(newtype, old.indexed(&blocks, &places))
+    }
+}
+
+/// `MPI_Type_create_hindexed`, and `MPI_Type_hindexed` of MPI-1.
+///
+/// # Safety
+/// The arrays have `count` elements or are NULL; `newtype` is valid or NULL.
+pub unsafe fn type_create_hindexed(
+    count: c_int,
+    array_of_blocklengths: *const c_int,
+    array_of_displacements: *const MPI_Aint,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let old = datatype(oldtype)?;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
+        let places = addresses(array_of_displacements, count, "array_of_displacements")?;
+        give(newtype, old.hindexed(&blocks, places))
+    }
+}
+
+/// `MPI_Type_create_indexed_block`.
+///
+/// # Safety
+/// The array has `count` elements or is NULL; `newtype` is valid or NULL.
+pub unsafe fn type_create_indexed_block(
+    count: c_int,
+    blocklength: c_int,
+    array_of_displacements: *const c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let old = datatype(oldtype)?;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let places = integers(array_of_displacements, count, "array_of_displacements")?;
+        give(newtype, old.indexed_block(blocklength.into(), &places))
+    }
+}
+
+/// `MPI_Type_create_hindexed_block`.
+///
+/// # Safety
+/// The array has `count` elements or is NULL; `newtype` is valid or NULL.
+pub unsafe fn type_create_hindexed_block(
+    count: c_int,
+    blocklength: c_int,
+    array_of_displacements: *const MPI_Aint,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let old = datatype(oldtype)?;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let places = addresses(array_of_displacements, count, "array_of_displacements")?;
+        give(newtype, old.hindexed_block(blocklength.into(), places))
+    }
+}
+
+/// `MPI_Type_create_struct`, and `MPI_Type_struct` of MPI-1.
+///
+/// # Safety
+/// The arrays have `count` elements or are NULL; `newtype` is valid or NULL.
+pub unsafe fn type_create_struct(
+    count: c_int,
+    array_of_blocklengths: *const c_int,
+    array_of_displacements: *const MPI_Aint,
+    array_of_types: *const MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
+        let places = addresses(array_of_displacements, count, "array_of_displacements")?;
+        let handles = array(array_of_types, count, "array_of_types")?;
+        let types: Result<Vec<_>> = handles.iter().map(|&t| datatype(t).cloned()).collect();
+        give(newtype, Datatype::structure(&blocks, places, &types?))
+    }
+}
+
+fn order(number: c_int) -> Result<Order> {
+    match number {
+        abi::MPI_ORDER_C => Ok(Order::C),
+        abi::MPI_ORDER_FORTRAN => Ok(Order::Fortran),
+        _ => Err(Error::new(
+            Class::Arg,
+            format!("order is {number}; it must be MPI_ORDER_C or MPI_ORDER_FORTRAN"),
+        )),
+    }
+}
+
+/// `MPI_Type_create_subarray`.
+///
+/// # Safety
+/// The arrays have `ndims` elements or are NULL; `newtype` is valid or NULL.
+pub unsafe fn type_create_subarray(
+    ndims: c_int,
+    array_of_sizes: *const c_int,
+    array_of_subsizes: *const c_int,
+    array_of_starts: *const c_int,
+    order: c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let old = datatype(oldtype)?;
+    dimensions(ndims)?;
+    let order = self::order(order)?;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let sizes = integers(array_of_sizes, ndims, "array_of_sizes")?;
+        let subsizes = integers(array_of_subsizes, ndims, "array_of_subsizes")?;
+        let starts = integers(array_of_starts, ndims, "array_of_starts")?;
+        give(newtype, old.subarray(&sizes, &subsizes, &starts, order))
+    }
+}
+
+fn dimensions(ndims: c_int) -> Result<()> {
+    if ndims < 1 {
+        let detail = format!("ndims is {ndims}; it must be 1 or more");
+        return Err(Error::new(Class::Arg, detail));
+    }
+    Ok(())
+}
+
+fn distribution(number: i64) -> Result<Distribution> {
+    match c_int::try_from(number) {
+        Ok(abi::MPI_DISTRIBUTE_BLOCK) => Ok(Distribution::Block),
+        Ok(abi::MPI_DISTRIBUTE_CYCLIC) => Ok(Distribution::Cyclic),
+        Ok(abi::MPI_DISTRIBUTE_NONE) => Ok(Distribution::None),
+        _ => Err(Error::new(
+            Class::Arg,
+            format!(
+                "array_of_distribs has {number}; entries must be MPI_DISTRIBUTE_BLOCK, \
+                 MPI_DISTRIBUTE_CYCLIC or MPI_DISTRIBUTE_NONE"
+            ),
+        )),
+    }
+}
+
+/// `MPI_Type_create_darray`.
+///
+/// # Safety
+/// The arrays have `ndims` elements or are NULL; `newtype` is valid or NULL.
+pub unsafe fn type_create_darray(
+    size: c_int,
+    rank: c_int,
+    ndims: c_int,
+    array_of_gsizes: *const c_int,
+    array_of_distribs: *const c_int,
+    array_of_dargs: *const c_int,
+    array_of_psizes: *const c_int,
+    order: c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let old = datatype(oldtype)?;
+    dimensions(ndims)?;
+    let order = self::order(order)?;
+    let default = i64::from(abi::MPI_DISTRIBUTE_DFLT_DARG);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let gsizes = integers(array_of_gsizes, ndims, "array_of_gsizes")?;
+        let distribs = integers(array_of_distribs, ndims, "array_of_distribs")?;
+        let distribs: Result<Vec<_>> = distribs.into_iter().map(distribution).collect();
+        let dargs = integers(array_of_dargs, ndims, "array_of_dargs")?;
+        let dargs: Vec<_> = dargs
+            .into_iter()
+            .map(|arg| (arg != default).then_some(arg))
+            .collect();
+        let psizes = integers(array_of_psizes, ndims, "array_of_psizes")?;
+        let (size, rank) = (size.into(), rank.into());
+        let made = old.darray(size, rank, &gsizes, &distribs?, &dargs, &psizes, order);
+        give(newtype, made)
+    }
+}
+
+/// `MPI_Type_create_resized`.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+pub unsafe fn type_create_resized(
+    oldtype: MPI_Datatype,
+    lb: MPI_Aint,
+    extent: MPI_Aint,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let made = datatype(oldtype)?.resized(lb, extent);
+    // SAFETY: by the contract of this function.
+    unsafe { give(newtype, made) }
+}
+
+/// `MPI_Type_dup`.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+pub unsafe fn type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> Result<()> {
+    let made = datatype(oldtype)?.dup();
+    // SAFETY: by the contract of this function.
+    unsafe { give(newtype, made) }
+}
+
+/// `MPI_Type_commit`.
+///
+/// # Safety
+/// `datatype` is valid or NULL.
+pub unsafe fn type_commit(datatype: *mut MPI_Datatype) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    let handle = unsafe { datatype.as_ref() }.ok_or_else(|| null("datatype"))?;
+    self::datatype(*handle)?.commit();
+    Ok(())
+}
+
+/// `MPI_Type_free`. Operations that use the type go on.
+///
+/// # Safety
+/// `datatype` is valid or NULL.
+pub unsafe fn type_free(datatype: *mut MPI_Datatype) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    let handle = unsafe { datatype.as_mut() }.ok_or_else(|| null("datatype"))?;
+    let old = self::datatype(*handle)?;
+    if old.is_builtin() {
+        return Err(Error::new(
+            Class::Type,
+            format!("{old} is predefined and cannot be freed"),
+        ));
+    }
+    types::remove(*handle)?;
+    *handle = MPI_DATATYPE_NULL;
+    Ok(())
+}
+
+/// The parameterised Fortran types that have a handle: the standard wants the same handle for
+/// the same arguments.
+static F90: Mutex<Vec<(F90, MPI_Datatype)>> = Mutex::new(Vec::new());
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum F90 {
+    Real(Option<i64>, Option<i64>),
+    Complex(Option<i64>, Option<i64>),
+    Integer(i64),
+}
+
+impl F90 {
+    fn make(self) -> Result<Datatype> {
+        match self {
+            F90::Real(p, r) => Datatype::f90_real(p, r),
+            F90::Complex(p, r) => Datatype::f90_complex(p, r),
+            F90::Integer(r) => Datatype::f90_integer(r),
+        }
+    }
+
+    fn handle(self) -> Result<MPI_Datatype> {
+        let mut known = F90.lock();
+        if let Some((_, handle)) = known.iter().find(|(f90, _)| *f90 == self) {
+            return Ok(*handle);
+        }
+        let handle = types::insert(TypeObject::new(self.make()?))?;
+        known.push((self, handle));
+        Ok(handle)
+    }
+}
+
+/// A handle for one of a datatype's members: that of a predefined type, or a new one.
+pub(super) fn handle_of(member: &Datatype) -> Result<MPI_Datatype> {
+    match *member.constructor() {
+        Constructor::Named(name) => {
+            let row = types::PREDEFINED.iter().find(|row| row.1 == name);
+            let row = row.ok_or_else(|| {
+                Error::new(Class::Intern, format!("{member} has no handle in the ABI"))
+            })?;
+            Ok(row.0)
+        }
+        Constructor::Marker(Marker::LowerBound) => Ok(abi::MPI_LB),
+        Constructor::Marker(Marker::UpperBound) => Ok(abi::MPI_UB),
+        Constructor::F90Real { precision, range } => F90::Real(precision, range).handle(),
+        Constructor::F90Complex { precision, range } => F90::Complex(precision, range).handle(),
+        Constructor::F90Integer { range } => F90::Integer(range).handle(),
+        _ => types::insert(TypeObject::new(member.clone())),
+    }
+}
+
+/// `MPI_UNDEFINED` is none.
+fn defined(value: c_int) -> Option<i64> {
+    (value != abi::MPI_UNDEFINED).then_some(value.into())
+}
+
+/// `MPI_Type_create_f90_real`.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+pub unsafe fn type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> Result<()> {
+    let handle = F90::Real(defined(p), defined(r)).handle()?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(newtype, "newtype", handle) }
+}
+
+/// `MPI_Type_create_f90_complex`.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+pub unsafe fn type_create_f90_complex(
+    p: c_int,
+    r: c_int,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let handle = F90::Complex(defined(p), defined(r)).handle()?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(newtype, "newtype", handle) }
+}
+
+/// `MPI_Type_create_f90_integer`.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+pub unsafe fn type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> Result<()> {
+    let handle = F90::Integer(r.into()).handle()?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(newtype, "newtype", handle) }
+}
+
+/// `MPI_Type_match_size`.
+///
+/// # Safety
+/// `datatype` is valid or NULL.
+pub unsafe fn type_match_size(
+    typeclass: c_int,
+    size: c_int,
+    datatype: *mut MPI_Datatype,
+) -> Result<()> {
+    let class = match typeclass {
+        abi::MPI_TYPECLASS_REAL => TypeClass::Real,
+        abi::MPI_TYPECLASS_INTEGER => TypeClass::Integer,
+        abi::MPI_TYPECLASS_COMPLEX => TypeClass::Complex,
+        _ => {
+            return Err(Error::new(
+                Class::Arg,
+                format!(
+                    "typeclass is {typeclass}; it must be MPI_TYPECLASS_REAL, \
+                     MPI_TYPECLASS_INTEGER or MPI_TYPECLASS_COMPLEX"
+                ),
+            ));
+        }
+    };
+    let handle = handle_of(&Datatype::match_size(class, size.into())?)?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(datatype, "datatype", handle) }
+}

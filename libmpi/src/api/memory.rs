@@ -1,0 +1,45 @@
+//! Memory allocation (section 8.2).
+
+use std::ffi::c_void;
+
+use mpi_core::{Class, Error, Result};
+
+use super::null;
+use crate::abi::{MPI_Aint, MPI_Info};
+use crate::runtime::runtime;
+use crate::{infos, memory};
+
+/// `MPI_Alloc_mem`.
+///
+/// # Safety
+/// `baseptr` is the address of a pointer, or NULL.
+pub unsafe fn alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> Result<()> {
+    runtime()?;
+    let Ok(bytes) = usize::try_from(size) else {
+        return Err(Error::new(
+            Class::Arg,
+            format!("size is {size}; it must be 0 or more"),
+        ));
+    };
+    let info = infos::hints(info)?;
+    if baseptr.is_null() {
+        return Err(null("baseptr"));
+    }
+    let piece = memory::allocate(bytes, info)?;
+    // SAFETY: the caller's contract.
+    unsafe { baseptr.cast::<*mut u8>().write(piece) };
+    Ok(())
+}
+
+/// `MPI_Free_mem`. NULL is nothing to be freed.
+///
+/// # Safety
+/// Nobody uses the memory any more.
+pub unsafe fn free_mem(base: *mut c_void) -> Result<()> {
+    runtime()?;
+    if base.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's contract.
+    unsafe { memory::free(base.cast()) }
+}

@@ -1,0 +1,220 @@
+//! Packing and unpacking (sections 4.2 and 4.3).
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::slice;
+
+use mpi_core::{Class, Error, Result};
+
+use super::{null, put};
+use crate::abi::{MPI_Aint, MPI_Comm, MPI_Datatype};
+use crate::runtime::runtime;
+use crate::types;
+
+/// The length of a pack buffer.
+fn length(name: &str, value: i64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| {
+        let detail = format!("{name} is {value}; it must be 0 or more");
+        Error::new(Class::Arg, detail)
+    })
+}
+
+/// A pack buffer to be written to.
+///
+/// # Safety
+/// `start` is NULL or valid for reads and writes of `size` bytes.
+unsafe fn target<'a>(start: *mut c_void, size: i64) -> Result<&'a mut [u8]> {
+    let length = length("outsize", size)?;
+    match (length, start.is_null()) {
+        (0, _) => Ok(&mut []),
+        (_, true) => Err(null("outbuf")),
+        // SAFETY: not NULL, and then valid by the contract of this function.
+        (_, false) => Ok(unsafe { slice::from_raw_parts_mut(start.cast(), length) }),
+    }
+}
+
+/// A pack buffer to be read from.
+///
+/// # Safety
+/// `start` is NULL or valid for reads of `size` bytes.
+unsafe fn source<'a>(start: *const c_void, size: i64) -> Result<&'a [u8]> {
+    let length = length("insize", size)?;
+    match (length, start.is_null()) {
+        (0, _) => Ok(&[]),
+        (_, true) => Err(null("inbuf")),
+        // SAFETY: not NULL, and then valid by the contract of this function.
+        (_, false) => Ok(unsafe { slice::from_raw_parts(start.cast(), length) }),
+    }
+}
+
+/// The number at `position`.
+///
+/// # Safety
+/// `position` is NULL or valid.
+unsafe fn at<T: Copy + Into<i64>>(position: *const T) -> Result<i64> {
+    // SAFETY: by the contract of this function.
+    let position = unsafe { position.as_ref() }.ok_or_else(|| null("position"))?;
+    Ok((*position).into())
+}
+
+/// The only data representation of section 4.3.
+///
+/// # Safety
+/// `datarep` is a string or NULL.
+unsafe fn check_datarep(datarep: *const c_char) -> Result<()> {
+    if datarep.is_null() {
+        return Err(null("datarep"));
+    }
+    // SAFETY: a string by the contract of this function.
+    let name = unsafe { CStr::from_ptr(datarep) };
+    if name == c"external32" {
+        return Ok(());
+    }
+    Err(Error::new(
+        Class::Arg,
+        format!("datarep is {name:?}; only \"external32\" can be packed to"),
+    ))
+}
+
+/// `MPI_Pack`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn pack(
+    inbuf: *const c_void,
+    incount: c_int,
+    datatype: MPI_Datatype,
+    outbuf: *mut c_void,
+    outsize: c_int,
+    position: *mut c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    runtime()?.comm(comm)?;
+    let (count, datatype) = types::checked(incount, datatype)?;
+    types::check_address(inbuf, count, datatype)?;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let out = target(outbuf, outsize.into())?;
+        let end = datatype.pack_at(inbuf.cast(), count, out, at(position)?)?;
+        // The end lies within the buffer, whose size was an int.
+        put(position, "position", end as c_int)
+    }
+}
+
+/// `MPI_Unpack`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn unpack(
+    inbuf: *const c_void,
+    insize: c_int,
+    position: *mut c_int,
+    outbuf: *mut c_void,
+    outcount: c_int,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    runtime()?.comm(comm)?;
+    let (count, datatype) = types::checked(outcount, datatype)?;
+    types::check_address(outbuf, count, datatype)?;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let data = source(inbuf, insize.into())?;
+        let end = datatype.unpack_at(outbuf.cast(), count, data, at(position)?)?;
+        put(position, "position", end as c_int)
+    }
+}
+
+/// `MPI_Pack_size`.
+///
+/// # Safety
+/// `size` is valid or NULL.
+pub unsafe fn pack_size(
+    incount: c_int,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+    size: *mut c_int,
+) -> Result<()> {
+    runtime()?.comm(comm)?;
+    let (count, datatype) = types::checked(incount, datatype)?;
+    let bytes = datatype.pack_size(count)?;
+    let Ok(bytes) = c_int::try_from(bytes) else {
+        return Err(Error::new(
+            Class::Count,
+            format!(
+                "{incount} elements of {datatype} take {bytes} bytes when packed, more than C's \
+                 int can tell; pack fewer at a time"
+            ),
+        ));
+    };
+    // SAFETY: by the contract of this function.
+    unsafe { put(size, "size", bytes) }
+}
+
+/// `MPI_Pack_external`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn pack_external(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    incount: c_int,
+    datatype: MPI_Datatype,
+    outbuf: *mut c_void,
+    outsize: MPI_Aint,
+    position: *mut MPI_Aint,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe { check_datarep(datarep) }?;
+    let (count, datatype) = types::checked(incount, datatype)?;
+    types::check_address(inbuf, count, datatype)?;
+    // SAFETY: as above.
+    unsafe {
+        let out = target(outbuf, outsize)?;
+        let end = datatype.pack_external(inbuf.cast(), count, out, at(position)?)?;
+        put(position, "position", end as MPI_Aint)
+    }
+}
+
+/// `MPI_Unpack_external`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn unpack_external(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    insize: MPI_Aint,
+    position: *mut MPI_Aint,
+    outbuf: *mut c_void,
+    outcount: c_int,
+    datatype: MPI_Datatype,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe { check_datarep(datarep) }?;
+    let (count, datatype) = types::checked(outcount, datatype)?;
+    types::check_address(outbuf, count, datatype)?;
+    // SAFETY: as above.
+    unsafe {
+        let data = source(inbuf, insize)?;
+        let start = at(position)?;
+        let end = datatype.unpack_external(outbuf.cast(), count, data, start)?;
+        put(position, "position", end as MPI_Aint)
+    }
+}
+
+/// `MPI_Pack_external_size`.
+///
+/// # Safety
+/// `datarep` is a string or NULL; `size` is valid or NULL.
+pub unsafe fn pack_external_size(
+    datarep: *const c_char,
+    incount: c_int,
+    datatype: MPI_Datatype,
+    size: *mut MPI_Aint,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe { check_datarep(datarep) }?;
+    let (count, datatype) = types::checked(incount, datatype)?;
+    let bytes = datatype.pack_external_size(count)?;
+    // SAFETY: as above.
+    unsafe { put(size, "size", bytes as MPI_Aint) }
+}

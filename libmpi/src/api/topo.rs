@@ -1,0 +1,652 @@
+//! Virtual topologies (section 7.5).
+
+use std::ffi::c_int;
+
+use mpi_core::comm::Comm;
+use mpi_core::topo::{self, Cart, DistGraph, Graph, Topology, Weights};
+use mpi_core::{Class, Error, Result};
+
+use super::comm::{give, give_with_info, intra_only};
+use super::{list, list_mut, null, put};
+use crate::abi::{
+    MPI_CART, MPI_Comm, MPI_DIST_GRAPH, MPI_GRAPH, MPI_Info, MPI_PROC_NULL, MPI_UNDEFINED,
+};
+use crate::comms::CommObject;
+use crate::runtime::{Runtime, runtime};
+use crate::{data, infos};
+
+fn topology(comm: &Comm) -> Option<&Topology> {
+    comm.topology().map(|topology| &**topology)
+}
+
+#[cold]
+fn other(wanted: &str, found: Option<&Topology>) -> Error {
+    let found = match found {
+        None => "none",
+        Some(Topology::Cart(_)) => "a Cartesian one",
+        Some(Topology::Graph(_)) => "a graph",
+        Some(Topology::DistGraph(_)) => "a distributed graph",
+    };
+    Error::new(
+        Class::Topology,
+        format!("the communicator's topology must be {wanted}, but it is {found}"),
+    )
+}
+
+fn cart(object: &CommObject) -> Result<&Cart> {
+    match topology(&object.comm) {
+        Some(Topology::Cart(cart)) => Ok(cart),
+        found => Err(other("Cartesian", found)),
+    }
+}
+
+fn graph(object: &CommObject) -> Result<&Graph> {
+    match topology(&object.comm) {
+        Some(Topology::Graph(graph)) => Ok(graph),
+        found => Err(other("a graph", found)),
+    }
+}
+
+fn dist_graph(object: &CommObject) -> Result<&DistGraph> {
+    match topology(&object.comm) {
+        Some(Topology::DistGraph(graph)) => Ok(graph),
+        found => Err(other("a distributed graph", found)),
+    }
+}
+
+/// The communicator that a topology is to be added to.
+fn parent(runtime: &Runtime, comm: MPI_Comm) -> Result<&CommObject> {
+    let object = runtime.comm(comm)?;
+    intra_only(&object.comm)?;
+    Ok(object)
+}
+
+/// A number of dimensions.
+fn dimensions(ndims: c_int, name: &str) -> Result<usize> {
+    usize::try_from(ndims).map_err(|_| {
+        Error::new(
+            Class::Dims,
+            format!("{name} is {ndims}; it must be 0 or more"),
+        )
+    })
+}
+
+/// The grid that a program describes.
+///
+/// # Safety
+/// `dims` and `periods` are valid for `ndims` integers, or NULL.
+unsafe fn grid(
+    comm: &Comm,
+    ndims: c_int,
+    dims: *const c_int,
+    periods: *const c_int,
+) -> Result<Cart> {
+    dimensions(ndims, "ndims")?;
+    // SAFETY: the caller's contract.
+    let (dims, periods) = unsafe {
+        (
+            list(ndims, "ndims", dims, "dims")?,
+            list(ndims, "ndims", periods, "periods")?,
+        )
+    };
+    let periods: Vec<bool> = periods.iter().map(|period| *period != 0).collect();
+    Cart::new(comm.size(), dims, &periods)
+}
+
+/// The graph that a program describes.
+///
+/// # Safety
+/// `index` is valid for `nnodes` integers and `edges` for as many as its last one says, or they are
+/// NULL.
+unsafe fn nodes_and_edges(
+    comm: &Comm,
+    nnodes: c_int,
+    index: *const c_int,
+    edges: *const c_int,
+) -> Result<Graph> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let index = list(nnodes, "nnodes", index, "index")?;
+        let count = Graph::edge_count(index)?;
+        let edges = list(count as c_int, "the number of edges", edges, "edges")?;
+        Graph::new(comm.size(), index, edges)
+    }
+}
+
+/// `MPI_Cart_create`. Ranks are given anew by node if `reorder` allows it.
+///
+/// # Safety
+/// `dims` and `periods` are valid for `ndims` integers, `comm_cart` for a write, or they are NULL.
+pub unsafe fn cart_create(
+    comm_old: MPI_Comm,
+    ndims: c_int,
+    dims: *const c_int,
+    periods: *const c_int,
+    reorder: c_int,
+    comm_cart: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let old = parent(runtime, comm_old)?;
+    // SAFETY: the caller's contract.
+    let cart = unsafe { grid(&old.comm, ndims, dims, periods)? };
+    if comm_cart.is_null() {
+        return Err(null("comm_cart"));
+    }
+    let node = (reorder != 0).then_some(runtime.node);
+    let made = runtime.process.create_cart(&old.comm, cart, node)?;
+    // SAFETY: the caller's contract.
+    unsafe { give(runtime, made, old, comm_cart) }
+}
+
+/// `MPI_Dims_create`.
+///
+/// # Safety
+/// `dims` is valid for `ndims` integers, or NULL.
+pub unsafe fn dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> Result<()> {
+    runtime()?;
+    dimensions(ndims, "ndims")?;
+    // SAFETY: the caller's contract.
+    topo::dims_create(nnodes, unsafe { list_mut(ndims, "ndims", dims, "dims")? })
+}
+
+/// `MPI_Graph_create`. Ranks stay as they are.
+///
+/// # Safety
+/// `index` is valid for `nnodes` integers, `edges` for as many as its last one says, `comm_graph`
+/// for a write, or they are NULL.
+pub unsafe fn graph_create(
+    comm_old: MPI_Comm,
+    nnodes: c_int,
+    index: *const c_int,
+    edges: *const c_int,
+    _reorder: c_int,
+    comm_graph: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let old = parent(runtime, comm_old)?;
+    // SAFETY: the caller's contract.
+    let graph = unsafe { nodes_and_edges(&old.comm, nnodes, index, edges)? };
+    if comm_graph.is_null() {
+        return Err(null("comm_graph"));
+    }
+    let made = runtime.process.create_graph(&old.comm, graph)?;
+    // SAFETY: the caller's contract.
+    unsafe { give(runtime, made, old, comm_graph) }
+}
+
+/// The weights that a program gives.
+///
+/// # Safety
+/// Unless it is one of the constants, `weights` is valid for `count` integers, or NULL.
+unsafe fn weights<'a>(count: usize, weights: *const c_int, name: &str) -> Result<Weights<'a>> {
+    // SAFETY: the exported variables are never changed.
+    let (unweighted, empty) = unsafe {
+        (
+            data::MPI_UNWEIGHTED.get().read().cast_const(),
+            data::MPI_WEIGHTS_EMPTY.get().read().cast_const(),
+        )
+    };
+    if weights == unweighted {
+        Ok(Weights::Unweighted)
+    } else if weights == empty {
+        Ok(Weights::Empty)
+    } else {
+        // SAFETY: the caller's contract.
+        let list = unsafe { list(count as c_int, "the number of edges", weights, name)? };
+        Ok(Weights::Given(list))
+    }
+}
+
+/// `MPI_Dist_graph_create_adjacent`. Ranks stay as they are.
+///
+/// # Safety
+/// The lists are as long as the degrees say, weights may be the constants, `comm_dist_graph` is
+/// valid for a write, or they are NULL.
+pub unsafe fn dist_graph_create_adjacent(
+    comm_old: MPI_Comm,
+    indegree: c_int,
+    sources: *const c_int,
+    sourceweights: *const c_int,
+    outdegree: c_int,
+    destinations: *const c_int,
+    destweights: *const c_int,
+    info: MPI_Info,
+    _reorder: c_int,
+    comm_dist_graph: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let old = parent(runtime, comm_old)?;
+    // SAFETY: the caller's contract.
+    let graph = unsafe {
+        let sources = list(indegree, "indegree", sources, "sources")?;
+        let destinations = list(outdegree, "outdegree", destinations, "destinations")?;
+        DistGraph::adjacent(
+            old.comm.size(),
+            sources,
+            weights(sources.len(), sourceweights, "sourceweights")?,
+            destinations,
+            weights(destinations.len(), destweights, "destweights")?,
+        )?
+    };
+    let info = infos::hints(info)?;
+    if comm_dist_graph.is_null() {
+        return Err(null("comm_dist_graph"));
+    }
+    let made = runtime.process.create_dist_graph(&old.comm, graph)?;
+    // SAFETY: the caller's contract.
+    unsafe { give_with_info(runtime, Some(made), old, info, comm_dist_graph) }
+}
+
+/// `MPI_Dist_graph_create`. Ranks stay as they are.
+///
+/// # Safety
+/// `sources` and `degrees` are valid for `n` integers, the other lists for as many as the degrees
+/// add up to, weights may be the constants, `comm_dist_graph` is valid for a write, or they are
+/// NULL.
+pub unsafe fn dist_graph_create(
+    comm_old: MPI_Comm,
+    n: c_int,
+    sources: *const c_int,
+    degrees: *const c_int,
+    destinations: *const c_int,
+    weights: *const c_int,
+    info: MPI_Info,
+    _reorder: c_int,
+    comm_dist_graph: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let old = parent(runtime, comm_old)?;
+    // SAFETY: the caller's contract.
+    let (edges, weighted) = unsafe {
+        let sources = list(n, "n", sources, "sources")?;
+        let degrees = list(n, "n", degrees, "degrees")?;
+        if let Some(index) = degrees.iter().position(|degree| *degree < 0) {
+            let degree = degrees[index];
+            let why = format!("degrees[{index}] is {degree}; it must be 0 or more");
+            return Err(Error::new(Class::Arg, why));
+        }
+        let count: i64 = degrees.iter().map(|degree| i64::from(*degree)).sum();
+        let count = c_int::try_from(count).map_err(|_| {
+            Error::new(
+                Class::Arg,
+                format!("the degrees add up to {count}, which is too many"),
+            )
+        })?;
+        let destinations = list(count, "the number of edges", destinations, "destinations")?;
+        let weights = self::weights(destinations.len(), weights, "weights")?;
+        // No edges: whatever list is given, it says that the graph has weights.
+        let edges = topo::edges(old.comm.size(), sources, degrees, destinations, weights)?;
+        (edges, weights != Weights::Unweighted)
+    };
+    let info = infos::hints(info)?;
+    if comm_dist_graph.is_null() {
+        return Err(null("comm_dist_graph"));
+    }
+    let made = runtime
+        .process
+        .create_dist_graph_of(&old.comm, &edges, weighted)?;
+    // SAFETY: the caller's contract.
+    unsafe { give_with_info(runtime, Some(made), old, info, comm_dist_graph) }
+}
+
+/// `MPI_Topo_test`.
+///
+/// # Safety
+/// `status` is valid or NULL.
+pub unsafe fn topo_test(comm: MPI_Comm, status: *mut c_int) -> Result<()> {
+    let kind = match topology(&runtime()?.comm(comm)?.comm) {
+        None => MPI_UNDEFINED,
+        Some(Topology::Cart(_)) => MPI_CART,
+        Some(Topology::Graph(_)) => MPI_GRAPH,
+        Some(Topology::DistGraph(_)) => MPI_DIST_GRAPH,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { put(status, "status", kind) }
+}
+
+/// Writes a list for which the program has room for `room` elements.
+///
+/// # Safety
+/// `out` is valid for `room` elements, or NULL.
+unsafe fn fill<T: Copy>(
+    values: impl ExactSizeIterator<Item = T>,
+    out: *mut T,
+    name: &str,
+    room: (c_int, &str),
+    class: Class,
+) -> Result<()> {
+    let (number, room_name) = room;
+    let needed = values.len();
+    if usize::try_from(number).is_ok_and(|number| number < needed) {
+        return Err(Error::new(
+            class,
+            format!("{room_name} is {number}, but {needed} elements are to be written to {name}"),
+        ));
+    }
+    // SAFETY: the caller's contract.
+    let out = unsafe { list_mut(number, room_name, out, name)? };
+    for (place, value) in out.iter_mut().zip(values) {
+        *place = value;
+    }
+    Ok(())
+}
+
+/// `MPI_Graphdims_get`.
+///
+/// # Safety
+/// `nnodes` and `nedges` are valid or NULL.
+pub unsafe fn graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, nedges: *mut c_int) -> Result<()> {
+    let graph = graph(runtime()?.comm(comm)?)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(nnodes, "nnodes", graph.size() as c_int)?;
+        put(nedges, "nedges", graph.edges().len() as c_int)
+    }
+}
+
+/// `MPI_Graph_get`.
+///
+/// # Safety
+/// `index` is valid for `maxindex` integers and `edges` for `maxedges`, or they are NULL.
+pub unsafe fn graph_get(
+    comm: MPI_Comm,
+    maxindex: c_int,
+    maxedges: c_int,
+    index: *mut c_int,
+    edges: *mut c_int,
+) -> Result<()> {
+    let graph = graph(runtime()?.comm(comm)?)?;
+    let ends = graph.index().iter().map(|end| *end as c_int);
+    let to = graph.edges().iter().map(|to| *to as c_int);
+    // SAFETY: the caller's contract.
+    unsafe {
+        fill(ends, index, "index", (maxindex, "maxindex"), Class::Arg)?;
+        fill(to, edges, "edges", (maxedges, "maxedges"), Class::Arg)
+    }
+}
+
+/// `MPI_Cartdim_get`.
+///
+/// # Safety
+/// `ndims` is valid or NULL.
+pub unsafe fn cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> Result<()> {
+    let number = cart(runtime()?.comm(comm)?)?.dimensions().len();
+    // SAFETY: the caller's contract.
+    unsafe { put(ndims, "ndims", number as c_int) }
+}
+
+/// `MPI_Cart_get`.
+///
+/// # Safety
+/// The lists are valid for `maxdims` integers, or NULL.
+pub unsafe fn cart_get(
+    comm: MPI_Comm,
+    maxdims: c_int,
+    dims: *mut c_int,
+    periods: *mut c_int,
+    coords: *mut c_int,
+) -> Result<()> {
+    let object = runtime()?.comm(comm)?;
+    let cart = cart(object)?;
+    let own = cart.coords(object.comm.rank() as c_int)?;
+    let sizes = cart
+        .dimensions()
+        .iter()
+        .map(|dimension| dimension.size as c_int);
+    let wraps = cart.dimensions().iter();
+    let wraps = wraps.map(|dimension| c_int::from(dimension.periodic));
+    let room = (maxdims, "maxdims");
+    // SAFETY: the caller's contract.
+    unsafe {
+        fill(sizes, dims, "dims", room, Class::Dims)?;
+        fill(wraps, periods, "periods", room, Class::Dims)?;
+        let own = own.iter().map(|coord| *coord as c_int);
+        fill(own, coords, "coords", room, Class::Dims)
+    }
+}
+
+/// `MPI_Cart_rank`.
+///
+/// # Safety
+/// `coords` is valid for as many integers as there are dimensions, `rank` for a write, or they are
+/// NULL.
+pub unsafe fn cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> Result<()> {
+    let cart = cart(runtime()?.comm(comm)?)?;
+    let ndims = cart.dimensions().len() as c_int;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let found = cart.rank(list(ndims, "ndims", coords, "coords")?)?;
+        put(rank, "rank", found as c_int)
+    }
+}
+
+/// `MPI_Cart_coords`.
+///
+/// # Safety
+/// `coords` is valid for `maxdims` integers, or NULL.
+pub unsafe fn cart_coords(
+    comm: MPI_Comm,
+    rank: c_int,
+    maxdims: c_int,
+    coords: *mut c_int,
+) -> Result<()> {
+    let found = cart(runtime()?.comm(comm)?)?.coords(rank)?;
+    let found = found.iter().map(|coord| *coord as c_int);
+    // SAFETY: the caller's contract.
+    unsafe { fill(found, coords, "coords", (maxdims, "maxdims"), Class::Dims) }
+}
+
+/// `MPI_Graph_neighbors_count`.
+///
+/// # Safety
+/// `nneighbors` is valid or NULL.
+pub unsafe fn graph_neighbors_count(
+    comm: MPI_Comm,
+    rank: c_int,
+    nneighbors: *mut c_int,
+) -> Result<()> {
+    let number = graph(runtime()?.comm(comm)?)?.neighbours(rank)?.len();
+    // SAFETY: the caller's contract.
+    unsafe { put(nneighbors, "nneighbors", number as c_int) }
+}
+
+/// `MPI_Graph_neighbors`.
+///
+/// # Safety
+/// `neighbors` is valid for `maxneighbors` integers, or NULL.
+pub unsafe fn graph_neighbors(
+    comm: MPI_Comm,
+    rank: c_int,
+    maxneighbors: c_int,
+    neighbors: *mut c_int,
+) -> Result<()> {
+    let found = graph(runtime()?.comm(comm)?)?.neighbours(rank)?;
+    let found = found.iter().map(|rank| *rank as c_int);
+    let room = (maxneighbors, "maxneighbors");
+    // SAFETY: the caller's contract.
+    unsafe { fill(found, neighbors, "neighbors", room, Class::Arg) }
+}
+
+/// `MPI_Dist_graph_neighbors_count`.
+///
+/// # Safety
+/// The pointers are valid or NULL.
+pub unsafe fn dist_graph_neighbors_count(
+    comm: MPI_Comm,
+    indegree: *mut c_int,
+    outdegree: *mut c_int,
+    weighted: *mut c_int,
+) -> Result<()> {
+    let graph = dist_graph(runtime()?.comm(comm)?)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(indegree, "indegree", graph.sources().len() as c_int)?;
+        put(outdegree, "outdegree", graph.destinations().len() as c_int)?;
+        put(weighted, "weighted", c_int::from(graph.is_weighted()))
+    }
+}
+
+/// One side of `MPI_Dist_graph_neighbors`: as many as the program has room for.
+///
+/// # Safety
+/// `ranks` is valid for `room` integers, or NULL; so is `weights`, or it is `MPI_UNWEIGHTED`.
+unsafe fn side(
+    found: (&[u32], Option<&[i32]>),
+    room: (c_int, &str),
+    ranks: (*mut c_int, &str),
+    weights: (*mut c_int, &str),
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    let out = unsafe { list_mut(room.0, room.1, ranks.0, ranks.1)? };
+    let count = out.len().min(found.0.len());
+    for (place, rank) in out.iter_mut().zip(found.0) {
+        *place = *rank as c_int;
+    }
+    // SAFETY: the exported variables are never changed.
+    let unwanted = weights.0 == unsafe { data::MPI_UNWEIGHTED.get().read() };
+    let Some(values) = found.1.filter(|_| !unwanted) else {
+        return Ok(());
+    };
+    // SAFETY: the caller's contract.
+    let out = unsafe { list_mut(count as c_int, room.1, weights.0, weights.1)? };
+    out.copy_from_slice(&values[..count]);
+    Ok(())
+}
+
+/// `MPI_Dist_graph_neighbors`.
+///
+/// # Safety
+/// The lists are valid for as many integers as there is said to be room for, weights may be
+/// `MPI_UNWEIGHTED`, or they are NULL.
+pub unsafe fn dist_graph_neighbors(
+    comm: MPI_Comm,
+    maxindegree: c_int,
+    sources: *mut c_int,
+    sourceweights: *mut c_int,
+    maxoutdegree: c_int,
+    destinations: *mut c_int,
+    destweights: *mut c_int,
+) -> Result<()> {
+    let graph = dist_graph(runtime()?.comm(comm)?)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        side(
+            (graph.sources(), graph.source_weights()),
+            (maxindegree, "maxindegree"),
+            (sources, "sources"),
+            (sourceweights, "sourceweights"),
+        )?;
+        side(
+            (graph.destinations(), graph.destination_weights()),
+            (maxoutdegree, "maxoutdegree"),
+            (destinations, "destinations"),
+            (destweights, "destweights"),
+        )
+    }
+}
+
+/// `MPI_Cart_shift`.
+///
+/// # Safety
+/// `rank_source` and `rank_dest` are valid or NULL.
+pub unsafe fn cart_shift(
+    comm: MPI_Comm,
+    direction: c_int,
+    disp: c_int,
+    rank_source: *mut c_int,
+    rank_dest: *mut c_int,
+) -> Result<()> {
+    let object = runtime()?.comm(comm)?;
+    let own = object.comm.rank() as c_int;
+    let (source, dest) = cart(object)?.shift(own, direction, disp)?;
+    let rank = |found: Option<u32>| found.map_or(MPI_PROC_NULL, |rank| rank as c_int);
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(rank_source, "rank_source", rank(source))?;
+        put(rank_dest, "rank_dest", rank(dest))
+    }
+}
+
+/// `MPI_Cart_sub`.
+///
+/// # Safety
+/// `remain_dims` is valid for as many integers as there are dimensions, `newcomm` for a write, or
+/// they are NULL.
+pub unsafe fn cart_sub(
+    comm: MPI_Comm,
+    remain_dims: *const c_int,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let old = runtime.comm(comm)?;
+    let ndims = cart(old)?.dimensions().len() as c_int;
+    // SAFETY: the caller's contract.
+    let remain = unsafe { list(ndims, "ndims", remain_dims, "remain_dims")? };
+    if newcomm.is_null() {
+        return Err(null("newcomm"));
+    }
+    let remain: Vec<bool> = remain.iter().map(|flag| *flag != 0).collect();
+    let made = runtime.process.create_cart_sub(&old.comm, &remain)?;
+    // SAFETY: the caller's contract.
+    unsafe { give(runtime, made, old, newcomm) }
+}
+
+/// `MPI_Cart_map`: the rank that [`cart_create`] would give with `reorder`, as far as the launcher
+/// has told who is where (the call is a local one).
+///
+/// # Safety
+/// `dims` and `periods` are valid for `ndims` integers, `newrank` for a write, or they are NULL.
+pub unsafe fn cart_map(
+    comm: MPI_Comm,
+    ndims: c_int,
+    dims: *const c_int,
+    periods: *const c_int,
+    newrank: *mut c_int,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let object = parent(runtime, comm)?;
+    // SAFETY: the caller's contract.
+    let cart = unsafe { grid(&object.comm, ndims, dims, periods)? };
+    let nodes = runtime.pmi.process_mapping().ok().flatten();
+    let of_peers = |nodes: Vec<u32>| -> Option<Vec<u32>> {
+        let peers = object.comm.local().peers().take(cart.size() as usize);
+        peers
+            .map(|peer| nodes.get(peer as usize).copied())
+            .collect()
+    };
+    let new_ranks = nodes
+        .and_then(of_peers)
+        .map(|nodes| topo::reorder(&cart, &nodes));
+    let own = object.comm.rank();
+    let rank = match new_ranks {
+        _ if own >= cart.size() => MPI_UNDEFINED,
+        Some(new_ranks) => new_ranks[own as usize] as c_int,
+        None => own as c_int,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { put(newrank, "newrank", rank) }
+}
+
+/// `MPI_Graph_map`: the rank that [`graph_create`] gives.
+///
+/// # Safety
+/// As for [`graph_create`].
+pub unsafe fn graph_map(
+    comm: MPI_Comm,
+    nnodes: c_int,
+    index: *const c_int,
+    edges: *const c_int,
+    newrank: *mut c_int,
+) -> Result<()> {
+    let object = parent(runtime()?, comm)?;
+    // SAFETY: the caller's contract.
+    let graph = unsafe { nodes_and_edges(&object.comm, nnodes, index, edges)? };
+    let own = object.comm.rank();
+    let rank = if own < graph.size() {
+        own as c_int
+    } else {
+        MPI_UNDEFINED
+    };
+    // SAFETY: the caller's contract.
+    unsafe { put(newrank, "newrank", rank) }
+}

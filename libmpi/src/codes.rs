@@ -1,0 +1,203 @@
+//! Error codes (sections 8.4 and 8.5).
+//!
+//! A code that this library returns has its error class in the low 7 bits and above bit 8 a number
+//! by which the text of this very error is found, as long as it is among the last [`KEPT`]; later
+//! the code still tells its class. Classes and codes that the program adds come after all of these.
+
+use std::ffi::c_int;
+
+use parking_lot::Mutex;
+
+use crate::abi::{MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_PENDING, MPI_SUCCESS};
+use crate::api::error::text;
+
+/// How many errors are remembered.
+pub const KEPT: usize = 1024;
+
+const CLASS_BITS: u32 = 7;
+const NUMBER_SHIFT: u32 = 8;
+/// Numbers run up to the greatest that keeps codes within `MPI_ERR_LASTCODE`.
+const NUMBERS: u32 = (MPI_ERR_LASTCODE as u32 >> NUMBER_SHIFT) + 1;
+
+/// The last errors. Those of number `n` are at `n % KEPT`.
+static RECENT: Mutex<Recent> = Mutex::new(Recent {
+    next: 1,
+    all: false,
+    texts: Vec::new(),
+});
+
+struct Recent {
+    next: u32,
+    /// Whether all numbers have been given once.
+    all: bool,
+    texts: Vec<(u32, String)>,
+}
+
+impl Recent {
+    fn number(&mut self) -> u32 {
+        let number = self.next;
+        self.next += 1;
+        if self.next == NUMBERS {
+            (self.next, self.all) = (1, true);
+        }
+        number
+    }
+
+    fn was_given(&self, number: u32) -> bool {
+        self.all || number < self.next
+    }
+}
+
+/// What the program added.
+static ADDED: Mutex<Vec<Added>> = Mutex::new(Vec::new());
+
+struct Added {
+    class: c_int,
+    text: String,
+}
+
+const FIRST_ADDED: c_int = MPI_ERR_LASTCODE + 1;
+
+/// A code for an error of a class with a text of its own.
+///
+/// Programs compare `MPI_ERR_IN_STATUS` and `MPI_ERR_PENDING` with codes, and what they would add
+/// stands in other statuses: these stay as they are, and so does what the program added.
+pub fn remember(class: c_int, text: impl FnOnce() -> String) -> c_int {
+    let plain = [MPI_SUCCESS, MPI_ERR_IN_STATUS, MPI_ERR_PENDING].contains(&class);
+    if plain || !(0..1 << CLASS_BITS).contains(&class) {
+        return class;
+    }
+    let text = text();
+    let mut recent = RECENT.lock();
+    let number = recent.number();
+    let place = number as usize % KEPT;
+    if recent.texts.len() <= place {
+        recent.texts.resize_with(place + 1, || (0, String::new()));
+    }
+    recent.texts[place] = (number, text);
+    class | (number << NUMBER_SHIFT) as c_int
+}
+
+/// The class of a code; none for what is no code.
+pub fn class_of(code: c_int) -> Option<c_int> {
+    if code >= FIRST_ADDED {
+        return ADDED
+            .lock()
+            .get((code - FIRST_ADDED) as usize)
+            .map(|added| added.class);
+    }
+    if code < 0 || code & 1 << CLASS_BITS != 0 {
+        return None;
+    }
+    let class = code & ((1 << CLASS_BITS) - 1);
+    let number = code as u32 >> NUMBER_SHIFT;
+    let given = number == 0 || class != MPI_SUCCESS && RECENT.lock().was_given(number);
+    (text(class).is_some() && given).then_some(class)
+}
+
+/// The text of a code: of what happened, if that is remembered, otherwise of its class.
+pub fn text_of(code: c_int) -> Option<String> {
+    if code >= FIRST_ADDED {
+        return ADDED
+            .lock()
+            .get((code - FIRST_ADDED) as usize)
+            .map(|added| added.text.clone());
+    }
+    let class = class_of(code)?;
+    let number = code as u32 >> NUMBER_SHIFT;
+    let recent = RECENT.lock();
+    match recent.texts.get(number as usize % KEPT) {
+        Some((of, text)) if *of == number && number != 0 => Some(text.clone()),
+        _ => text(class).map(str::to_owned),
+    }
+}
+
+/// Adds a class.
+pub fn add_class() -> c_int {
+    let mut added = ADDED.lock();
+    let class = FIRST_ADDED + added.len() as c_int;
+    added.push(Added {
+        class,
+        text: String::new(),
+    });
+    class
+}
+
+/// Adds a code of a class; none if there is no such class.
+pub fn add_code(class: c_int) -> Option<c_int> {
+    // What the program added as a code is no class.
+    if class_of(class) != Some(class) {
+        return None;
+    }
+    let mut added = ADDED.lock();
+    let code = FIRST_ADDED + added.len() as c_int;
+    added.push(Added {
+        class,
+        text: String::new(),
+    });
+    Some(code)
+}
+
+/// Gives a text to a class or code that the program added; false if it is none.
+pub fn set_text(code: c_int, text: String) -> bool {
+    let index = code
+        .checked_sub(FIRST_ADDED)
+        .and_then(|index| usize::try_from(index).ok());
+    match index.and_then(|index| ADDED.lock().get_mut(index).map(|added| added.text = text)) {
+        Some(()) => true,
+        None => false,
+    }
+}
+
+/// The greatest class or code there is (`MPI_LASTUSEDCODE`).
+pub fn last_used() -> c_int {
+    MPI_ERR_LASTCODE + ADDED.lock().len() as c_int
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{MPI_ERR_COUNT, MPI_ERR_TAG};
+
+    #[test]
+    fn codes_tell_their_class_and_for_a_while_their_text() {
+        let old = remember(MPI_ERR_COUNT, || "the first".to_owned());
+        assert_ne!(old, MPI_ERR_COUNT);
+        assert_eq!(class_of(old), Some(MPI_ERR_COUNT));
+        assert_eq!(text_of(old).as_deref(), Some("the first"));
+        for i in 0..2 * KEPT {
+            let code = remember(MPI_ERR_TAG, || i.to_string());
+            assert!(code <= MPI_ERR_LASTCODE);
+            assert_eq!(class_of(code), Some(MPI_ERR_TAG));
+        }
+        assert_eq!(class_of(old), Some(MPI_ERR_COUNT));
+        assert_eq!(text_of(old).as_deref(), text(MPI_ERR_COUNT));
+        assert_eq!(remember(MPI_ERR_PENDING, String::new), MPI_ERR_PENDING);
+        let (never, success) = (MPI_ERR_LASTCODE - 127 + MPI_ERR_TAG, 1 << NUMBER_SHIFT);
+        for wrong in [-1, 127, 1 << CLASS_BITS, success, never, c_int::MAX] {
+            assert_eq!(
+                (class_of(wrong), text_of(wrong)),
+                (None, None),
+                "{wrong:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_program_adds_comes_after_all_others() {
+        let class = add_class();
+        let code = add_code(class).unwrap();
+        let of_ours = add_code(MPI_ERR_TAG).unwrap();
+        assert!(class > MPI_ERR_LASTCODE && code > class && of_ours > code);
+        assert!(last_used() >= of_ours);
+        assert_eq!(class_of(code), Some(class));
+        assert_eq!(class_of(of_ours), Some(MPI_ERR_TAG));
+        assert_eq!(text_of(code).as_deref(), Some(""));
+        assert!(set_text(code, "mine".to_owned()));
+        assert_eq!(text_of(code).as_deref(), Some("mine"));
+        assert!(!set_text(MPI_ERR_TAG, String::new()) && !set_text(-5, String::new()));
+        assert_eq!(add_code(code), None, "a code is no class");
+        assert_eq!(add_code(c_int::MAX), None);
+        assert_eq!(remember(class, String::new), class);
+    }
+}

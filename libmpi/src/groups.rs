@@ -1,0 +1,53 @@
+//! Groups by handle.
+
+use std::ffi::c_int;
+use std::sync::{Arc, LazyLock};
+
+use mpi_core::group::Group;
+use mpi_core::{Class, Error, Result};
+
+use crate::abi::{MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_Group};
+use crate::handles::{HandleTable, Type};
+
+static MADE: HandleTable<Group> = HandleTable::new(Type::Group);
+static EMPTY: LazyLock<Group> = LazyLock::new(Group::empty);
+
+/// The group behind a handle.
+pub fn get(handle: MPI_Group) -> Result<&'static Group> {
+    match MADE.get(handle) {
+        Some(group) => Ok(group),
+        None if handle == MPI_GROUP_EMPTY => Ok(&EMPTY),
+        None => Err(invalid(handle)),
+    }
+}
+
+/// A handle for a group, to be freed by the program; `MPI_GROUP_EMPTY` for an empty one.
+pub fn insert(group: Group) -> Result<MPI_Group> {
+    if group.size() == 0 {
+        return Ok(MPI_GROUP_EMPTY);
+    }
+    MADE.insert(Arc::new(group)).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 group handles are in use; free some",
+        )
+    })
+}
+
+/// Frees a handle. `MPI_GROUP_EMPTY`, which constructors may return, stays.
+pub fn remove(handle: MPI_Group) -> Result<()> {
+    if handle == MPI_GROUP_EMPTY {
+        return Ok(());
+    }
+    MADE.remove(handle).map(drop).ok_or_else(|| invalid(handle))
+}
+
+#[cold]
+fn invalid(handle: c_int) -> Error {
+    let what = if handle == MPI_GROUP_NULL {
+        "group is MPI_GROUP_NULL".to_string()
+    } else {
+        format!("group {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Group, what)
+}

@@ -1,0 +1,96 @@
+//! Info objects by handle.
+
+use std::os::unix::ffi::OsStringExt;
+use std::sync::{Arc, OnceLock};
+
+use mpi_core::info::{Environment, Info};
+use mpi_core::{Class, Error, Result};
+
+use crate::abi::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_Info};
+use crate::handles::{HandleTable, Type};
+use crate::identity;
+
+static MADE: HandleTable<Info> = HandleTable::new(Type::Info);
+static ENV: OnceLock<Info> = OnceLock::new();
+
+/// Fills `MPI_INFO_ENV` (section 10.3.4); the first call counts.
+pub fn set_env(size: u32, thread_level: &'static str) {
+    ENV.get_or_init(|| {
+        let mut args = std::env::args_os().map(OsStringExt::into_vec);
+        let wdir = std::env::current_dir().ok();
+        Info::environment(&Environment {
+            command: args.next(),
+            argv: args.collect(),
+            maxprocs: Some(size),
+            host: Some(identity::host().into_bytes()),
+            arch: Some(std::env::consts::ARCH.into()),
+            wdir: wdir.map(|wdir| wdir.into_os_string().into_vec()),
+            thread_level: Some(thread_level),
+            ..Environment::default()
+        })
+    });
+}
+
+/// The object behind a handle.
+pub fn get(handle: MPI_Info) -> Result<&'static Info> {
+    match MADE.get(handle) {
+        Some(info) => Ok(info),
+        None if handle == MPI_INFO_ENV => ENV
+            .get()
+            .ok_or_else(|| Error::new(Class::Info, "MPI_INFO_ENV exists only after MPI_Init")),
+        None => Err(invalid(handle)),
+    }
+}
+
+/// The object behind a handle that the program may change.
+pub fn get_mut(handle: MPI_Info) -> Result<&'static Info> {
+    if handle == MPI_INFO_ENV {
+        return Err(constant());
+    }
+    get(handle)
+}
+
+/// Hints that a program gives: none for `MPI_INFO_NULL`.
+pub fn hints(handle: MPI_Info) -> Result<Option<&'static Info>> {
+    if handle == MPI_INFO_NULL {
+        Ok(None)
+    } else {
+        get(handle).map(Some)
+    }
+}
+
+/// A handle for an object, to be freed by the program.
+pub fn insert(info: Info) -> Result<MPI_Info> {
+    MADE.insert(Arc::new(info)).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 info handles are in use; free some",
+        )
+    })
+}
+
+/// Frees a handle.
+pub fn remove(handle: MPI_Info) -> Result<()> {
+    if handle == MPI_INFO_ENV {
+        return Err(constant());
+    }
+    MADE.remove(handle).map(drop).ok_or_else(|| invalid(handle))
+}
+
+#[cold]
+fn constant() -> Error {
+    Error::new(
+        Class::Info,
+        "MPI_INFO_ENV can only be read; MPI_Info_dup makes a copy to change",
+    )
+}
+
+#[cold]
+fn invalid(handle: MPI_Info) -> Error {
+    let what = if handle == MPI_INFO_NULL {
+        "info is MPI_INFO_NULL".to_string()
+    } else {
+        format!("info object {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Info, what)
+}

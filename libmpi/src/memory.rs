@@ -1,0 +1,59 @@
+//! Memory for the program (section 8.2). One place, so that transports can provide it.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use mpi_core::info::Info;
+use mpi_core::{Class, Error, Result};
+use parking_lot::Mutex;
+
+/// A cache line; what is asked for by hint may be more.
+const ALIGN: usize = 64;
+const MAX_ALIGN: usize = 1 << 30;
+
+/// Where pieces begin, and how they were allocated.
+static PIECES: LazyLock<Mutex<HashMap<usize, Layout>>> = LazyLock::new(Mutex::default);
+
+/// Allocates `size` bytes, aligned as the hint `mpi_minimum_memory_alignment` wants it.
+///
+/// # Errors
+/// `MPI_ERR_NO_MEM` if there is not so much.
+pub fn allocate(size: usize, info: Option<&Info>) -> Result<*mut u8> {
+    let hint = info.and_then(|info| info.hint("mpi_minimum_memory_alignment"));
+    let hint = hint.and_then(|text| text.parse().ok());
+    let align = hint.filter(|hint: &usize| hint.is_power_of_two() && *hint <= MAX_ALIGN);
+    let layout = Layout::from_size_align(size.max(1), align.unwrap_or(1).max(ALIGN));
+    // SAFETY: the layout's size is not zero.
+    let piece = layout.ok().map(|layout| (layout, unsafe { alloc(layout) }));
+    match piece {
+        Some((layout, piece)) if !piece.is_null() => {
+            PIECES.lock().insert(piece.addr(), layout);
+            Ok(piece)
+        }
+        _ => Err(Error::new(
+            Class::NoMem,
+            format!("{size} bytes of memory are not to be had; ask for less or free some"),
+        )),
+    }
+}
+
+/// Frees what [`allocate`] gave.
+///
+/// # Errors
+/// `MPI_ERR_BASE` for any other address.
+///
+/// # Safety
+/// Nobody uses the memory any more.
+pub unsafe fn free(piece: *mut u8) -> Result<()> {
+    let Some(layout) = PIECES.lock().remove(&piece.addr()) else {
+        return Err(Error::new(
+            Class::Base,
+            format!("{piece:p} is no address that MPI_Alloc_mem gave, or it has been freed"),
+        ));
+    };
+    // SAFETY: this address was allocated with this layout, and is freed once only because it was
+    // in the map.
+    unsafe { dealloc(piece, layout) };
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! Reduction operations by handle.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use mpi_core::datatype::Datatype;
+use mpi_core::op::{Op, PredefinedOp};
+use mpi_core::{Class, Error, Result};
+
+use crate::abi::{self, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function};
+use crate::handles::{HandleTable, Type, predefined_index};
+use crate::types::{self, TypeObject};
+
+/// Handles of the predefined operations, in the order of their indices, which begin at 1.
+const PREDEFINED: [(MPI_Op, PredefinedOp); 14] = [
+    (abi::MPI_MAX, PredefinedOp::Max),
+    (abi::MPI_MIN, PredefinedOp::Min),
+    (abi::MPI_SUM, PredefinedOp::Sum),
+    (abi::MPI_PROD, PredefinedOp::Prod),
+    (abi::MPI_LAND, PredefinedOp::Land),
+    (abi::MPI_BAND, PredefinedOp::Band),
+    (abi::MPI_LOR, PredefinedOp::Lor),
+    (abi::MPI_BOR, PredefinedOp::Bor),
+    (abi::MPI_LXOR, PredefinedOp::Lxor),
+    (abi::MPI_BXOR, PredefinedOp::Bxor),
+    (abi::MPI_MINLOC, PredefinedOp::Minloc),
+    (abi::MPI_MAXLOC, PredefinedOp::Maxloc),
+    (abi::MPI_REPLACE, PredefinedOp::Replace),
+    (abi::MPI_NO_OP, PredefinedOp::NoOp),
+];
+
+static PREDEFINED_OPS: LazyLock<Vec<Op>> =
+    LazyLock::new(|| PREDEFINED.iter().map(|row| Op::predefined(row.1)).collect());
+
+/// An operation of the program's.
+struct Made {
+    op: Op,
+    /// The handle of the datatype that it was last used with.
+    datatype: Arc<AtomicI32>,
+}
+
+static MADE: HandleTable<Made> = HandleTable::new(Type::Op);
+
+/// The operation behind a handle, to be used on a datatype, which has been checked.
+///
+/// # Errors
+/// Of class `Op` where the operation doesn't exist or isn't defined on the datatype.
+#[inline]
+pub fn checked(handle: MPI_Op, datatype: MPI_Datatype, found: &Datatype) -> Result<&'static Op> {
+    match predefined_index(handle, Type::Op) {
+        Some(_) => {
+            let op = lookup(handle)?;
+            op.check(found)?;
+            Ok(op)
+        }
+        None => {
+            let made = MADE.get(handle).ok_or_else(|| invalid(handle))?;
+            made.datatype.store(datatype, Ordering::Relaxed);
+            Ok(&made.op)
+        }
+    }
+}
+
+/// The operation behind a handle.
+pub fn lookup(handle: MPI_Op) -> Result<&'static Op> {
+    let found = match predefined_index(handle, Type::Op) {
+        Some(index) => (index as usize)
+            .checked_sub(1)
+            .and_then(|index| PREDEFINED_OPS.get(index)),
+        None => MADE.get(handle).map(|made| &made.op),
+    };
+    found.ok_or_else(|| invalid(handle))
+}
+
+/// Makes an operation of a function.
+pub fn create(function: MPI_User_function, commute: bool) -> Result<MPI_Op> {
+    let last = Arc::new(AtomicI32::new(abi::MPI_DATATYPE_NULL));
+    let used_with = last.clone();
+    let apply = move |input: *const u8, inout: *mut u8, count: usize, datatype: &Datatype| {
+        with_handle(datatype, used_with.load(Ordering::Relaxed), |handle| {
+            let (mut input, mut inout, mut left) = (input, inout, count);
+            while left > 0 {
+                let now = left.min(c_int::MAX as usize);
+                let (mut len, mut handle) = (now as c_int, handle);
+                // SAFETY: the program gave this function as one that reduces `len` elements of a
+                // datatype from one buffer to another (section 5.9.5), which these are.
+                unsafe {
+                    function(
+                        input.cast_mut().cast(),
+                        inout.cast(),
+                        &raw mut len,
+                        &raw mut handle,
+                    );
+                }
+                left -= now;
+                let distance = datatype.extent().wrapping_mul(now as isize);
+                input = input.wrapping_offset(distance);
+                inout = inout.wrapping_offset(distance);
+            }
+        });
+    };
+    let op = Op::user(Arc::new(apply), commute);
+    MADE.insert(Arc::new(Made { op, datatype: last }))
+        .ok_or_else(|| {
+            Error::new(
+                Class::NoMem,
+                "all 67,108,864 operation handles are in use; free some",
+            )
+        })
+}
+
+/// Calls `call` with a handle of the datatype: `likely` if it is one; else another that the program
+/// has; else, when the program has freed them all, one for the time of the call.
+fn with_handle(datatype: &Datatype, likely: MPI_Datatype, call: impl FnOnce(MPI_Datatype)) {
+    if types::object(likely).is_ok_and(|object| object.datatype.same(datatype)) {
+        return call(likely);
+    }
+    if let Some(handle) = types::handle_of(datatype) {
+        return call(handle);
+    }
+    match types::insert(TypeObject::new(datatype.clone())) {
+        Ok(handle) => {
+            call(handle);
+            // The program's function may have freed it.
+            let _ = types::remove(handle);
+        }
+        Err(_) => call(abi::MPI_DATATYPE_NULL),
+    }
+}
+
+/// Frees a handle. The operation lives on where it is used.
+pub fn free(handle: MPI_Op) -> Result<()> {
+    if predefined_index(handle, Type::Op).is_some() {
+        return Err(Error::new(
+            Class::Op,
+            "a predefined operation cannot be freed",
+        ));
+    }
+    MADE.remove(handle).map(drop).ok_or_else(|| invalid(handle))
+}
+
+#[cold]
+fn invalid(handle: MPI_Op) -> Error {
+    let what = if handle == MPI_OP_NULL {
+        "op is MPI_OP_NULL".to_string()
+    } else {
+        format!("operation {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Op, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn predefined_handles_find_their_operations() {
+        for (index, (handle, op)) in PREDEFINED.iter().enumerate() {
+            assert_eq!(predefined_index(*handle, Type::Op), Some(index as u32 + 1));
+            assert_eq!(lookup(*handle).unwrap().as_predefined(), Some(*op));
+            assert!(free(*handle).is_err());
+        }
+        for wrong in [
+            0,
+            -1,
+            MPI_OP_NULL,
+            abi::MPI_MAX - 1,
+            abi::MPI_NO_OP + 1,
+            abi::MPI_INT,
+        ] {
+            assert_eq!(
+                lookup(wrong).err().map(|e| e.class()),
+                Some(Class::Op),
+                "{wrong:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn made_operations_see_the_handle_and_every_element() {
+        unsafe extern "C" fn add(
+            input: *mut std::ffi::c_void,
+            inout: *mut std::ffi::c_void,
+            len: *mut c_int,
+            datatype: *mut MPI_Datatype,
+        ) {
+            // SAFETY: called below with arrays of three ints.
+            unsafe {
+                assert_eq!((*len, *datatype), (3, abi::MPI_INT));
+                for i in 0..3 {
+                    *inout.cast::<c_int>().add(i) += *input.cast::<c_int>().add(i);
+                }
+            }
+        }
+        let handle = create(add, false).unwrap();
+        let int = &types::object(abi::MPI_INT).unwrap().datatype;
+        let op = checked(handle, abi::MPI_INT, int).unwrap();
+        assert!(!op.is_commutative());
+        let (input, mut inout) = ([1, 2, 3], [10, 20, 30]);
+        // SAFETY: both are arrays of three ints.
+        unsafe { op.apply(input.as_ptr().cast(), inout.as_mut_ptr().cast(), 3, int) };
+        assert_eq!(inout, [11, 22, 33]);
+        free(handle).unwrap();
+        assert!(lookup(handle).is_err());
+    }
+}

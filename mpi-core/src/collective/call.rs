@@ -1,0 +1,324 @@
+//! Collective calls as data, and which algorithm each takes on a communicator.
+
+use crate::coll::{
+    self, Choices, Inter, Layout, Neighbors, Nodes, Part, Rooted, Schedule, Situation, Team, inter,
+};
+use crate::comm::Comm;
+use crate::op::Op;
+
+/// The root of a rooted collective.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Root {
+    /// That rank: of the communicator, or of the other group of an intercommunicator.
+    Rank(u32),
+    /// This process; in the other group of an intercommunicator nobody but it takes part.
+    This,
+    /// Another process of this group of an intercommunicator.
+    Other,
+}
+
+/// A collective call with its arguments, but for the addresses of the buffers.
+///
+/// Where a buffer may be in place, none is said for the send buffer (for the receive buffer of a
+/// scatter), or `in_place` is set; never so on intercommunicators. Arguments that are significant
+/// at the root only may be none elsewhere.
+#[derive(Clone, Copy, Debug)]
+#[allow(
+    missing_docs,
+    reason = "names of the standard's functions and arguments"
+)]
+pub enum Call<'a> {
+    /// No data and nobody to wait for: the call is only counted.
+    Nothing,
+    Barrier,
+    /// The buffer is the receive buffer.
+    Bcast {
+        root: Root,
+        part: Part<'a>,
+    },
+    Gather {
+        root: Root,
+        send: Option<Part<'a>>,
+        recv: Option<Layout<'a>>,
+        varying: bool,
+    },
+    Scatter {
+        root: Root,
+        send: Option<Layout<'a>>,
+        recv: Option<Part<'a>>,
+        varying: bool,
+    },
+    Allgather {
+        send: Option<Part<'a>>,
+        recv: Layout<'a>,
+    },
+    Alltoall {
+        send: Option<Layout<'a>>,
+        recv: Layout<'a>,
+    },
+    Reduce {
+        root: Root,
+        in_place: bool,
+        part: Part<'a>,
+        op: &'a Op,
+    },
+    Allreduce {
+        in_place: bool,
+        part: Part<'a>,
+        op: &'a Op,
+    },
+    /// Of equal blocks or of counts without displacements.
+    ReduceScatter {
+        in_place: bool,
+        blocks: Layout<'a>,
+        op: &'a Op,
+    },
+    Scan {
+        in_place: bool,
+        part: Part<'a>,
+        op: &'a Op,
+    },
+    Exscan {
+        in_place: bool,
+        part: Part<'a>,
+        op: &'a Op,
+    },
+    NeighborAllgather {
+        neighbors: Neighbors<'a>,
+        send: Part<'a>,
+        recv: Layout<'a>,
+    },
+    NeighborAlltoall {
+        neighbors: Neighbors<'a>,
+        send: Layout<'a>,
+        recv: Layout<'a>,
+    },
+}
+
+/// Where a call takes place.
+pub(super) struct Place<'a> {
+    pub comm: &'a Comm,
+    pub choices: &'a Choices,
+    /// Which ranks share nodes, where there are several.
+    pub nodes: Option<&'a Nodes>,
+}
+
+impl Call<'_> {
+    /// Builds this rank's part of the call.
+    pub(super) fn build(&self, place: &Place<'_>, schedule: &mut Schedule) {
+        let Place { comm, choices, .. } = *place;
+        match comm.remote() {
+            None => self.within(place, schedule),
+            Some(remote) => {
+                let inter = Inter::new(comm.rank(), comm.size(), remote.size());
+                self.between(inter, remote.size() as usize, choices, schedule);
+            }
+        }
+    }
+
+    /// In the group of an intracommunicator.
+    fn within(&self, place: &Place<'_>, schedule: &mut Schedule) {
+        let Place {
+            comm,
+            choices,
+            nodes,
+        } = *place;
+        let team = Team::all(comm.rank(), comm.size());
+        let size = team.size();
+        let situation = |bytes: usize, commutes: bool| Situation {
+            ranks: size,
+            per_node: nodes.map_or(size, Nodes::largest),
+            bytes,
+            commutes,
+        };
+        let plain = |bytes| situation(bytes, true);
+        let number = |root: Root| match root {
+            Root::Rank(rank) => rank as usize,
+            Root::This | Root::Other => team.rank,
+        };
+        match *self {
+            Call::Nothing => {}
+            Call::Barrier => match nodes {
+                Some(nodes) if choices.by_nodes(&plain(0)) => {
+                    coll::nodes::barrier(schedule, nodes);
+                }
+                _ => coll::barrier(schedule, team, choices.barrier()),
+            },
+            Call::Bcast { root, part } => {
+                let situation = plain(part.bytes());
+                let root = number(root);
+                match nodes {
+                    Some(nodes) if choices.by_nodes(&situation) => {
+                        coll::nodes::bcast(schedule, nodes, root as u32, part);
+                    }
+                    _ => coll::bcast(schedule, team, root, part, choices.bcast(&situation)),
+                }
+            }
+            Call::Gather {
+                root,
+                send,
+                recv,
+                varying,
+            } => {
+                let block = send.map(|part| part.bytes());
+                let bytes = block.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
+                let algorithm = match varying {
+                    true => Rooted::Linear,
+                    false => choices.gather(&plain(bytes)),
+                };
+                coll::gather(schedule, team, number(root), send, recv, algorithm);
+            }
+            Call::Scatter {
+                root,
+                send,
+                recv,
+                varying,
+            } => {
+                let block = recv.map(|part| part.bytes());
+                let bytes = block.or(send.map(|layout| layout.bytes(0))).unwrap_or(0);
+                let algorithm = match varying {
+                    true => Rooted::Linear,
+                    false => choices.scatter(&plain(bytes)),
+                };
+                coll::scatter(schedule, team, number(root), send, recv, algorithm);
+            }
+            Call::Allgather { send, recv } => {
+                let algorithm = choices.allgather(&plain(total(&recv, size)));
+                coll::allgather(schedule, team, send, recv, algorithm);
+            }
+            Call::Alltoall { send, recv } => {
+                let bytes = match recv {
+                    Layout::Uniform(part) => part.bytes(),
+                    _ => 0,
+                };
+                let algorithm = choices.alltoall(&plain(bytes));
+                coll::alltoall(schedule, team, send, recv, algorithm);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } => {
+                let algorithm = choices.reduce(&situation(part.bytes(), op.is_commutative()));
+                coll::reduce(schedule, team, number(root), in_place, part, op, algorithm);
+            }
+            Call::Allreduce { in_place, part, op } => {
+                let commutes = op.is_commutative();
+                let situation = situation(part.bytes(), commutes);
+                let algorithm = choices.allreduce(&situation);
+                match nodes {
+                    Some(nodes)
+                        if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
+                    {
+                        coll::nodes::allreduce(schedule, nodes, in_place, part, op, algorithm);
+                    }
+                    _ => coll::allreduce(schedule, team, in_place, part, op, algorithm),
+                }
+            }
+            Call::ReduceScatter {
+                in_place,
+                blocks,
+                op,
+            } => {
+                let situation = situation(total(&blocks, size), op.is_commutative());
+                let algorithm = choices.reduce_scatter(&situation);
+                coll::reduce_scatter(schedule, team, in_place, blocks, op, algorithm);
+            }
+            Call::Scan { in_place, part, op } => coll::scan(schedule, team, in_place, part, op),
+            Call::Exscan { in_place, part, op } => coll::exscan(schedule, team, in_place, part, op),
+            Call::NeighborAllgather {
+                neighbors,
+                send,
+                recv,
+            } => {
+                coll::neighbor_allgather(schedule, neighbors, send, recv);
+            }
+            Call::NeighborAlltoall {
+                neighbors,
+                send,
+                recv,
+            } => {
+                coll::neighbor_alltoall(schedule, neighbors, send, recv);
+            }
+        }
+    }
+
+    /// Between the groups of an intercommunicator.
+    fn between(
+        &self,
+        groups: Inter,
+        remote_size: usize,
+        choices: &Choices,
+        schedule: &mut Schedule,
+    ) {
+        match *self {
+            Call::Barrier => inter::barrier(schedule, groups),
+            Call::Bcast { root, part } => inter::bcast(schedule, groups, root.into(), part),
+            Call::Gather {
+                root, send, recv, ..
+            } => {
+                inter::gather(schedule, groups, root.into(), send, recv);
+            }
+            Call::Scatter {
+                root, send, recv, ..
+            } => {
+                inter::scatter(schedule, groups, root.into(), send, recv);
+            }
+            Call::Allgather {
+                send: Some(send),
+                recv,
+            } => {
+                inter::allgather(schedule, groups, send, recv);
+            }
+            Call::Alltoall {
+                send: Some(send),
+                recv,
+            } => {
+                let situation = Situation {
+                    ranks: remote_size,
+                    per_node: remote_size,
+                    bytes: 0,
+                    commutes: true,
+                };
+                let window = match choices.alltoall(&situation) {
+                    coll::Alltoall::Pairwise { window } => window,
+                    coll::Alltoall::Bruck => 1,
+                };
+                inter::alltoall(schedule, groups, send, recv, window);
+            }
+            Call::Reduce { root, part, op, .. } => {
+                inter::reduce(schedule, groups, root.into(), part, op);
+            }
+            Call::Allreduce { part, op, .. } => inter::allreduce(schedule, groups, part, op),
+            Call::ReduceScatter { blocks, op, .. } => {
+                inter::reduce_scatter(schedule, groups, blocks, op);
+            }
+            Call::Nothing
+            | Call::Allgather { send: None, .. }
+            | Call::Alltoall { send: None, .. }
+            | Call::Scan { .. }
+            | Call::Exscan { .. }
+            | Call::NeighborAllgather { .. }
+            | Call::NeighborAlltoall { .. } => {}
+        }
+    }
+}
+
+impl From<Root> for inter::Root {
+    fn from(root: Root) -> Self {
+        match root {
+            Root::Rank(rank) => inter::Root::Remote(rank as usize),
+            Root::This => inter::Root::This,
+            Root::Other => inter::Root::Other,
+        }
+    }
+}
+
+/// Bytes of all blocks.
+fn total(layout: &Layout<'_>, ranks: usize) -> usize {
+    match layout {
+        Layout::Uniform(part) => part.bytes() * ranks,
+        _ => (0..ranks).map(|i| layout.bytes(i)).sum(),
+    }
+}

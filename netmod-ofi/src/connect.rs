@@ -1,0 +1,123 @@
+//! First contact: a peer's address, checked and handed to the provider.
+
+use crate::ffi::{FI_ADDR_UNSPEC, fi_av_insert};
+use crate::lane::OfiLane;
+use crate::select::{self, ip_address};
+use netmod::{LaneError, Peer, VciId};
+
+/// The name of the provider in front of an endpoint's own address, so that processes that chose
+/// differently notice.
+pub(crate) fn tagged_address(provider: &str, name: &[u8]) -> Vec<u8> {
+    let provider = &provider.as_bytes()[..provider.len().min(64)];
+    let mut address = vec![provider.len() as u8];
+    address.extend_from_slice(provider);
+    address.extend_from_slice(name);
+    address
+}
+
+/// The reverse of [`tagged_address`]: provider and endpoint address.
+pub(crate) fn untagged_address(address: &[u8]) -> Option<(String, &[u8])> {
+    let (&len, rest) = address.split_first()?;
+    let (provider, name) = rest.split_at_checked(usize::from(len))?;
+    (!name.is_empty()).then(|| (String::from_utf8_lossy(provider).into_owned(), name))
+}
+
+impl OfiLane {
+    /// The index of a peer's VCI, whose address is looked up at first contact.
+    #[inline]
+    pub(crate) fn endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let endpoint = match self.peers.find(peer, vci) {
+            Some(endpoint) => endpoint,
+            None => self.connect(peer, vci)?,
+        };
+        if self.peers.endpoint(endpoint).lost {
+            Err(self.lost(endpoint))
+        } else {
+            Ok(endpoint)
+        }
+    }
+
+    #[cold]
+    fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let fail = |why: String| LaneError::lost(peer, why);
+        let address = self
+            .shared
+            .resolver
+            .resolve(peer, vci)
+            .map_err(|error| fail(error.to_string()))?;
+        let Some((provider, name)) = untagged_address(&address) else {
+            return Err(fail(format!(
+                "the address of its VCI {vci} ({} bytes) is not one of libfabric; do all processes \
+                 use the same build and the same transport?",
+                address.len()
+            )));
+        };
+        if provider != self.shared.provider {
+            return Err(fail(format!(
+                "it uses libfabric's provider {provider:?}, this process {:?}; set \
+                 WEFT_OFI_PROVIDER to one that all hosts have",
+                self.shared.provider
+            )));
+        }
+        let format = self.shared.info.addr_format();
+        let theirs = ip_address(format, name).map(|ip| ip.is_loopback());
+        let ours = self.shared.info.ip().map(|ip| ip.is_loopback());
+        if theirs.is_some() && ours.is_some() && theirs != ours {
+            let [inside, outside] = match theirs {
+                Some(true) => ["it", "this process"],
+                _ => ["this process", "it"],
+            };
+            return Err(fail(format!(
+                "{inside} listens on its host's loopback interface, {outside} on a real one (this \
+                 process uses {}); set WEFT_OFI_INTERFACE to an interface that connects all hosts",
+                select::place(&self.shared.info)
+            )));
+        }
+        let mut addr = FI_ADDR_UNSPEC;
+        // A copy with room behind it: providers read a whole address of their format.
+        let mut padded = [0_u64; 40];
+        if name.len() > size_of_val(&padded) {
+            return Err(fail(format!("the address of its VCI {vci} is too long")));
+        }
+        // SAFETY: `padded` has room for `name`; the address vector is open, `addr` is written.
+        let rc = unsafe {
+            std::ptr::copy_nonoverlapping(name.as_ptr(), padded.as_mut_ptr().cast(), name.len());
+            fi_av_insert(self.objects.av, padded.as_ptr().cast(), &mut addr)
+        };
+        if rc != 1 {
+            let why = if rc < 0 {
+                self.shared.lib.error_text(-rc)
+            } else {
+                "refused".to_string()
+            };
+            return Err(fail(format!(
+                "{}: its address: {why}",
+                self.shared.provider
+            )));
+        }
+        Ok(self.peers.add(peer, vci, addr, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn addresses_survive(provider in "[a-z;_]{0,70}", name in prop::collection::vec(any::<u8>(), 1..64)) {
+            let address = tagged_address(&provider, &name);
+            let (tag, rest) = untagged_address(&address).unwrap();
+            prop_assert!(provider.starts_with(&tag));
+            prop_assert_eq!(rest, &name[..]);
+        }
+
+        #[test]
+        fn any_bytes_are_taken_apart_or_refused(bytes: Vec<u8>) {
+            if let Some((_, name)) = untagged_address(&bytes) {
+                prop_assert!(!name.is_empty() && name.len() < bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Finds out whether a peer that takes nothing is still there.
+//!
+//! The tcp providers report a broken connection for what was under way, but a connection that is
+//! refused when it is (re)made is tried again forever, and all that is seen is "no room". So an
+//! endpoint that has had no room for a while is asked: its address is that of a listening socket, and
+//! when the process has ended its host refuses a connection there. This is done rarely, never while
+//! messages flow, and only where addresses are those of TCP sockets.
+
+use crate::ffi::{FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
+use crate::lane::OfiLane;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long an endpoint may have no room before it is asked for the first time.
+const FIRST: Duration = Duration::from_millis(300);
+/// The longest time between two questions.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// How long a process that leaves waits for an endpoint that can't be asked.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// State of an endpoint that has no room.
+pub(crate) struct Stuck {
+    since: Instant,
+    next: Instant,
+    pause: Duration,
+    question: Option<OwnedFd>,
+}
+
+/// The answer to a question.
+enum Verdict {
+    Unknown,
+    Alive,
+    /// The error number of the connection.
+    Gone(i32),
+}
+
+impl OfiLane {
+    /// Whether addresses are those of TCP sockets.
+    pub(crate) fn can_probe(provider: &str, addr_format: u32) -> bool {
+        let base = provider.split(';').next().unwrap_or_default();
+        matches!(base, "tcp" | "net" | "sockets")
+            && matches!(addr_format, FI_SOCKADDR_IN | FI_SOCKADDR_IN6)
+    }
+
+    /// Notes that there was no room for an endpoint, which is asked if that has lasted. When
+    /// `leaving`, it is asked at once, and given up after a while if it can't be asked: all that is
+    /// wanted then is a sign that earlier messages have left. Returns the reason if its process is
+    /// gone.
+    #[cold]
+    pub(crate) fn no_room(&mut self, endpoint: u32, leaving: bool) -> Option<String> {
+        let number = self.peers.peer_of(endpoint).number;
+        if let Some(why) = self.shared.lost(number) {
+            return Some(why);
+        }
+        if !self.probes && !leaving {
+            return None;
+        }
+        let clock = Instant::now();
+        let probes = self.probes;
+        let state = self.peers.endpoint(endpoint);
+        let stuck = state.stuck.get_or_insert_with(|| {
+            let next = if leaving { clock } else { clock + FIRST };
+            Box::new(Stuck {
+                since: clock,
+                next,
+                pause: FIRST,
+                question: None,
+            })
+        });
+        if !probes {
+            let given_up = clock.duration_since(stuck.since) > PATIENCE;
+            return given_up.then(|| "takes nothing any longer".to_string());
+        }
+        if clock < stuck.next {
+            return None;
+        }
+        let verdict = match &stuck.question {
+            Some(socket) => answer(socket),
+            None => match ask(&state.address) {
+                Err(number) => Verdict::Gone(number),
+                Ok(socket) => {
+                    let verdict = answer(&socket);
+                    stuck.question = Some(socket);
+                    verdict
+                }
+            },
+        };
+        match verdict {
+            Verdict::Unknown => {
+                stuck.next = clock + Duration::from_millis(10);
+                None
+            }
+            Verdict::Alive => {
+                stuck.question = None;
+                stuck.next = clock + stuck.pause;
+                stuck.pause = (2 * stuck.pause).min(LONGEST);
+                None
+            }
+            Verdict::Gone(number) => {
+                stuck.question = None;
+                stuck.next = clock + stuck.pause;
+                is_gone(number).then(|| self.shared.lib.error_text(number))
+            }
+        }
+    }
+}
+
+/// Whether an error of a connection says that nobody is there; others (no descriptors left, say)
+/// are about us.
+fn is_gone(number: i32) -> bool {
+    matches!(
+        number,
+        libc::ECONNREFUSED
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH
+            | libc::EHOSTDOWN
+            | libc::ETIMEDOUT
+    )
+}
+
+fn last_error() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Starts a connection to the socket at `address`; an error number if that fails at once.
+fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
+    let Some(family) = address
+        .first_chunk()
+        .map(|&bytes| u16::from_ne_bytes(bytes))
+    else {
+        return Err(0);
+    };
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers are involved.
+    let raw = unsafe { libc::socket(i32::from(family), kind, 0) };
+    if raw < 0 {
+        return Err(last_error());
+    }
+    // SAFETY: just opened, owned by nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    // Padded, as some systems want room for the largest address of a family.
+    let mut padded = [0_u64; 16];
+    let len = address.len().min(size_of_val(&padded));
+    // SAFETY: `padded` has room for `len` bytes, which `address` has; connect reads `len` bytes.
+    let rc = unsafe {
+        std::ptr::copy_nonoverlapping(address.as_ptr(), padded.as_mut_ptr().cast(), len);
+        libc::connect(raw, padded.as_ptr().cast(), len as libc::socklen_t)
+    };
+    if rc == 0 {
+        return Ok(socket);
+    }
+    match last_error() {
+        libc::EINPROGRESS | libc::EINTR => Ok(socket),
+        number => Err(number),
+    }
+}
+
+/// What has become of a connection.
+fn answer(socket: &OwnedFd) -> Verdict {
+    let mut poll = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one valid entry, no waiting.
+    if unsafe { libc::poll(&mut poll, 1, 0) } < 1 {
+        return Verdict::Unknown;
+    }
+    let mut number = 0_i32;
+    let mut len = size_of_val(&number) as libc::socklen_t;
+    // SAFETY: `number` has `len` bytes.
+    let rc = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            (&raw mut number).cast(),
+            &mut len,
+        )
+    };
+    match (rc, number) {
+        (0, 0) => Verdict::Alive,
+        (0, number) => Verdict::Gone(number),
+        _ => Verdict::Unknown,
+    }
+}

@@ -1,0 +1,7 @@
+/* Reductions by other algorithms than those that the tables choose.
+ *
+ * ranks: 4 5 8
+ * variants: shm
+ * env: WEFT_COLL=reduce=halving,allreduce=halving,reduce-scatter=halving,barrier=tree
+ */
+#include "coll_reduce.c"

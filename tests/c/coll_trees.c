@@ -1,0 +1,7 @@
+/* Data movement by other algorithms than those that the tables choose.
+ *
+ * ranks: 4 5 8
+ * variants: shm
+ * env: WEFT_COLL=bcast=scatter-ring,gather=binomial,scatter=binomial,allgather=bruck,alltoall=bruck
+ */
+#include "coll_data.c"

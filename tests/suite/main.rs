@@ -1,0 +1,145 @@
+//! Runs the MPI programs of `tests/c` on several ranks, over every transport.
+//!
+//! Each program checks itself and prints nothing. The comment at its head says how it is to be run
+//! (see `program.rs`). Each run is a test of its own, named `program/variant/ranks`, so
+//! `cargo test -p weft-tests -- modes/shm` runs some of them.
+//!
+//! - `WEFT_TEST_PREFIX`: test the Weft installed there instead of building one.
+//! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
+
+mod hosts;
+mod job;
+mod outcome;
+mod prefix;
+mod program;
+mod room;
+mod tools;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Conclusion, Trial};
+
+use crate::job::{Job, Variant};
+use crate::program::Program;
+
+/// What went wrong, for people.
+type Result<T = ()> = std::result::Result<T, String>;
+
+/// How long each test took.
+static TIMES: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
+
+/// Tests that need the machine for themselves take it for writing, all others for reading.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    arguments.test_threads.get_or_insert(cores);
+    let trials = match trials() {
+        Ok(trials) => trials,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if !arguments.list {
+        room::clean();
+    }
+    let began = Instant::now();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if !arguments.list {
+        report(&conclusion, began.elapsed());
+    }
+    conclusion.exit_code()
+}
+
+/// All tests, in the order of their names.
+fn trials() -> Result<Vec<Trial>> {
+    let mut trials = Vec::new();
+    for program in Program::all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("c"))? {
+        let program = Arc::new(program);
+        for case in 0..program.cases.len() {
+            for &variant in &program.variants {
+                for &ranks in &program.ranks {
+                    trials.push(trial(&program, case, variant, ranks));
+                }
+            }
+        }
+    }
+    trials.extend(tools::trials());
+    Ok(trials)
+}
+
+fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) -> Trial {
+    let case_name = match &program.cases[case].name {
+        Some(name) => format!("/{name}"),
+        None => String::new(),
+    };
+    let name = format!("{}{case_name}/{}/{ranks}", program.name, variant.name());
+    let missing = variant.missing() || program.missing();
+    let program = program.clone();
+    timed(name, program.alone, move || {
+        let prefix = prefix::get()?;
+        let binary = program.binary(prefix)?;
+        let job = Job {
+            binary,
+            ranks,
+            variant,
+            program: &program,
+            case: &program.cases[case],
+        };
+        job.run(prefix)
+    })
+    .with_ignored_flag(missing)
+}
+
+/// A test whose time is noted, and which has the machine for itself if it wants to.
+fn timed(name: String, alone: bool, test: impl FnOnce() -> Result + Send + 'static) -> Trial {
+    let noted = name.clone();
+    Trial::test(name, move || {
+        let (_alone, _shared) = if alone {
+            (
+                Some(MACHINE.write().unwrap_or_else(PoisonError::into_inner)),
+                None,
+            )
+        } else {
+            (
+                None,
+                Some(MACHINE.read().unwrap_or_else(PoisonError::into_inner)),
+            )
+        };
+        let began = Instant::now();
+        let result = test();
+        let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push((began.elapsed(), noted));
+        result.map_err(Into::into)
+    })
+}
+
+fn report(conclusion: &Conclusion, total: Duration) {
+    let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    times.sort_unstable_by(|one, two| two.cmp(one));
+    println!("the slowest of {} tests:", times.len());
+    for (time, name) in times.iter().take(10) {
+        println!("{:8.2} s  {name}", time.as_secs_f64());
+    }
+    println!("{:8.2} s  all", total.as_secs_f64());
+    if conclusion.num_ignored > 0 {
+        println!(
+            "{} were left out: they need packages, or root",
+            conclusion.num_ignored
+        );
+    }
+}
+
+/// A time limit, as long as `WEFT_TEST_PATIENCE` stretches it.
+fn patience(seconds: f64) -> Duration {
+    let factor = std::env::var("WEFT_TEST_PATIENCE")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    Duration::from_secs_f64(seconds * factor.unwrap_or(1.0))
+}

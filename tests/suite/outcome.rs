@@ -1,0 +1,113 @@
+//! Running a command with a time limit, and what came of it.
+
+use std::io::Read;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::program::Case;
+
+/// What a command left behind.
+pub struct Outcome {
+    status: Option<ExitStatus>,
+    out: String,
+    err: String,
+    took: Duration,
+}
+
+impl Outcome {
+    /// Runs a command to its end, but kills it after `limit`.
+    pub fn of(command: &mut Command, limit: Duration) -> Result<Outcome> {
+        let began = Instant::now();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{command:?} can't be run: {error}"))?;
+        let out = collect(child.stdout.take());
+        let err = collect(child.stderr.take());
+        let mut nap = Duration::from_millis(1);
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) if began.elapsed() < limit => thread::sleep(nap),
+                _ => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break None;
+                }
+            }
+            nap = (nap * 2).min(Duration::from_millis(20));
+        };
+        let took = began.elapsed();
+        Ok(Outcome {
+            status,
+            out: text(out),
+            err: text(err),
+            took,
+        })
+    }
+
+    /// Compares with what was expected.
+    pub fn judge(&self, case: &Case, leftovers: &[String]) -> Result {
+        let mut wrong = Vec::new();
+        match self.status {
+            None => wrong.push("it did not end in time and was killed".to_owned()),
+            Some(status) if status.code() != Some(case.exit) => {
+                wrong.push(format!(
+                    "it ended with {status}, expected was exit code {}",
+                    case.exit
+                ));
+            }
+            Some(_) => {}
+        }
+        for (name, text, expected) in [
+            ("stdout", &self.out, &case.stdout),
+            ("stderr", &self.err, &case.stderr),
+        ] {
+            if expected.is_empty() && !text.is_empty() {
+                wrong.push(format!("{name} was expected to be empty"));
+            }
+            for part in expected.iter().filter(|part| !text.contains(*part)) {
+                wrong.push(format!("{name} lacks {part:?}"));
+            }
+        }
+        if let Some(within) = case
+            .within
+            .filter(|within| self.took > crate::patience(*within))
+        {
+            wrong.push(format!("it took longer than {within} s"));
+        }
+        if !leftovers.is_empty() {
+            wrong.push(format!("it left behind: {}", leftovers.join(", ")));
+        }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let Outcome { out, err, took, .. } = self;
+        let wrong = wrong.join("\n  ");
+        Err(format!(
+            "  {wrong}\nafter {took:.2?}\n--- stdout:\n{out}--- stderr:\n{err}---"
+        ))
+    }
+}
+
+type Collector = Option<JoinHandle<Vec<u8>>>;
+
+fn collect(from: Option<impl Read + Send + 'static>) -> Collector {
+    let mut from = from?;
+    Some(thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        bytes
+    }))
+}
+
+fn text(collector: Collector) -> String {
+    let bytes = collector
+        .and_then(|thread| thread.join().ok())
+        .unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

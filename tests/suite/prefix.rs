@@ -1,0 +1,51 @@
+//! The installed Weft that is tested.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::{env, fs};
+
+use crate::Result;
+
+/// Cargo's target folder.
+pub fn target() -> Result<PathBuf> {
+    let exe = env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
+    exe.ancestors()
+        .find(|dir| dir.join("CACHEDIR.TAG").exists())
+        .map(Path::to_owned)
+        .ok_or_else(|| "run the tests by `cargo test`: they lie in no target folder".into())
+}
+
+/// Where Weft is installed for these tests; installs it on the first call. Cargo builds only what
+/// is not up to date.
+pub fn get() -> Result<&'static Path> {
+    static PREFIX: OnceLock<Result<PathBuf>> = OnceLock::new();
+    let prefix = PREFIX.get_or_init(|| match env::var_os("WEFT_TEST_PREFIX") {
+        Some(prefix) => {
+            fs::canonicalize(&prefix).map_err(|error| format!("{}: {error}", prefix.display()))
+        }
+        None => install(),
+    });
+    prefix.as_deref().map_err(String::clone)
+}
+
+fn install() -> Result<PathBuf> {
+    let prefix = target()?.join("test-prefix");
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let output = Command::new(cargo)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .args(["xtask", "install", "--dev", "--prefix"])
+        .arg(&prefix)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cargo can't be run: {error}"))?;
+    if output.status.success() {
+        return Ok(prefix);
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!(
+        "installing Weft ended with {}:\n{text}",
+        output.status
+    ))
+}

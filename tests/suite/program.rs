@@ -1,0 +1,252 @@
+//! A test program and the comment at its head.
+//!
+//! The comment has lines `key: value`, and others for people:
+//!
+//! ```text
+//! /* What this is about.
+//!  * ranks: 1 2 4                 how many ranks, a run each (default 2)
+//!  * variants: shm ofi            default shm, shm-2copy and ofi; see `Variant`
+//!  * env: NAME=VALUE              for the ranks
+//!  * timeout: 20                  seconds
+//!  * alone: yes                   nothing else runs at the same time
+//!  * cflags: -pthread
+//!  * compiler: mpicc.mpich        compiled by this instead of our mpicc, against its library
+//!  * case: NAME                   run with this argument, a test of its own; what follows is for
+//!  *                              this case, what came before for all
+//!  * exit: 3                      exit code (default 0)
+//!  * stdout: text                 this is printed; without such lines nothing may be
+//!  * stderr: text
+//!  * within: 1.5                  seconds from the start to the end of the job
+//!  */
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use crate::job::Variant;
+use crate::{Result, prefix};
+
+/// A test program.
+pub struct Program {
+    /// Name of the source file without its ending.
+    pub name: String,
+    source: PathBuf,
+    pub ranks: Vec<usize>,
+    pub variants: Vec<Variant>,
+    pub env: Vec<(String, String)>,
+    /// Seconds.
+    pub timeout: f64,
+    pub alone: bool,
+    cflags: Vec<String>,
+    compiler: Option<String>,
+    /// At least one.
+    pub cases: Vec<Case>,
+    binary: OnceLock<Result<PathBuf>>,
+}
+
+/// What a program is called with, and what is expected of it.
+#[derive(Clone, Default)]
+pub struct Case {
+    pub name: Option<String>,
+    pub exit: i32,
+    pub stdout: Vec<String>,
+    pub stderr: Vec<String>,
+    /// Seconds.
+    pub within: Option<f64>,
+}
+
+impl Program {
+    /// The programs in a folder, by name.
+    pub fn all(dir: &Path) -> Result<Vec<Program>> {
+        let failed = |error| format!("{}: {error}", dir.display());
+        let mut sources = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path
+                .extension()
+                .is_some_and(|ending| ending == "c" || ending == "cpp")
+            {
+                sources.push(path);
+            }
+        }
+        sources.sort();
+        sources.iter().map(|source| Program::read(source)).collect()
+    }
+
+    fn read(source: &Path) -> Result<Program> {
+        let text =
+            fs::read_to_string(source).map_err(|error| format!("{}: {error}", source.display()))?;
+        let name = source
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let mut program = Program {
+            name,
+            source: source.to_owned(),
+            ranks: vec![2],
+            variants: vec![Variant::Shm, Variant::ShmTwoCopy, Variant::Ofi],
+            env: Vec::new(),
+            timeout: 20.0,
+            alone: false,
+            cflags: Vec::new(),
+            compiler: None,
+            cases: Vec::new(),
+            binary: OnceLock::new(),
+        };
+        let mut common = Case::default();
+        let comment = text
+            .trim_start()
+            .strip_prefix("/*")
+            .and_then(|rest| rest.split_once("*/"));
+        let Some((comment, _)) = comment else {
+            return Err(format!(
+                "{} does not begin with a comment",
+                source.display()
+            ));
+        };
+        for line in comment.lines() {
+            let line = line.trim().trim_start_matches('*').trim_start();
+            let Some((key, value)) = directive(line) else {
+                continue;
+            };
+            program
+                .apply(key, value, &mut common)
+                .map_err(|error| format!("{}: {key}: {value}: {error}", source.display()))?;
+        }
+        if program.cases.is_empty() {
+            program.cases.push(common);
+        }
+        Ok(program)
+    }
+
+    fn apply(&mut self, key: &str, value: &str, common: &mut Case) -> Result {
+        let words = value.split_whitespace();
+        match key {
+            "ranks" => self.ranks = words.map(number).collect::<Result<_>>()?,
+            "variants" => self.variants = words.map(Variant::named).collect::<Result<_>>()?,
+            "env" => {
+                let (name, value) = value.split_once('=').ok_or("not NAME=VALUE")?;
+                self.env.push((name.into(), value.into()));
+            }
+            "timeout" => self.timeout = number(value)?,
+            "alone" => self.alone = value == "yes",
+            "cflags" => self.cflags.extend(words.map(String::from)),
+            "compiler" => self.compiler = Some(value.into()),
+            "case" => {
+                let case = Case {
+                    name: Some(value.into()),
+                    ..common.clone()
+                };
+                self.cases.push(case);
+            }
+            _ => {
+                let case = self.cases.last_mut().unwrap_or(common);
+                match key {
+                    "exit" => case.exit = number(value)?,
+                    "stdout" => case.stdout.push(value.into()),
+                    "stderr" => case.stderr.push(value.into()),
+                    "within" => case.within = Some(number(value)?),
+                    _ => return Err("unknown key".into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it can't be compiled here.
+    pub fn missing(&self) -> bool {
+        let Some(compiler) = &self.compiler else {
+            return false;
+        };
+        !Path::new("/usr/bin").join(compiler).exists()
+    }
+
+    /// Whether the program was compiled against another library, in whose place ours is put.
+    pub fn is_foreign(&self) -> bool {
+        self.compiler.is_some()
+    }
+
+    /// The compiled program; compiles it on the first call.
+    pub fn binary(&self, prefix: &Path) -> Result<&Path> {
+        let binary = self.binary.get_or_init(|| self.compile(prefix));
+        binary.as_deref().map_err(String::clone)
+    }
+
+    fn compile(&self, prefix: &Path) -> Result<PathBuf> {
+        let binary = programs(prefix)?.join(&self.name);
+        let header = self.source.with_file_name("check.h");
+        let used = [&self.source, &header, &prefix.join("include/mpi.h")];
+        let wrapper = if self
+            .source
+            .extension()
+            .is_some_and(|ending| ending == "cpp")
+        {
+            "mpicxx"
+        } else {
+            "mpicc"
+        };
+        let compiler = match &self.compiler {
+            Some(compiler) => PathBuf::from(compiler),
+            None => prefix.join("bin").join(wrapper),
+        };
+        if newer(&binary, &used) {
+            return Ok(binary);
+        }
+        compile(
+            Command::new(compiler)
+                .args(["-Wall", "-Wextra", "-Werror", "-O1", "-g"])
+                .args(&self.cflags)
+                .arg("-o")
+                .arg(&binary)
+                .arg(&self.source)
+                .arg("-lm"),
+        )?;
+        Ok(binary)
+    }
+}
+
+/// Where programs that use the Weft below `prefix` are built.
+pub fn programs(prefix: &Path) -> Result<PathBuf> {
+    let name = prefix.display().to_string().replace('/', "%");
+    let dir = prefix::target()?.join("test-programs").join(name);
+    fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Runs a compiler; the error has its messages.
+pub fn compile(command: &mut Command) -> Result {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{command:?} can't be run: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?} ended with {}:\n{text}", output.status))
+}
+
+/// Whether `made` is newer than everything of which it is made.
+fn newer(made: &Path, sources: &[&PathBuf]) -> bool {
+    let time = |path: &Path| fs::metadata(path).and_then(|data| data.modified());
+    let Ok(made) = time(made) else { return false };
+    sources
+        .iter()
+        .all(|source| time(source).unwrap_or_else(|_| SystemTime::now()) < made)
+}
+
+/// `key: value` of a line whose beginning looks like a key.
+fn directive(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once(':')?;
+    let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase());
+    is_key.then(|| (key, value.trim()))
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is no number of this kind"))
+}

@@ -1,0 +1,156 @@
+//! A place for a job in which everything that it leaves behind is seen.
+//!
+//! With the right to do so, each job has a `/tmp` and `/dev/shm` of its own: folders of the real
+//! ones' file systems, mounted over them in a mount namespace. Its processes carry a mark in their
+//! environment. Without that right, only the mark is there, and `TMPDIR`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, process, thread};
+
+use crate::{Result, prefix};
+
+/// The variable with the mark.
+const MARK: &str = "WEFT_TEST_RUN";
+
+/// How long processes may take to vanish after their job has ended.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A place for a job. Removed at the end, with whatever is still there.
+pub struct Room {
+    mark: String,
+    tmp: PathBuf,
+    shm: PathBuf,
+}
+
+/// Whether mounts can be made for a job alone.
+pub fn can_mount() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", "mount --bind /dev/shm /dev/shm"]);
+        command.output().is_ok_and(|output| output.status.success())
+    })
+}
+
+/// Removes rooms of test runs that were killed.
+pub fn clean() {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name
+            .strip_prefix("weft-test-")
+            .and_then(|rest| rest.split('-').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+impl Room {
+    pub fn new() -> Result<Room> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("weft-test-{}-{count}", process::id());
+        let tmp = prefix::target()?.join("test-rooms").join(&mark);
+        let shm = Path::new("/dev/shm").join(&mark);
+        for dir in [&tmp, &shm] {
+            fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        }
+        Ok(Room { mark, tmp, shm })
+    }
+
+    /// The command that runs `program` in the room; it replaces itself by the program.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = if can_mount() {
+            let over_tmp = !self.tmp.starts_with("/tmp") && !program.starts_with("/tmp");
+            let tmp: OsString = if over_tmp {
+                "/tmp".into()
+            } else {
+                self.tmp.clone().into()
+            };
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c"]);
+            command.arg(
+                "mount --bind \"$1\" \"$2\" && mount --bind \"$3\" /dev/shm && shift 3 && \
+                 exec \"$@\"",
+            );
+            command
+                .arg("sh")
+                .arg(&self.tmp)
+                .arg(&tmp)
+                .arg(&self.shm)
+                .arg(program);
+            command.env("TMPDIR", tmp);
+            command
+        } else {
+            let mut command = Command::new(program);
+            command.env("TMPDIR", &self.tmp);
+            command
+        };
+        command.env(MARK, &self.mark);
+        command
+    }
+
+    /// What the job has left behind after its end; ends processes.
+    pub fn leftovers(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for pid in self.survivors(GRACE) {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            left.push(format!("process {pid} ({})", name.trim()));
+        }
+        self.end_all();
+        for (dir, name) in [(&self.tmp, "/tmp"), (&self.shm, "/dev/shm")] {
+            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+                left.push(format!("{name}/{}", entry.file_name().display()));
+            }
+        }
+        left
+    }
+
+    /// Processes of the job that are still there after `grace`.
+    fn survivors(&self, grace: Duration) -> Vec<i32> {
+        let until = Instant::now() + grace;
+        loop {
+            let found = self.processes();
+            if found.is_empty() || Instant::now() >= until {
+                return found;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Running processes with our mark.
+    fn processes(&self) -> Vec<i32> {
+        let wanted = format!("{MARK}={}", self.mark);
+        let marked = |pid: &i32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment
+                .split(|byte| *byte == 0)
+                .any(|entry| entry == wanted.as_bytes())
+        };
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(marked).collect()
+    }
+
+    /// Ends all processes with our mark.
+    fn end_all(&self) {
+        for pid in self.processes() {
+            // SAFETY: no memory is passed; the process was started by this test, as its mark says.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.end_all();
+        let _ = fs::remove_dir_all(&self.tmp);
+        let _ = fs::remove_dir_all(&self.shm);
+    }
+}
