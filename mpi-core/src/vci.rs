@@ -143,10 +143,10 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<Option<RequestId>> {
-        if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode) {
-            if self.send_now(to, key, data) {
-                return Ok(None);
-            }
+        if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
+            && self.send_now(to, key, data)
+        {
+            return Ok(None);
         }
         self.send_queued(to, key, buffer, mode, owner).map(Some)
     }

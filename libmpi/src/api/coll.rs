@@ -43,10 +43,10 @@ impl Site<'_> {
     pub fn new(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
         let runtime = runtime()?;
         let object = runtime.comm(comm)?;
-        if let How::Start(request) = how {
-            if request.is_null() {
-                return Err(null("request"));
-            }
+        if let How::Start(request) = how
+            && request.is_null()
+        {
+            return Err(null("request"));
         }
         Ok(Site {
             runtime,
