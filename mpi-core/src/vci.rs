@@ -636,7 +636,8 @@ impl Vci {
     #[inline(always)]
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
         let locked = self.threaded.load(Ordering::Relaxed);
-        (!locked || self.lock.try_lock()).then_some(VciGuard { vci: self, locked })
+        // Not `then_some`: a guard made in vain would give back what another thread holds.
+        (!locked || self.lock.try_lock()).then(|| VciGuard { vci: self, locked })
     }
 }
 
