@@ -55,14 +55,13 @@ impl Runtime {
     /// What a request handle names; an error if that does not exist.
     #[inline(always)]
     pub fn named(&self, handle: MPI_Request) -> Result<Named> {
-        if let Some(id) = made_index(handle, Type::Request).and_then(RequestId::from_index) {
-            if self
+        if let Some(id) = made_index(handle, Type::Request).and_then(RequestId::from_index)
+            && self
                 .process
                 .request(id)
                 .is_some_and(|request| request.is_live())
-            {
-                return Ok(Named::Operation(id));
-            }
+        {
+            return Ok(Named::Operation(id));
         }
         match handle {
             MPI_REQUEST_NULL => Ok(Named::Null),

@@ -5,6 +5,7 @@ mod call;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use netmod::Peer;
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
@@ -257,6 +258,11 @@ impl Process {
         } else {
             Box::default()
         };
+    }
+
+    /// The node of a process, as was told; none where nothing was told or all share one.
+    pub fn node_of(&self, peer: Peer) -> Option<u32> {
+        self.collectives.nodes.get(peer as usize).copied()
     }
 
     /// Takes a collective as far as it goes. Returns whether it is done.

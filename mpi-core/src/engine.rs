@@ -204,6 +204,9 @@ impl Engine {
     }
 
     /// Gives a message that had to wait to its receive.
+    ///
+    /// Invariant: a message that matched is delivered once. It is taken out of its queue by value,
+    /// before anything else is done with it, and so is the receive that it matched.
     fn deliver(&mut self, id: RequestId, mut buffer: Buffer, key: Key, message: Message) {
         let from = message.from;
         match message.body {

@@ -21,6 +21,7 @@ mod matching;
 pub mod op;
 pub mod process;
 pub mod request;
+mod sync;
 pub mod topo;
 mod vci;
 pub mod wait;

@@ -111,7 +111,7 @@ pub struct Process {
     threaded: bool,
     opening: Mutex<()>,
     pub(crate) collectives: Collectives,
-    /// Contexts that this process has led; the first two are for those of the start.
+    /// Contexts that this process has led since the start.
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
@@ -140,7 +140,7 @@ impl Process {
             threaded: config.threaded,
             opening: Mutex::new(()),
             collectives: Collectives::default(),
-            next_context: AtomicU32::new(2),
+            next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
         };
         process.open_vci(0)?;
@@ -154,7 +154,9 @@ impl Process {
 
     /// A context that nobody else has: this process leads its use. (0 and 1 are never given.)
     pub fn new_context(&self) -> ContextId {
-        ContextId::new(self.me, self.next_context.fetch_add(1, Ordering::Relaxed))
+        let count = self.next_context.fetch_add(1, Ordering::Relaxed);
+        // After half a billion, numbers of communicators long gone come again, but never these two.
+        ContextId::new(self.me, 2 + count % (ContextId::COUNTS - 1))
     }
 
     /// The transports, the way to oneself first.
@@ -276,37 +278,35 @@ impl Process {
 
     /// Looks for a message without receiving it, after one round of progress if there is none.
     pub fn iprobe(&self, vci: VciId, from: &Source) -> Result<Option<Status>> {
-        let mut state = self.lock(vci)?;
         let key = from.key();
-        for progress in [true, false] {
-            if let Some((_, key, message)) = state.engine.unexpected.find(&key) {
-                return Ok(Some(probe_status(key, message.len())));
-            }
-            if progress {
-                state.progress();
-            }
+        let look = || -> Result<Option<Status>> {
+            let state = self.lock(vci)?;
+            let found = state.engine.unexpected.find(&key);
+            Ok(found.map(|(_, key, message)| probe_status(key, message.len())))
+        };
+        match look()? {
+            None => self.poll(vci).and_then(|_| look()),
+            found => Ok(found),
         }
-        Ok(None)
     }
 
     /// As [`Process::iprobe`]; the message found is taken out of matching.
     pub fn improbe(&self, vci: VciId, from: &Source) -> Result<Option<MatchedMessage>> {
-        let mut state = self.lock(vci)?;
         let key = from.key();
-        for progress in [true, false] {
-            if let Some((key, message)) = state.engine.unexpected.take(&key) {
-                return Ok(Some(MatchedMessage {
-                    key,
-                    vci,
-                    owner: from.owner,
-                    message,
-                }));
-            }
-            if progress {
-                state.progress();
-            }
+        let take = || -> Result<Option<MatchedMessage>> {
+            let found = self.lock(vci)?.engine.unexpected.take(&key);
+            let owner = from.owner;
+            Ok(found.map(|(key, message)| MatchedMessage {
+                key,
+                vci,
+                owner,
+                message,
+            }))
+        };
+        match take()? {
+            None => self.poll(vci).and_then(|_| take()),
+            found => Ok(found),
         }
-        Ok(None)
     }
 
     /// The public half of a request.
@@ -383,21 +383,37 @@ impl Process {
         Ok(result)
     }
 
-    /// One round of progress on a VCI, if no other thread is at it. Returns whether anything
-    /// happened.
+    /// One round of progress on a VCI, if no other thread is at it, and now and then, when there is
+    /// nothing to do, one over all VCIs. Returns whether anything happened.
+    ///
+    /// Invariant: whoever makes progress on one VCI for long enough makes progress on all. Programs
+    /// that test or probe on one communicator must carry on what they began on another (MPI-3.1
+    /// section 3.7.4).
     #[inline]
     pub fn poll(&self, vci: VciId) -> Result<bool> {
-        let any = match self.vci(vci)?.try_lock() {
+        let (any, all_due) = self.poll_one(vci)?;
+        if all_due && self.open.load(Ordering::Relaxed) > 1 {
+            return Ok(any | self.poll_others(vci)?);
+        }
+        Ok(any)
+    }
+
+    /// One round of progress on a VCI and on collectives. Returns whether anything happened, and
+    /// whether it is time for a round over all VCIs.
+    #[inline]
+    fn poll_one(&self, vci: VciId) -> Result<(bool, bool)> {
+        let (any, all_due) = match self.vci(vci)?.try_lock() {
             Some(mut state) => {
                 let any = state.progress();
                 if !state.engine.lost.is_empty() {
                     return Err(lost(&state));
                 }
-                any
+                let all_due = !any && state.patience.global_round_after_next(&self.wait);
+                (any, all_due)
             }
-            None => false,
+            None => (false, false),
         };
-        Ok(any | self.advance_collectives()?)
+        Ok((any | self.advance_collectives()?, all_due))
     }
 
     /// One round of progress over all open VCIs but one.
@@ -405,7 +421,7 @@ impl Process {
         let mut any = false;
         for vci in 0..self.open.load(Ordering::Acquire) as VciId {
             if vci != but && self.vcis[usize::from(vci)].get().is_some() {
-                any |= self.poll(vci)?;
+                any |= self.poll_one(vci)?.0;
             }
         }
         Ok(any)
@@ -416,7 +432,7 @@ impl Process {
         let mut any = false;
         for vci in 0..self.open.load(Ordering::Acquire) {
             if self.vcis[vci].get().is_some() {
-                any |= self.poll(vci as VciId)?;
+                any |= self.poll_one(vci as VciId)?.0;
             }
         }
         Ok(any)
@@ -435,7 +451,7 @@ impl Process {
             if let Some(value) = done()? {
                 return Ok(value);
             }
-            if self.poll(vci)? {
+            if self.poll_one(vci)?.0 {
                 patience.reset();
             } else {
                 self.idle(vci, &mut patience)?;
@@ -444,6 +460,9 @@ impl Process {
     }
 
     /// Between two fruitless polls.
+    ///
+    /// Invariant: no deadlock whichever VCI is waited on; the round over all VCIs carries on what
+    /// others wait for.
     #[inline]
     fn idle(&self, vci: VciId, patience: &mut Patience) -> Result<()> {
         let step = patience.next(&self.wait);

@@ -7,18 +7,21 @@
 //! Numbers, not pointers, name requests, so that they fit the handles of any ABI and that a wrong
 //! one is found out.
 
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use netmod::{Peer, RemoteKey, VciId};
-use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::matching::Place;
+use crate::sync::{
+    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell,
+};
 use crate::wire::Key;
 use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL};
+
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 /// Names a request of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -248,10 +251,10 @@ impl Record {
 }
 
 const NIL: u32 = u32::MAX;
-/// Requests are handed to VCIs in blocks of this many.
-const BLOCK: u32 = 64;
+/// Requests are handed to VCIs in blocks of this many (few where loom tries all orders).
+const BLOCK: u32 = if cfg!(loom) { 4 } else { 64 };
 /// A cache that holds more free requests than this gives a half back.
-const CACHE_LIMIT: usize = 1024;
+const CACHE_LIMIT: usize = if cfg!(loom) { 4 } else { 1024 };
 const SEGMENTS: usize = 20;
 
 /// All requests of a process. Grows in segments, each twice the one before, that never move.
@@ -384,7 +387,8 @@ impl Records {
         let request = self.table.get(id)?;
         request.failed.store(false, Ordering::Relaxed);
         request.owner.store(owner, Ordering::Relaxed);
-        request.state.store(ACTIVE, Ordering::Relaxed);
+        // Release: who finds the request active finds whose it is (see `get`).
+        request.state.store(ACTIVE, Ordering::Release);
         Some(id)
     }
 
@@ -411,13 +415,16 @@ impl Records {
     #[inline(always)]
     pub fn get(&mut self, id: RequestId) -> Option<&mut Record> {
         let request = self.table.get(id)?;
-        if request.vci.load(Ordering::Relaxed) != self.vci
-            || request.state.load(Ordering::Relaxed) != ACTIVE
+        // Acquire, and first of the two: if another VCI has started the request since it was ours,
+        // the VCI read next is that one's.
+        if request.state.load(Ordering::Acquire) != ACTIVE
+            || request.vci.load(Ordering::Relaxed) != self.vci
         {
             return None;
         }
         // SAFETY: the request is active and belongs to this VCI, so nobody but this `Records`
-        // reaches its record; `&mut self` makes the reference the only one.
+        // reaches its record; it stays so until this `Records` completes it, and `&mut self` makes
+        // the reference the only one.
         Some(unsafe { &mut *request.record.get() })
     }
 
@@ -462,7 +469,7 @@ impl Records {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

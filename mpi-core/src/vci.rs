@@ -21,6 +21,7 @@ use crate::engine::{Action, Address, Engine};
 use crate::error::{Class, Error, Result};
 use crate::flow::cost;
 use crate::request::{Records, RequestId, RequestTable, Returned, Role};
+use crate::wait::Patience;
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 
 /// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.
@@ -59,6 +60,8 @@ pub(crate) struct VciState {
     waiting: BTreeMap<Address, VecDeque<Action>>,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
+    /// Counts fruitless polls, whoever made them.
+    pub patience: Patience,
 }
 
 impl VciState {
@@ -91,6 +94,7 @@ impl VciState {
             router,
             waiting: BTreeMap::new(),
             scratch: Vec::new(),
+            patience: Patience::default(),
         })
     }
 
@@ -139,10 +143,10 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<Option<RequestId>> {
-        if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode) {
-            if self.send_now(to, key, data) {
-                return Ok(None);
-            }
+        if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
+            && self.send_now(to, key, data)
+        {
+            return Ok(None);
         }
         self.send_queued(to, key, buffer, mode, owner).map(Some)
     }
@@ -289,6 +293,9 @@ impl VciState {
     }
 
     /// Tries again what waits for room, address by address.
+    ///
+    /// Invariant (non-overtaking): the first action that finds no room holds up all later ones to
+    /// the same address, here and in [`VciState::send`] and [`VciState::carry_out`].
     fn retry(&mut self) -> bool {
         let mut any = false;
         let addresses: Vec<Address> = self.waiting.keys().copied().collect();
@@ -540,6 +547,9 @@ impl VciState {
     }
 
     /// Whether nothing is left that this process still has to send.
+    ///
+    /// Invariant: `MPI_Finalize` waits for this, so that what was accepted arrives although the
+    /// sender is gone.
     pub fn drained(&mut self) -> bool {
         self.waiting.is_empty()
             && self.engine.outbox.is_empty()
@@ -636,7 +646,7 @@ impl Vci {
     #[inline(always)]
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
         let locked = self.threaded.load(Ordering::Relaxed);
-        // Not `then_some`: a guard made in vain would give back what another thread holds.
+        // A guard that is made is dropped, and unlocks: make none without the lock.
         (!locked || self.lock.try_lock()).then(|| VciGuard { vci: self, locked })
     }
 }

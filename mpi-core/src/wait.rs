@@ -71,6 +71,13 @@ impl Patience {
         self.fruitless % policy.global_every == policy.global_every - 1
     }
 
+    /// After a fruitless poll by somebody who does not wait: whether it is time for a round.
+    #[inline(always)]
+    pub fn global_round_after_next(&mut self, policy: &WaitPolicy) -> bool {
+        self.fruitless = self.fruitless.wrapping_add(1);
+        self.global_round(policy)
+    }
+
     /// After a poll that brought something.
     #[inline(always)]
     pub fn reset(&mut self) {

@@ -74,7 +74,7 @@ impl Process {
                 idle = 0;
             } else {
                 idle += 1;
-                if idle % 1024 == 0 {
+                if idle.is_multiple_of(1024) {
                     std::thread::yield_now();
                     if start.elapsed() > LIMIT {
                         return Err("nothing arrives any longer".into());

@@ -54,7 +54,7 @@ impl OfiLane {
             self.idle_polls = 0;
         } else if self.requests_under_way > 0 {
             self.idle_polls = self.idle_polls.wrapping_add(1);
-            if self.idle_polls % IDLE_POLLS == 0 {
+            if self.idle_polls.is_multiple_of(IDLE_POLLS) {
                 self.watch();
             }
         }

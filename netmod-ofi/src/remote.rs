@@ -478,14 +478,14 @@ impl OfiLane {
         if op.error.is_some() {
             self.unissued.retain(|&other| other != index);
         }
-        if op.action != Action::Get {
-            if let (None, Some(LaneError::PeerLost(lost))) = (op.token, &op.error) {
-                let why = &lost.why;
-                self.peers
-                    .peer_of(op.endpoint)
-                    .write_error
-                    .get_or_insert(why.clone());
-            }
+        if op.action != Action::Get
+            && let (None, Some(LaneError::PeerLost(lost))) = (op.token, &op.error)
+        {
+            let why = &lost.why;
+            self.peers
+                .peer_of(op.endpoint)
+                .write_error
+                .get_or_insert(why.clone());
         }
         if let Some(token) = op.token {
             let result = op.error.map_or(Ok(()), Err);

@@ -36,7 +36,7 @@ pub(crate) struct Front {
 const CELLS_AT: usize = 4096;
 const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
 const LENGTH: usize = BODIES_AT + CELLS * BODY;
-const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT % 4096 == 0);
+const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
 
 /// A mapped segment.
 pub(crate) struct Segment {

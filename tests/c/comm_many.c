@@ -1,5 +1,8 @@
-/* ranks: 2 */
-/* There is no ceiling on the number of communicators: 100,000 one after the other, 16,000 at once. */
+/* There is no ceiling on the number of communicators: 100,000 one after the other, 16,000 at once.
+ * ranks: 2
+ * variants: shm
+ * timeout: 60
+ */
 #include "fails.h"
 
 enum { TURNS = 100000, LIVE = 16000 };

@@ -130,10 +130,10 @@ impl Table {
                 ctype,
                 value: Value::Integer { .. },
             } = item
+                && self.constants.is_handle(&ctype.base)
+                && !self.is_pointer_handle(ctype)
             {
-                if self.constants.is_handle(&ctype.base) && !self.is_pointer_handle(ctype) {
-                    let _ = writeln!(text, "        (\"{}\", {name}) => \"{name}\",", ctype.base);
-                }
+                let _ = writeln!(text, "        (\"{}\", {name}) => \"{name}\",", ctype.base);
             }
         }
         text.push_str("        _ => return None,\n    })\n}\n");

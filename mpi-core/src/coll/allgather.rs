@@ -54,7 +54,7 @@ pub fn allgather(
         (Allgather::RecursiveDoubling | Allgather::Bruck, _) => {
             bruck(schedule, team, source, blocks);
         }
-        (Allgather::NeighborExchange, Some(part)) if size % 2 == 0 => {
+        (Allgather::NeighborExchange, Some(part)) if size.is_multiple_of(2) => {
             let dense = Dense::new(schedule, blocks, part, size, team.rank, source);
             pairs(schedule, team, |pair| dense.run(2 * pair, 2));
             dense.staged.unpack(schedule);
@@ -169,7 +169,7 @@ fn bruck(schedule: &mut Schedule, team: Team<'_>, source: Block, blocks: Blocks<
 fn pairs(schedule: &mut Schedule, team: Team<'_>, pair: impl Fn(usize) -> Block) {
     let pairs = team.size() / 2;
     let own = team.rank / 2;
-    let even = team.rank % 2 == 0;
+    let even = team.rank.is_multiple_of(2);
     let mate = team.peer(team.rank ^ 1);
     let other = team.peer(if even { team.before(1) } else { team.after(1) });
     let both = pair(own);

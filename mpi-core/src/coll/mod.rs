@@ -1,8 +1,37 @@
-//! Collective operations (MPI-3.1 chapter 5).
+//! Collective operations (MPI-3.1 chapter 5 and section 7.6).
 //!
 //! An algorithm is written once, as a function that builds a [`Schedule`]: the steps of one rank.
 //! A [`Run`] executes it over a [`Port`], in place for blocking calls and a piece at a time for
 //! nonblocking ones.
+//!
+//! ```
+//! use mpi_core::Result;
+//! use mpi_core::coll::{Barrier, Port, Progress, Run, Team, barrier};
+//!
+//! /// A blocking barrier; `poll` makes messages move.
+//! fn wait_for_all<P: Port>(
+//!     run: &mut Run<P::Req>,
+//!     port: &mut P,
+//!     (rank, size): (u32, u32),
+//!     tag: u32,
+//!     mut poll: impl FnMut(&mut P),
+//! ) -> Result<()> {
+//!     barrier(run.rebuild(), Team::all(rank, size), Barrier::Dissemination);
+//!     // SAFETY: a barrier uses no buffers.
+//!     unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), tag)? };
+//!     while run.advance(port)? == Progress::Pending {
+//!         poll(port);
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Builders take checked arguments: ranks and roots in range, counts not negative, buffers whose
+//! extents fit the address space, an operation that suits the datatype. What peers send is never
+//! trusted: too much is a truncation error where it arrives, too little leaves memory as it was.
+//!
+//! All ranks must build with the same algorithm and, where MPI asks for it, the same amounts. How
+//! a rank's own datatype lies in memory is its own affair.
 
 pub mod allgather;
 pub mod allreduce;

@@ -306,6 +306,14 @@ pub fn run_all(
         };
         world.now = world.now.max(time);
         world.deliver(channel);
+        // All that arrives at this time: ranks don't look in between.
+        while let Some(&Reverse((time, channel))) = world.events.peek() {
+            if time > world.now {
+                break;
+            }
+            world.events.pop();
+            world.deliver(channel);
+        }
     }
     world.cost.time = world.now;
     let left: usize = world.sent.values().map(VecDeque::len).sum();

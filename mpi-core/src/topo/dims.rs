@@ -38,7 +38,7 @@ pub fn dims_create(nnodes: i32, dims: &mut [i32]) -> Result<()> {
     }
     let mut rest = nnodes as u32;
     for &dim in &given {
-        if rest % dim as u32 != 0 {
+        if !rest.is_multiple_of(dim as u32) {
             return Err(Error::new(
                 Class::Dims,
                 format!(
@@ -122,7 +122,7 @@ impl Search {
             if divisor > limit {
                 break;
             }
-            if rest % divisor != 0 {
+            if !rest.is_multiple_of(divisor) {
                 continue;
             }
             // The smallest factor is at most the root of what is left, which falls as the divisor
@@ -160,7 +160,7 @@ fn prime_factors(mut n: u32) -> Vec<u32> {
     let mut primes = Vec::new();
     let mut p = 2;
     while u64::from(p) * u64::from(p) <= u64::from(n) {
-        while n % p == 0 {
+        while n.is_multiple_of(p) {
             primes.push(p);
             n /= p;
         }
@@ -228,7 +228,7 @@ mod tests {
             }
             return;
         }
-        for d in (1..=n.min(limit)).filter(|d| n % d == 0) {
+        for d in (1..=n.min(limit)).filter(|d| n.is_multiple_of(*d)) {
             chosen.push(d);
             all(n / d, count - 1, d, chosen, out);
             chosen.pop();

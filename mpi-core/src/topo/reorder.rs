@@ -84,7 +84,7 @@ fn shapes(cart: &Cart, count: u32) -> Vec<Vec<u32>> {
             }
             return;
         };
-        for extent in (1..=rest.min(dimension.size)).filter(|extent| rest % extent == 0) {
+        for extent in (1..=rest.min(dimension.size)).filter(|extent| rest.is_multiple_of(*extent)) {
             shape.push(extent);
             collect(cart, rest / extent, shape, out);
             shape.pop();

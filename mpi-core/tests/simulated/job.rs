@@ -45,6 +45,8 @@ pub struct Job {
     pub sim: Simulation,
     pub ranks: Vec<Process>,
     pub setup: Setup,
+    /// Rounds without anything happening after which nothing will: refusals come by chance.
+    patience: u32,
 }
 
 impl Job {
@@ -53,13 +55,19 @@ impl Job {
         let ranks = (0..setup.ranks)
             .map(|me| process(&sim, me, setup))
             .collect();
-        Job { sim, ranks, setup }
+        let patience = if config.again > 0 { 100 } else { 2 };
+        Job {
+            sim,
+            ranks,
+            setup,
+            patience,
+        }
     }
 
     /// Lets things happen until nothing more does. Returns whether anything did.
     pub fn settle(&self) -> bool {
         let (mut any, mut idle) = (false, 0);
-        while idle < 200 {
+        while idle < self.patience {
             let mut happened = false;
             while self.sim.step().is_some() {
                 happened = true;

@@ -3,5 +3,9 @@
 //! Random tests print their seed when they fail. `WEFT_TEST_SEED` reruns one seed, `WEFT_TEST_RUNS`
 //! multiplies the number of seeds tried.
 
+mod collectives;
 mod job;
+mod model;
+mod program;
 mod protocol;
+mod random;

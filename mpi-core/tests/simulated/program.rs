@@ -102,7 +102,9 @@ pub struct Context {
 /// A random program for `setup` with about `size` messages, of at most `longest` bytes.
 pub fn random(rng: &mut Rng, setup: &Setup, size: usize, longest: usize, cancel: bool) -> Program {
     let ranks = setup.ranks;
-    let contexts: Vec<_> = (0..1 + rng.index(3)).map(|i| context(rng, setup, i)).collect();
+    let contexts: Vec<_> = (0..1 + rng.index(3))
+        .map(|i| context(rng, setup, i))
+        .collect();
     let styles: Vec<_> = contexts
         .iter()
         .map(|_| rng.pick(&[Style::Tags, Style::Sources, Style::Wild, Style::Mixed]))
@@ -119,7 +121,11 @@ pub fn random(rng: &mut Rng, setup: &Setup, size: usize, longest: usize, cancel:
             source: rng.below(u64::from(ranks)) as u32,
             to: rng.below(u64::from(ranks)) as u32,
             context,
-            tag: if unique { UNIQUE + id as i32 } else { rng.index(3) as i32 },
+            tag: if unique {
+                UNIQUE + id as i32
+            } else {
+                rng.index(3) as i32
+            },
             len,
             mode: rng.pick(&[Mode::Standard, Mode::Standard, Mode::Synchronous]),
             end: End::Wait,
@@ -181,7 +187,12 @@ pub fn random(rng: &mut Rng, setup: &Setup, size: usize, longest: usize, cancel:
     for list in &mut lists {
         rng.shuffle(list);
     }
-    Program { messages, receives, ranks: lists, contexts }
+    Program {
+        messages,
+        receives,
+        ranks: lists,
+        contexts,
+    }
 }
 
 fn rng_rank(salt: u64, id: usize, ranks: u32) -> i32 {
@@ -190,7 +201,9 @@ fn rng_rank(salt: u64, id: usize, ranks: u32) -> i32 {
 
 fn context(rng: &mut Rng, setup: &Setup, index: usize) -> Context {
     let vcis = |rng: &mut Rng| {
-        (0..setup.ranks).map(|_| rng.below(u64::from(setup.vcis)) as u16).collect::<Vec<_>>()
+        (0..setup.ranks)
+            .map(|_| rng.below(u64::from(setup.vcis)) as u16)
+            .collect::<Vec<_>>()
     };
     Context {
         number: (index as u64 + 1) << 2,
@@ -212,9 +225,19 @@ fn length(rng: &mut Rng, setup: &Setup, longest: usize) -> usize {
 }
 
 fn room(rng: &mut Rng, longest: usize) -> usize {
-    if rng.chance(15) { 4 + rng.index(longest - 4) } else { longest }
+    if rng.chance(15) {
+        4 + rng.index(longest - 4)
+    } else {
+        longest
+    }
 }
 
 fn how(rng: &mut Rng) -> How {
-    rng.pick(&[How::Receive, How::Receive, How::Receive, How::Matched, How::Probe])
+    rng.pick(&[
+        How::Receive,
+        How::Receive,
+        How::Receive,
+        How::Matched,
+        How::Probe,
+    ])
 }

@@ -219,6 +219,86 @@ fn a_failed_send_withdraws_its_memory() {
     assert_eq!(job.sim.exposed(), 0);
 }
 
+/// MPI-3.1 section 3.5, progress: a program that only probes makes progress on everything that it
+/// has begun, on whichever VCI.
+#[test]
+fn probing_makes_progress_on_other_vcis() {
+    let config = SimConfig {
+        get: Get::Unsupported,
+        ..SimConfig::default()
+    };
+    for matched in [false, true] {
+        let job = Job::new(
+            1,
+            config,
+            Setup {
+                vcis: 2,
+                ..Setup::new(2)
+            },
+        );
+        let (mut data, mut room) = (vec![7; 50_000], vec![0; 50_000]);
+        let there = Destination {
+            vci: 1,
+            ..to(0, 1, 0)
+        };
+        let send = job.ranks[0]
+            .isend(1, &there, buffer(&mut data), Mode::Standard)
+            .unwrap();
+        let receive = job.ranks[1]
+            .irecv(1, &from(0, 0), buffer(&mut room))
+            .unwrap();
+        for _ in 0..10_000 {
+            if matched {
+                assert!(job.ranks[0].improbe(0, &from(1, 9)).unwrap().is_none());
+            } else {
+                assert!(job.ranks[0].iprobe(0, &from(1, 9)).unwrap().is_none());
+            }
+            job.sim.step();
+            job.ranks[1].poll(1).unwrap();
+        }
+        job.finish(0, send);
+        job.finish(1, Some(receive));
+        assert_eq!(room, data);
+        job.check_ended();
+    }
+}
+
+/// The same for one who polls a single VCI, as a test of a request does.
+#[test]
+fn polling_one_vci_makes_progress_on_others() {
+    let config = SimConfig {
+        get: Get::Unsupported,
+        ..SimConfig::default()
+    };
+    let job = Job::new(
+        1,
+        config,
+        Setup {
+            vcis: 2,
+            ..Setup::new(2)
+        },
+    );
+    let (mut data, mut room) = (vec![7; 50_000], vec![0; 50_000]);
+    let there = Destination {
+        vci: 1,
+        ..to(0, 1, 0)
+    };
+    let send = job.ranks[0]
+        .isend(1, &there, buffer(&mut data), Mode::Standard)
+        .unwrap();
+    let receive = job.ranks[1]
+        .irecv(1, &from(0, 0), buffer(&mut room))
+        .unwrap();
+    for _ in 0..10_000 {
+        job.ranks[0].poll(0).unwrap();
+        job.sim.step();
+        job.ranks[1].poll(0).unwrap();
+    }
+    job.finish(0, send);
+    job.finish(1, Some(receive));
+    job.check_ended();
+}
+
 /// Invariant: a receiver holds at most the window of a stream, and a sender that goes on sending
 /// falls back on rendezvous. Once received, everything flows again.
 #[test]

@@ -12,7 +12,8 @@ const POISON: u8 = 0xa5;
 
 /// The bytes of message `id`.
 fn content(id: usize, len: usize) -> Vec<u8> {
-    let byte = |i: usize| (Rng::new((id as u64) << 32 | i as u64 / 8).number() >> (i % 8 * 8)) as u8;
+    let byte =
+        |i: usize| (Rng::new(((id as u64) << 32) | (i as u64 / 8)).number() >> (i % 8 * 8)) as u8;
     let mut bytes: Vec<u8> = (0..len).map(byte).collect();
     if len >= 4 {
         bytes[..4].copy_from_slice(&(id as u32).to_le_bytes());
@@ -114,7 +115,10 @@ impl<'a> Execution<'a> {
         let rank = &self.job.ranks[message.source as usize];
         let started = rank.isend(vci, &to, buffer, message.mode).unwrap();
         self.sends[index].0 = match started {
-            None => Sending::Done { cancelled: false, at: self.clock },
+            None => Sending::Done {
+                cancelled: false,
+                at: self.clock,
+            },
             Some(id) if message.end == End::Detach => {
                 rank.detach(id).unwrap();
                 Sending::Detached
@@ -166,7 +170,11 @@ impl<'a> Execution<'a> {
             None => {
                 let receive = &mut self.program.receives[index];
                 (receive.source, receive.tag) = (status.source, status.tag);
-                let found = Source { rank: status.source, tag: status.tag, ..source };
+                let found = Source {
+                    rank: status.source,
+                    tag: status.tag,
+                    ..source
+                };
                 rank.irecv(vci, &found, buffer).unwrap()
             }
         };
@@ -174,37 +182,49 @@ impl<'a> Execution<'a> {
     }
 
     fn try_finish_send(&mut self, index: usize) {
-        let Sending::Active(id) = self.sends[index].0 else { return };
+        let Sending::Active(id) = self.sends[index].0 else {
+            return;
+        };
         let rank = &self.job.ranks[self.program.messages[index].source as usize];
         let request = rank.request(id).unwrap();
         assert_eq!(request.owner(), index as u32);
         if request.is_done() {
             let (status, error) = rank.finish(id).unwrap();
             assert_eq!(error, None);
-            self.sends[index].0 = Sending::Done { cancelled: status.cancelled, at: self.clock };
+            self.sends[index].0 = Sending::Done {
+                cancelled: status.cancelled,
+                at: self.clock,
+            };
         }
     }
 
-    fn try_finish_receive(&mut self, index: usize) {
-        let Receiving::Active(id) = self.receives[index].0 else { return };
+    fn try_finish_receive(&mut self, index: usize) -> bool {
+        let Receiving::Active(id) = self.receives[index].0 else {
+            return false;
+        };
         let rank = &self.job.ranks[self.program.receives[index].rank as usize];
         let request = rank.request(id).unwrap();
         assert_eq!(request.owner(), index as u32);
         if !request.is_done() {
-            return;
+            return false;
         }
         let (status, error) = rank.finish(id).unwrap();
         self.receives[index].0 = Receiving::Done(status, error);
         if status.cancelled {
             // Somebody must take the message that would have come.
-            let again = Receive { end: End::Wait, ..self.program.receives[index].clone() };
+            let again = Receive {
+                end: End::Wait,
+                ..self.program.receives[index].clone()
+            };
             let new = self.program.receives.len();
-            self.receives.push((Receiving::NotYet, vec![POISON; again.room + 8]));
+            self.receives
+                .push((Receiving::NotYet, vec![POISON; again.room + 8]));
             self.program.receives.push(again);
             self.posted.push(0);
             self.probed.push(None);
             self.receive(new);
         }
+        true
     }
 
     fn cancel_send(&mut self, index: usize) {
@@ -280,7 +300,7 @@ impl<'a> Execution<'a> {
                     self.look(index);
                     any |= !matches!(self.receives[index].0, Receiving::Looking);
                 }
-                self.try_finish_receive(index);
+                any |= self.try_finish_receive(index);
             }
             if !any {
                 break;
@@ -306,7 +326,10 @@ impl<'a> Execution<'a> {
                 Receiving::Active(id) => {
                     rank.cancel(id).unwrap();
                     let request = rank.request(id).unwrap();
-                    assert!(request.is_done(), "receive {index} neither ends nor is cancelled");
+                    assert!(
+                        request.is_done(),
+                        "receive {index} neither ends nor is cancelled"
+                    );
                     let (status, error) = rank.finish(id).unwrap();
                     assert!(status.cancelled && error.is_none(), "receive {index}");
                     self.receives[index].0 = Receiving::Done(status, error);
@@ -325,7 +348,10 @@ impl<'a> Execution<'a> {
         if status.bytes >= 4 {
             let bytes: [u8; 4] = self.receives[index].1[..4].try_into().unwrap();
             let id = u32::from_le_bytes(bytes) as usize;
-            assert!(id < self.sends.len(), "receive {index} got no message's content");
+            assert!(
+                id < self.sends.len(),
+                "receive {index} got no message's content"
+            );
             return id;
         }
         let found = self.program.messages.iter().position(|message| {
@@ -338,17 +364,35 @@ impl<'a> Execution<'a> {
 
     fn check_receive(&self, index: usize, id: usize, status: &Status, error: &Option<Error>) {
         let (receive, message) = (&self.program.receives[index], &self.program.messages[id]);
-        assert!(receive.accepts(message), "receive {index} {receive:?} got {message:?}");
-        assert_eq!((status.source, status.tag), (message.source as i32, message.tag));
+        assert!(
+            receive.accepts(message),
+            "receive {index} {receive:?} got {message:?}"
+        );
+        assert_eq!(
+            (status.source, status.tag),
+            (message.source as i32, message.tag)
+        );
         assert_eq!(status.bytes as usize, message.len.min(receive.room));
         let class = error.as_ref().map(Error::class);
-        assert_eq!(class, (message.len > receive.room).then_some(Class::Truncate));
+        assert_eq!(
+            class,
+            (message.len > receive.room).then_some(Class::Truncate)
+        );
         let len = status.bytes as usize;
         let bytes = &self.receives[index].1;
-        assert!(bytes[..len] == content(id, message.len)[..len], "content of message {id}");
-        assert!(bytes[len..].iter().all(|&byte| byte == POISON), "beyond message {id}");
+        assert!(
+            bytes[..len] == content(id, message.len)[..len],
+            "content of message {id}"
+        );
+        assert!(
+            bytes[len..].iter().all(|&byte| byte == POISON),
+            "beyond message {id}"
+        );
         if let Some(probed) = self.probed[index] {
-            assert_eq!(probed, message.len as u64, "the probe spoke of another message");
+            assert_eq!(
+                probed, message.len as u64,
+                "the probe spoke of another message"
+            );
         }
     }
 
@@ -372,7 +416,15 @@ impl<'a> Execution<'a> {
                     let truncated = messages[id].len > receive.room;
                     let (source, tag) = (receive.source, receive.tag);
                     let error = truncated.then(|| Error::new(Class::Truncate, ""));
-                    (Status { source, tag, bytes, cancelled: false }, error)
+                    (
+                        Status {
+                            source,
+                            tag,
+                            bytes,
+                            cancelled: false,
+                        },
+                        error,
+                    )
                 }
                 _ => continue,
             };
@@ -381,19 +433,41 @@ impl<'a> Execution<'a> {
             let before = taken[id].replace(index);
             assert_eq!(before, None, "message {id} was received twice");
             let (sent, posted) = (self.sent[id], self.posted[index]);
-            matches.push(Match { message: id, receive: index, sent, posted });
+            matches.push(Match {
+                message: id,
+                receive: index,
+                sent,
+                posted,
+            });
             if let (mpi_core::process::Mode::Synchronous, Sending::Done { at, .. }) =
                 (messages[id].mode, &self.sends[id].0)
             {
-                assert!(*at >= posted, "synchronous send {id} was complete before its receive");
+                assert!(
+                    *at >= posted,
+                    "synchronous send {id} was complete before its receive"
+                );
             }
         }
         for (id, (state, bytes)) in self.sends.iter().enumerate() {
-            let cancelled = matches!(state, Sending::Done { cancelled: true, .. });
+            let cancelled = matches!(
+                state,
+                Sending::Done {
+                    cancelled: true,
+                    ..
+                }
+            );
             // Cancelled or received, one of them, and only one.
-            assert_eq!(taken[id].is_none(), cancelled, "message {id}: {:?}", messages[id]);
+            assert_eq!(
+                taken[id].is_none(),
+                cancelled,
+                "message {id}: {:?}",
+                messages[id]
+            );
             assert!(!cancelled || messages[id].end == End::Cancel);
-            assert!(*bytes == content(id, messages[id].len), "a send changed its buffer");
+            assert!(
+                *bytes == content(id, messages[id].len),
+                "a send changed its buffer"
+            );
         }
         if let Some(circle) = overtaking(messages, &self.program.receives, &matches) {
             panic!("{circle}");
@@ -470,7 +544,7 @@ pub fn run(seed: u64) -> String {
 
 #[test]
 fn random_programs_match_as_mpi_says() {
-    for_seeds(300, |seed| {
+    for_seeds(200, |seed| {
         run(seed);
     });
 }
@@ -478,5 +552,5 @@ fn random_programs_match_as_mpi_says() {
 /// What a seed shows once it shows again.
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    for_seeds(20, |seed| assert_eq!(run(seed), run(seed)));
+    for_seeds(10, |seed| assert_eq!(run(seed), run(seed)));
 }

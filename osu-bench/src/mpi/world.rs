@@ -367,7 +367,7 @@ impl World {
     #[inline]
     pub fn alltoall(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
         let alltoall = self.table.alltoall.get()?;
-        let whole = send.len() == receive.len() && send.len() % self.size == 0;
+        let whole = send.len() == receive.len() && send.len().is_multiple_of(self.size);
         require(whole, "alltoall: the buffers are not one block per rank")?;
         let n = count(send.len() / self.size)?;
         let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());

@@ -226,3 +226,21 @@ fn copies_between_types_with_gaps() {
         Buffer::with(count - 3, &pair, &packed[..(count - 3) * 6])
     );
 }
+
+#[test]
+fn no_scratch_memory_is_an_error_before_anything_is_sent() {
+    let mut run: Run<()> = Run::new();
+    let s = run.rebuild();
+    let room = s.scratch_bytes(1 << 60);
+    s.send(1, room);
+    // SAFETY: no buffers are used.
+    let started = unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) };
+    assert_eq!(started.map_err(|error| error.class()), Err(Class::NoMem));
+    assert!(!run.is_running());
+    assert_eq!(run.advance(&mut Broken), Ok(Progress::Done));
+    // It serves for something smaller.
+    barrier(run.rebuild(), team(0, 1), Barrier::Tree);
+    // SAFETY: no buffers are used.
+    unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 2) }.unwrap();
+    assert_eq!(run.advance(&mut Broken), Ok(Progress::Done));
+}

@@ -107,6 +107,13 @@ pub fn types() -> Vec<Datatype> {
     ]
 }
 
+/// All types with few ranks, some of them in turn with many.
+pub fn types_for(size: usize) -> Vec<Datatype> {
+    let chosen = |&(i, _): &(usize, Datatype)| size <= 17 || i % 3 == size % 3;
+    let types = types().into_iter().enumerate();
+    types.filter(chosen).map(|pair| pair.1).collect()
+}
+
 /// The values again and again, beginning at another one for each `shift`.
 pub fn cycle<T: Copy>(values: [T; 4], shift: usize) -> impl Iterator<Item = T> {
     values.into_iter().cycle().skip(shift % 4)

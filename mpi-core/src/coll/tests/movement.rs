@@ -59,7 +59,7 @@ fn flat(datatype: &Datatype, count: usize) -> Datatype {
 fn gather_and_scatter_are_right() {
     let seed = seed();
     for size in SIZES {
-        for datatype in types() {
+        for datatype in types_for(size) {
             for (root, count) in roots(size).into_iter().zip(cycle([1, 3, 0, 8], size)) {
                 for (algorithm, in_place) in
                     ROOTED.into_iter().flat_map(|a| [(a, false), (a, true)])
@@ -131,7 +131,7 @@ fn gatherv_and_scatterv_are_right() {
     let seed = seed();
     for size in SIZES {
         let uneven = uneven(seed, size);
-        for datatype in types() {
+        for datatype in types_for(size) {
             for root in roots(size) {
                 for (algorithm, in_place) in
                     ROOTED.into_iter().flat_map(|a| [(a, false), (a, true)])
@@ -204,7 +204,7 @@ const ALLGATHER: [Allgather; 4] = [
 fn allgather_is_right() {
     let seed = seed();
     for size in SIZES {
-        for (datatype, count) in types().iter().zip(cycle([3, 1, 0, 4], size)) {
+        for (datatype, count) in types_for(size).iter().zip(cycle([3, 1, 0, 4], size)) {
             let uneven = uneven(seed, size);
             for case in 0..4 {
                 let (in_place, varying) = (case & 1 == 1, case & 2 == 2);
@@ -263,7 +263,7 @@ const ALLTOALL: [Alltoall; 4] = [
 fn alltoall_is_right() {
     let seed = seed();
     for size in SIZES {
-        for (datatype, count) in types().iter().zip(cycle([1, 3, 2, 0], size)) {
+        for (datatype, count) in types_for(size).iter().zip(cycle([1, 3, 2, 0], size)) {
             let part = Part { count, datatype };
             let block = count as isize * datatype.extent();
             let packed = |from: usize, to: usize| data(seed, (from * 64 + to) as u64, part.bytes());

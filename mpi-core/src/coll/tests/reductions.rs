@@ -3,6 +3,7 @@ use crate::coll::{
     Allreduce, Ints, Layout, Part, Reduce, ReduceScatter, Team, allreduce, exscan, reduce,
     reduce_scatter, scan,
 };
+use crate::op::PredefinedOp;
 
 /// Each rank's operand, packed.
 fn operands(seed: u64, size: usize, len: usize) -> Vec<Vec<u8>> {
@@ -34,7 +35,7 @@ fn allreduce_is_right() {
         Allreduce::Ring,
     ];
     for size in SIZES {
-        for (datatype, count) in types().iter().zip(cycle([5, 40, 1, 33], size)) {
+        for (datatype, count) in types_for(size).iter().zip(cycle([5, 40, 1, 33], size)) {
             for case in 0..4 {
                 let (in_place, commutes) = (case & 1 == 1, case & 2 == 2);
                 let op = operation(commutes);
@@ -94,7 +95,7 @@ fn allreduce_costs() {
 fn reduce_is_right() {
     let seed = seed();
     for size in SIZES {
-        for (datatype, count) in types().iter().zip(cycle([5, 40, 1, 33], size)) {
+        for (datatype, count) in types_for(size).iter().zip(cycle([5, 40, 1, 33], size)) {
             for root in roots(size) {
                 for case in 0..8 {
                     let (in_place, commutes) = (case & 1 == 1, case & 2 == 2);
@@ -133,7 +134,7 @@ fn reduce_is_right() {
 fn scan_and_exscan_are_right() {
     let seed = seed();
     for size in SIZES {
-        for (datatype, count) in types().iter().zip(cycle([5, 7, 1, 3], size)) {
+        for (datatype, count) in types_for(size).iter().zip(cycle([5, 7, 1, 3], size)) {
             for case in 0..8 {
                 let (in_place, commutes) = (case & 1 == 1, case & 2 == 2);
                 let exclusive = case & 4 == 4;
@@ -174,7 +175,7 @@ fn scan_and_exscan_are_right() {
 fn reduce_scatter_is_right() {
     let seed = seed();
     for size in SIZES {
-        for (datatype, count) in types().iter().zip(cycle([2, 1, 3, 4], size)) {
+        for (datatype, count) in types_for(size).iter().zip(cycle([2, 1, 3, 4], size)) {
             for case in 0..16 {
                 let (in_place, commutes) = (case & 1 == 1, case & 2 == 2);
                 let algorithm = match case & 4 {
@@ -224,6 +225,72 @@ fn reduce_scatter_is_right() {
                 run_one(Network::Random(seed), &what, &build, &mut send, &mut recv);
                 compare(&what, &recv, &expect);
                 compare(&what, &send, &before);
+            }
+        }
+    }
+}
+
+#[test]
+fn predefined_operations() {
+    // The sum of ints, and the largest value with the lowest rank that has it: a pair with a gap.
+    let seed = seed();
+    let int = Datatype::predefined(Predefined::Int);
+    let pair = Datatype::predefined(Predefined::ShortInt);
+    for size in [1, 2, 3, 7, 8, 13] {
+        let count = 20;
+        let values = |rank: usize| -> Vec<i16> {
+            let bytes = data(seed, rank as u64, count);
+            bytes.into_iter().map(|byte| i16::from(byte % 5)).collect()
+        };
+        let ints = |list: &[i32]| {
+            list.iter()
+                .flat_map(|v| v.to_ne_bytes())
+                .collect::<Vec<u8>>()
+        };
+        let pairs = |list: &[(i16, i32)]| -> Vec<u8> {
+            let bytes = |&(value, rank): &(i16, i32)| {
+                let rank = rank.to_ne_bytes();
+                value.to_ne_bytes().into_iter().chain(rank)
+            };
+            list.iter().flat_map(bytes).collect()
+        };
+        let own = |rank: usize| {
+            let wide: Vec<i32> = values(rank).into_iter().map(i32::from).collect();
+            let at = |value| (value, rank as i32);
+            let located: Vec<(i16, i32)> = values(rank).into_iter().map(at).collect();
+            (ints(&wide), pairs(&located))
+        };
+        let column = |i: usize| (0..size).map(move |rank| (values(rank)[i], rank as i32));
+        let sums: Vec<i32> = (0..count)
+            .map(|i| column(i).map(|pair| i32::from(pair.0)).sum())
+            .collect();
+        let largest: Vec<(i16, i32)> = (0..count)
+            .filter_map(|i| column(i).max_by_key(|&(value, rank)| (value, -rank)))
+            .collect();
+        for algorithm in [
+            Allreduce::RecursiveDoubling,
+            Allreduce::Halving,
+            Allreduce::Ring,
+        ] {
+            for (op, datatype) in [(PredefinedOp::Sum, &int), (PredefinedOp::Maxloc, &pair)] {
+                let what = (size, algorithm, op.name());
+                let is_sum = op == PredefinedOp::Sum;
+                let op = Op::predefined(op);
+                let part = Part { count, datatype };
+                let filled = |rank: usize| {
+                    let (plain, located) = own(rank);
+                    Buffer::with(count, datatype, if is_sum { &plain } else { &located })
+                };
+                let mut send: Vec<Buffer> = (0..size).map(filled).collect();
+                let mut recv = vec![Buffer::of(count, datatype); size];
+                let build = |rank: usize, s: &mut Schedule| {
+                    let team = Team::all(rank as u32, size as u32);
+                    allreduce(s, team, false, part, &op, algorithm);
+                };
+                run_one(Network::Random(seed), &what, &build, &mut send, &mut recv);
+                let packed = if is_sum { ints(&sums) } else { pairs(&largest) };
+                let expect = vec![Buffer::with(count, datatype, &packed); size];
+                compare(&what, &recv, &expect);
             }
         }
     }

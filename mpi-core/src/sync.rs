@@ -1,0 +1,49 @@
+//! Atomics, cells and locks of what several threads share, or loom's in its tests.
+
+#[cfg(not(loom))]
+pub(crate) use std::cell::UnsafeCell;
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering,
+};
+
+#[cfg(not(loom))]
+pub(crate) use parking_lot::Mutex;
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering,
+};
+
+/// Loom's cell with the standard library's face. Each `get` counts as a write at that moment, which
+/// loom holds against everybody else's.
+#[cfg(loom)]
+pub(crate) struct UnsafeCell<T>(loom::cell::UnsafeCell<T>);
+
+#[cfg(loom)]
+impl<T> UnsafeCell<T> {
+    pub fn new(value: T) -> Self {
+        UnsafeCell(loom::cell::UnsafeCell::new(value))
+    }
+
+    pub fn get(&self) -> *mut T {
+        self.0.with_mut(|value| value)
+    }
+}
+
+/// Loom's mutex, without poisoning.
+#[cfg(loom)]
+pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+#[cfg(loom)]
+impl<T> Mutex<T> {
+    pub fn new(value: T) -> Self {
+        Mutex(loom::sync::Mutex::new(value))
+    }
+
+    pub fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
