@@ -67,9 +67,6 @@ impl ContextId {
     }
 }
 
-/// Sources and destinations of a neighbourhood, by rank.
-type NeighborRanks = (Box<[i32]>, Box<[i32]>);
-
 /// The processes that sends and receives name by rank, laid out for the send path: process
 /// `first + rank * step`, unless the group is irregular.
 #[derive(Clone, Copy)]
@@ -122,7 +119,7 @@ pub struct Comm {
     first: bool,
     topology: Option<Arc<Topology>>,
     /// Sources and destinations in the topology, once that was asked for.
-    neighbors: OnceLock<NeighborRanks>,
+    neighbors: OnceLock<[Box<[i32]>; 2]>,
 }
 
 impl AsRef<Comm> for Comm {
@@ -188,14 +185,14 @@ impl Comm {
                  one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
             ));
         };
-        let (sources, destinations) = match self.neighbors.get() {
+        let [sources, destinations] = match self.neighbors.get() {
             Some(known) => known,
             None => {
                 let found = topology.neighbours(self.rank)?;
                 let number = |rank: &Option<u32>| rank.map_or(PROC_NULL, |rank| rank as i32);
                 let list = |ranks: &[Option<u32>]| ranks.iter().map(number).collect();
                 self.neighbors
-                    .get_or_init(|| (list(&found.sources), list(&found.destinations)))
+                    .get_or_init(|| [list(&found.sources), list(&found.destinations)])
             }
         };
         Ok(Neighbors {
