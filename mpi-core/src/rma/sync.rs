@@ -33,6 +33,8 @@ pub(super) struct Epochs {
     /// Whether something was done in the epoch that a fence began.
     fence_used: AtomicBool,
     state: Mutex<State>,
+    /// Held while a lock that was put off is taken.
+    late: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -66,6 +68,7 @@ impl Epochs {
             all: AtomicU8::new(0),
             fence_used: AtomicBool::new(false),
             state: Mutex::default(),
+            late: Mutex::default(),
         }
     }
 
@@ -459,11 +462,13 @@ impl Window {
             return Ok(());
         }
         let slot = &self.epochs.targets[target as usize];
-        // The first of several threads asks; the others' messages come after that one's, and
-        // the grant is waited for by it alone, which is enough: shared locks exclude no reader.
-        let before = slot.fetch_or(OF_ALL | SHARED, Ordering::Relaxed);
-        if before & OF_ALL == 0 {
-            self.take_lock(process, target, false)?;
+        if slot.load(Ordering::Acquire) & OF_ALL == 0 {
+            // Other threads wait here until it is granted.
+            let _one_at_a_time = self.epochs.late.lock();
+            if slot.load(Ordering::Relaxed) & OF_ALL == 0 {
+                self.take_lock(process, target, false)?;
+                slot.fetch_or(OF_ALL | SHARED, Ordering::Release);
+            }
         }
         Ok(())
     }
@@ -543,8 +548,8 @@ impl Window {
         }
         let mut result = Ok(());
         for (target, id, word) in answers {
-            let ended = process.wait(id)?.1.map_or(Ok(()), Err);
-            result = result.and(ended).and(report(target, *word));
+            let failed = answered(process, id, word);
+            result = result.and(failed.and_then(|failed| report(target, failed)));
         }
         result
     }
@@ -582,12 +587,9 @@ impl Window {
 
     /// Asks `target` for something that it answers by a word, and waits for that.
     fn request(&self, process: &Process, target: u32, kind: Kind, a: u64) -> Result<u64> {
-        let mut word = 0;
+        let mut word = Box::new(0);
         let id = self.request_to(process, target, kind, a, &mut word)?;
-        match process.wait(id)?.1 {
-            None => Ok(word),
-            Some(error) => Err(error),
-        }
+        answered(process, id, word)
     }
 
     /// As [`Window::request`], and doesn't wait: `word` must stay until the request is complete.
@@ -601,13 +603,25 @@ impl Window {
     ) -> Result<RequestId> {
         let service = self.service()?;
         let tag = self.tag();
-        // SAFETY: both callers keep the word until the receive is complete; if that never comes
-        // about, a process is lost and the job ends.
+        // SAFETY: `answered` keeps the word until the receive is complete.
         let buffer = unsafe { Buffer::bytes((&raw mut *word).cast(), 8) };
         let id = service.expect(process, target, tag, buffer)?;
         let message = message::encode(kind, tag, [a, 0], &[], 0, |_| {});
         service.ask(process, target, message)?;
         Ok(id)
+    }
+}
+
+/// Waits for an answer of one word.
+fn answered(process: &Process, id: RequestId, word: Box<u64>) -> Result<u64> {
+    match process.wait(id) {
+        Ok((_, None)) => Ok(*word),
+        Ok((_, Some(error))) => Err(error),
+        Err(error) => {
+            // A process is lost. The answer may still come: its place must stay.
+            std::mem::forget(word);
+            Err(error)
+        }
     }
 }
 

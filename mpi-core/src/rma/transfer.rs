@@ -217,8 +217,8 @@ impl Window {
         Ok(())
     }
 
-    /// Asks a target for something, which makes it one to be flushed.
-    fn ask(&self, process: &Process, target: u32, message: Vec<u8>) -> Result<()> {
+    /// Asks a target for something. Unless that is `answered`, the target must be flushed.
+    fn ask(&self, process: &Process, target: u32, message: Vec<u8>, answered: bool) -> Result<()> {
         /// So many messages may wait for room before their origin waits too.
         const MANY: usize = 256;
         let service = self.service()?;
@@ -227,7 +227,11 @@ impl Window {
                 Ok((service.origin.lock().sends() <= MANY / 2).then_some(()))
             })?;
         }
-        self.dirty[target as usize].store(1, Ordering::Relaxed);
+        // An answer tells that all before is done too. Only failures on dynamic windows, whose
+        // memory the origin doesn't know, are told of by a flush.
+        if !answered || self.flavor == Flavor::Dynamic {
+            self.dirty[target as usize].store(1, Ordering::Relaxed);
+        }
         service.ask(process, target, message)
     }
 
@@ -253,7 +257,7 @@ impl Window {
         let buffer = unsafe { Buffer::typed(result.base, result.count, result.datatype) };
         let id = service.expect(process, target, tag, buffer)?;
         service.fetch(target, id, outer);
-        self.ask(process, target, message(tag))?;
+        self.ask(process, target, message(tag), true)?;
         Ok(outer)
     }
 
@@ -301,7 +305,7 @@ impl Window {
                 let message = message::encode(Kind::Put, 0, [0; 2], &runs, origin.len(), |out| {
                     origin.pack(out)
                 });
-                self.ask(process, target.rank, message)?;
+                self.ask(process, target.rank, message, false)?;
             }
         }
         Ok(None)
@@ -429,7 +433,9 @@ impl Window {
                 };
                 return match &result {
                     Some(result) => self.ask_for(process, target.rank, result, form, encode),
-                    None => self.ask(process, target.rank, encode(0)).map(|()| None),
+                    None => self
+                        .ask(process, target.rank, encode(0), false)
+                        .map(|()| None),
                 };
             }
             let input = origin.as_ref().map(|origin| origin.packed());
