@@ -111,11 +111,11 @@ int main(int argc, char **argv)
     FAILS(MPI_Win_attach(win, NULL, 4), MPI_ERR_BASE);
     FAILS(MPI_Win_attach(win, data, -1), MPI_ERR_SIZE);
     OK(MPI_Barrier(world));
-    if (size > 1) {
+    for (int target = 0; target < size; target++) {
         /* Nothing is at this address of any process. */
-        OK(MPI_Win_lock(MPI_LOCK_SHARED, 1 - rank, 0, win));
-        int put = MPI_Put(data, 1, MPI_INT, 1 - rank, 64, 1, MPI_INT, win);
-        int unlock = MPI_Win_unlock(1 - rank, win);
+        OK(MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win));
+        int put = MPI_Put(data, 1, MPI_INT, target, 64, 1, MPI_INT, win);
+        int unlock = MPI_Win_unlock(target, win);
         CHECK_EQ(class_of(put == MPI_SUCCESS ? unlock : put), MPI_ERR_RMA_RANGE);
     }
     OK(MPI_Barrier(world));

@@ -450,6 +450,13 @@ impl Window {
         Ok(())
     }
 
+    /// Whether all from `low` to `high` lies in one stretch that was attached here.
+    fn has_attached(&self, low: i64, high: i64) -> bool {
+        let (low, high) = (low as usize, high as usize);
+        let within = |&(start, len): &(usize, usize)| start <= low && high <= start + len;
+        low <= high && self.attached.lock().iter().any(within)
+    }
+
     fn check_dynamic(&self, function: &str) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
             return Ok(());

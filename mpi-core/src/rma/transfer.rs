@@ -140,9 +140,6 @@ impl Window {
         let datatype = target.datatype;
         let at = (target.displacement as i64).checked_mul(member.unit);
         let at = at.ok_or_else(|| self.beyond(target))?;
-        if self.flavor == Flavor::Dynamic {
-            return Ok(Some(at));
-        }
         let more = (target.count as i64 - 1).saturating_mul(datatype.extent() as i64);
         let low = at.saturating_add(datatype.true_lb() as i64);
         let high = low.saturating_add(datatype.true_extent() as i64);
@@ -150,14 +147,33 @@ impl Window {
             low.saturating_add(more.min(0)),
             high.saturating_add(more.max(0)),
         );
-        if low < 0 || high as u64 > member.size {
-            return Err(self.beyond(target));
+        let within = match self.flavor {
+            // Others' memory is checked by those who reach it: the target, or the kernel.
+            Flavor::Dynamic => self.here(target.rank).is_none() || self.has_attached(low, high),
+            _ => low >= 0 && high as u64 <= member.size,
+        };
+        if within {
+            Ok(Some(at))
+        } else {
+            Err(self.beyond(target))
         }
-        Ok(Some(at))
     }
 
     #[cold]
     fn beyond(&self, target: &Target<'_>) -> Error {
+        if self.flavor == Flavor::Dynamic {
+            return Error::new(
+                Class::RmaRange,
+                format!(
+                    "{} elements of {} bytes at address {:#x} of rank {} are not all attached \
+                     there; call MPI_Win_attach, and get addresses by MPI_Get_address",
+                    target.count,
+                    target.datatype.size(),
+                    target.displacement,
+                    target.rank
+                ),
+            );
+        }
         let member = &self.members[target.rank as usize];
         Error::new(
             Class::RmaRange,
