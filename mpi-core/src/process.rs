@@ -108,6 +108,8 @@ pub struct Process {
     wait: WaitPolicy,
     /// The policy when more threads wait than have a core.
     wait_crowded: WaitPolicy,
+    /// Tests and probes that found nothing.
+    fruitless_tests: AtomicU32,
     /// Threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
     eager_limit: usize,
@@ -140,6 +142,7 @@ impl Process {
             }),
             wait: config.wait,
             wait_crowded: config.wait.crowded(),
+            fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),
             eager_limit: config.eager_limit,
             window: config.window,
@@ -463,6 +466,20 @@ impl Process {
             } else {
                 self.idle(vci, &mut patience, &mut waiting)?;
             }
+        }
+    }
+
+    /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
+    /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
+    pub fn give_way(&self) {
+        let every = if self.wait.spins <= self.wait_crowded.spins {
+            1
+        } else {
+            1024
+        };
+        let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
+        if tests % every == 0 {
+            std::thread::yield_now();
         }
     }
 
