@@ -478,7 +478,7 @@ impl Process {
             1024
         };
         let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
-        if tests % every == 0 {
+        if tests.is_multiple_of(every) {
             std::thread::yield_now();
         }
     }
