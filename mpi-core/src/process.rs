@@ -259,7 +259,7 @@ impl Process {
         let to = Address { peer, vci };
         // Asked once, so that there are two straight ways rather than two questions on one.
         if slot.is_threaded() {
-            slot.lock().send_now(to, key, data)
+            slot.lock_uncounted().send_now(to, key, data)
         } else {
             // SAFETY: without threads there is nobody to exclude.
             unsafe { slot.unlocked() }.send_now(to, key, data)
@@ -584,7 +584,31 @@ impl Process {
 
     /// The counters of an open VCI.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
-        Some(self.lock(vci).ok()?.engine.counters)
+        Some(self.lock(vci).ok()?.counters())
+    }
+
+    /// Messages sent eagerly from all VCIs over a transport, by its place in
+    /// [`Process::transports`].
+    pub fn eager_sent(&self, transport: usize) -> u64 {
+        self.open_vcis()
+            .filter_map(|vci| Some(self.lock(vci).ok()?.eager_sent(transport)))
+            .sum()
+    }
+
+    /// The most bytes of unexpected messages that there have been on any one VCI since the last
+    /// time, or the start.
+    pub fn take_peak(&self) -> u64 {
+        self.open_vcis()
+            .filter_map(|vci| Some(self.lock(vci).ok()?.take_peak()))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The VCIs that are open.
+    pub fn open_vcis(&self) -> impl Iterator<Item = VciId> {
+        let open = 0..self.open.load(Ordering::Acquire);
+        open.filter(|vci| self.vcis[*vci].get().is_some())
+            .map(|vci| vci as VciId)
     }
 
     /// Pending operations and unexpected messages, for a person who looks for a hang.
