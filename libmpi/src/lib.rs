@@ -32,6 +32,7 @@ pub mod runtime;
 pub mod settings;
 pub mod status;
 pub mod types;
+pub mod wins;
 
 /// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
 #[allow(

@@ -15,6 +15,7 @@ use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_statu
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
+use crate::rma::Windows;
 pub use crate::vci::{Mode, Router};
 use crate::vci::{Vci, VciGuard, VciState};
 use crate::wait::{self, Patience, Step, WaitPolicy, Waiting};
@@ -117,6 +118,7 @@ pub struct Process {
     threaded: bool,
     opening: Mutex<()>,
     pub(crate) collectives: Collectives,
+    pub(crate) windows: Windows,
     /// Contexts that this process has led since the start.
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
@@ -149,6 +151,7 @@ impl Process {
             threaded: config.threaded,
             opening: Mutex::new(()),
             collectives: Collectives::default(),
+            windows: Windows::default(),
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
         };
@@ -208,6 +211,18 @@ impl Process {
     #[inline(always)]
     fn lock(&self, vci: VciId) -> Result<VciGuard<'_>> {
         Ok(self.vci(vci)?.lock())
+    }
+
+    /// The state of a VCI, for windows.
+    pub(crate) fn lock_vci(&self, vci: VciId) -> Result<VciGuard<'_>> {
+        self.lock(vci)
+    }
+
+    /// Whether the way to another process is through the memory of this node.
+    pub(crate) fn is_local(&self, peer: Peer) -> bool {
+        self.router
+            .route(peer)
+            .is_ok_and(|route| self.transports[route].is_local())
     }
 
     /// Starts a send from `vci`. `None`: it is complete.
@@ -422,7 +437,8 @@ impl Process {
             }
             None => (false, false),
         };
-        Ok((any | self.advance_collectives()?, all_due))
+        let any = any | self.advance_collectives()? | self.advance_windows()?;
+        Ok((any, all_due))
     }
 
     /// One round of progress over all open VCIs but one.
