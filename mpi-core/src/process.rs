@@ -109,6 +109,8 @@ pub struct Process {
     wait: WaitPolicy,
     /// The policy when more threads wait than have a core.
     wait_crowded: WaitPolicy,
+    /// Tests and probes that found nothing.
+    fruitless_tests: AtomicU32,
     /// Threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
     eager_limit: usize,
@@ -142,6 +144,7 @@ impl Process {
             }),
             wait: config.wait,
             wait_crowded: config.wait.crowded(),
+            fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),
             eager_limit: config.eager_limit,
             window: config.window,
@@ -271,7 +274,7 @@ impl Process {
         let to = Address { peer, vci };
         // Asked once, so that there are two straight ways rather than two questions on one.
         if slot.is_threaded() {
-            slot.lock().send_now(to, key, data)
+            slot.lock_uncounted().send_now(to, key, data)
         } else {
             // SAFETY: without threads there is nobody to exclude.
             unsafe { slot.unlocked() }.send_now(to, key, data)
@@ -482,6 +485,20 @@ impl Process {
         }
     }
 
+    /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
+    /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
+    pub fn give_way(&self) {
+        let every = if self.wait.spins <= self.wait_crowded.spins {
+            1
+        } else {
+            1024
+        };
+        let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
+        if tests.is_multiple_of(every) {
+            std::thread::yield_now();
+        }
+    }
+
     /// Between two fruitless polls.
     ///
     /// Invariant: no deadlock whichever VCI is waited on; the round over all VCIs carries on what
@@ -583,7 +600,31 @@ impl Process {
 
     /// The counters of an open VCI.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
-        Some(self.lock(vci).ok()?.engine.counters)
+        Some(self.lock(vci).ok()?.counters())
+    }
+
+    /// Messages sent eagerly from all VCIs over a transport, by its place in
+    /// [`Process::transports`].
+    pub fn eager_sent(&self, transport: usize) -> u64 {
+        self.open_vcis()
+            .filter_map(|vci| Some(self.lock(vci).ok()?.eager_sent(transport)))
+            .sum()
+    }
+
+    /// The most bytes of unexpected messages that there have been on any one VCI since the last
+    /// time, or the start.
+    pub fn take_peak(&self) -> u64 {
+        self.open_vcis()
+            .filter_map(|vci| Some(self.lock(vci).ok()?.take_peak()))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The VCIs that are open.
+    pub fn open_vcis(&self) -> impl Iterator<Item = VciId> {
+        let open = 0..self.open.load(Ordering::Acquire);
+        open.filter(|vci| self.vcis[*vci].get().is_some())
+            .map(|vci| vci as VciId)
     }
 
     /// Pending operations and unexpected messages, for a person who looks for a hang.

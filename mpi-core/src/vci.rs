@@ -17,7 +17,7 @@ use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
 use crate::buffer::Buffer;
-use crate::engine::{Action, Address, Engine};
+use crate::engine::{Action, Address, Counters, Engine};
 use crate::error::{Class, Error, Result};
 use crate::flow::cost;
 use crate::request::{Records, RequestId, RequestTable, Returned, Role};
@@ -48,6 +48,8 @@ struct Way {
     limits: Limits,
     /// The longest message that is sent eagerly.
     eager_max: usize,
+    /// Messages sent eagerly.
+    eager_sent: u64,
 }
 
 /// What a VCI's lock protects.
@@ -85,6 +87,7 @@ impl VciState {
                 transport: transport.clone(),
                 limits,
                 eager_max,
+                eager_sent: 0,
             });
         }
         let engine = Engine::new(vci, Records::new(table, vci), window);
@@ -96,6 +99,30 @@ impl VciState {
             scratch: Vec::new(),
             patience: Patience::default(),
         })
+    }
+
+    /// What has been counted so far.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            eager_sent: self.ways.iter().map(|way| way.eager_sent).sum(),
+            posted: self.engine.posted.len() as u64,
+            unexpected: self.engine.unexpected.len() as u64,
+            ..self.engine.counters
+        }
+    }
+
+    /// Messages sent eagerly over a transport.
+    pub fn eager_sent(&self, transport: usize) -> u64 {
+        self.ways.get(transport).map_or(0, |way| way.eager_sent)
+    }
+
+    /// The peak of unexpected bytes since the last time, which begins anew at what there is now.
+    pub fn take_peak(&mut self) -> u64 {
+        let counters = &mut self.engine.counters;
+        std::mem::replace(
+            &mut counters.unexpected_bytes_peak,
+            counters.unexpected_bytes,
+        )
     }
 
     /// Sends a short message if it can leave at once. Returns whether it has; if not, nothing was
@@ -126,7 +153,7 @@ impl VciState {
             Ok(()) => {
                 stream.in_flight = after;
                 stream.owed = 0;
-                self.engine.counters.eager_sent += 1;
+                way.eager_sent += 1;
                 true
             }
             Err(error) => refused(error),
@@ -492,7 +519,7 @@ impl VciState {
                 record.buffer.read(0, data);
             });
         if result.is_ok() {
-            self.engine.counters.eager_sent += 1;
+            self.ways[way].eager_sent += 1;
             match self.engine.records.get(id) {
                 Some(record) if sync => record.role = Role::AwaitingAck,
                 // It may have been exposed, for a rendezvous that found no room.
@@ -532,6 +559,7 @@ impl VciState {
             .send(to.peer, to.vci, &header, &rts.to_bytes());
         if result.is_ok() {
             self.engine.counters.rendezvous_sent += 1;
+            self.engine.counters.rendezvous_bytes_sent += len;
             if let Some(record) = self.engine.records.get(id) {
                 record.role = Role::AwaitingReceiver;
             }
@@ -650,11 +678,33 @@ impl Vci {
     /// Waits for the lock, if locks are needed.
     #[inline(always)]
     pub fn lock(&self) -> VciGuard<'_> {
+        let mut guard = self.lock_uncounted();
+        if guard.locked {
+            guard.engine.counters.locked += 1;
+        }
+        guard
+    }
+
+    /// As [`Vci::lock`], not counted.
+    #[inline(always)]
+    pub fn lock_uncounted(&self) -> VciGuard<'_> {
         let locked = self.threaded.load(Ordering::Relaxed);
-        if locked {
-            self.lock.lock();
+        if locked && !self.lock.try_lock() {
+            return self.lock_contended();
         }
         VciGuard { vci: self, locked }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_contended(&self) -> VciGuard<'_> {
+        self.lock.lock();
+        let mut guard = VciGuard {
+            vci: self,
+            locked: true,
+        };
+        guard.engine.counters.contended += 1;
+        guard
     }
 
     /// Whether several threads may come.
@@ -680,7 +730,13 @@ impl Vci {
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
         let locked = self.threaded.load(Ordering::Relaxed);
         // A guard that is made is dropped, and unlocks: make none without the lock.
-        (!locked || self.lock.try_lock()).then(|| VciGuard { vci: self, locked })
+        (!locked || self.lock.try_lock()).then(|| {
+            let mut guard = VciGuard { vci: self, locked };
+            if locked {
+                guard.engine.counters.locked += 1;
+            }
+            guard
+        })
     }
 }
 
