@@ -76,7 +76,9 @@ const ROOTED: &[Row<Rooted>] = &[
 
 const REDUCE_SCATTER: &[Row<ReduceScatter>] = &[
     Row(3, 256 * KIB, 32 * KIB, ReduceScatter::Pairwise),
-    Row(0, 0, 0, ReduceScatter::Halving),
+    Row(3, 0, 0, ReduceScatter::Halving),
+    // Both are one round; halving copies the whole vector first.
+    Row(0, 0, 0, ReduceScatter::Pairwise),
 ];
 
 fn first<A: Copy>(table: &[Row<A>], situation: &Situation, otherwise: A) -> A {
