@@ -34,6 +34,7 @@ pub mod status;
 pub mod tool;
 pub mod tuning;
 pub mod types;
+pub mod wins;
 
 /// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
 #[allow(

@@ -25,6 +25,8 @@ pub enum Purpose {
     /// Making communicators where not all members take part (`MPI_Comm_create_group`,
     /// `MPI_Intercomm_create`).
     Creation = 2,
+    /// One-sided communication: what the target is to do, and its answers.
+    Rma = 3,
 }
 
 /// A context: what keeps the messages of communicators apart (section 6.1).
@@ -62,13 +64,10 @@ impl ContextId {
     }
 
     #[inline(always)]
-    fn of(self, purpose: Purpose) -> u64 {
+    pub(crate) fn of(self, purpose: Purpose) -> u64 {
         self.0 | purpose as u64
     }
 }
-
-/// Sources and destinations of a neighbourhood, by rank.
-type NeighborRanks = (Box<[i32]>, Box<[i32]>);
 
 /// The processes that sends and receives name by rank, laid out for the send path: process
 /// `first + rank * step`, unless the group is irregular.
@@ -110,7 +109,11 @@ pub struct Comm {
     collectives: AtomicU32,
     name: Mutex<String>,
     /// Schedules kept for their memory.
-    runs: Mutex<Vec<CommRun>>,
+    #[allow(
+        clippy::vec_box,
+        reason = "they are large, and taken out and put back by every call"
+    )]
+    runs: Mutex<Vec<Box<CommRun>>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
@@ -118,7 +121,7 @@ pub struct Comm {
     first: bool,
     topology: Option<Arc<Topology>>,
     /// Sources and destinations in the topology, once that was asked for.
-    neighbors: OnceLock<NeighborRanks>,
+    neighbors: OnceLock<[Box<[i32]>; 2]>,
 }
 
 impl AsRef<Comm> for Comm {
@@ -184,14 +187,14 @@ impl Comm {
                  one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
             ));
         };
-        let (sources, destinations) = match self.neighbors.get() {
+        let [sources, destinations] = match self.neighbors.get() {
             Some(known) => known,
             None => {
                 let found = topology.neighbours(self.rank)?;
                 let number = |rank: &Option<u32>| rank.map_or(PROC_NULL, |rank| rank as i32);
                 let list = |ranks: &[Option<u32>]| ranks.iter().map(number).collect();
                 self.neighbors
-                    .get_or_init(|| (list(&found.sources), list(&found.destinations)))
+                    .get_or_init(|| [list(&found.sources), list(&found.destinations)])
             }
         };
         Ok(Neighbors {
@@ -331,7 +334,7 @@ impl Comm {
     }
 
     /// A schedule to build on.
-    pub(crate) fn take_run(&self) -> CommRun {
+    pub(crate) fn take_run(&self) -> Box<CommRun> {
         self.runs
             .lock()
             .ok()
@@ -340,7 +343,7 @@ impl Comm {
     }
 
     /// Keeps a schedule for the next collective.
-    pub(crate) fn give_run(&self, run: CommRun) {
+    pub(crate) fn give_run(&self, run: Box<CommRun>) {
         if let Ok(mut runs) = self.runs.lock() {
             runs.push(run);
         }

@@ -15,9 +15,10 @@ use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_statu
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
+use crate::rma::Windows;
 pub use crate::vci::{Mode, Router};
 use crate::vci::{Vci, VciGuard, VciState};
-use crate::wait::{self, Patience, Step, WaitPolicy};
+use crate::wait::{self, Patience, Step, WaitPolicy, Waiting};
 use crate::wire::Key;
 
 /// What a process is made from.
@@ -106,11 +107,18 @@ pub struct Process {
     transports: Vec<Arc<dyn Transport>>,
     router: Arc<dyn Router>,
     wait: WaitPolicy,
+    /// The policy when more threads wait than have a core.
+    wait_crowded: WaitPolicy,
+    /// Tests and probes that found nothing.
+    fruitless_tests: AtomicU32,
+    /// Threads that have been waiting for a while.
+    waiters: CachePadded<AtomicU32>,
     eager_limit: usize,
     window: u32,
     threaded: bool,
     opening: Mutex<()>,
     pub(crate) collectives: Collectives,
+    pub(crate) windows: Windows,
     /// Contexts that this process has led since the start.
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
@@ -135,11 +143,15 @@ impl Process {
                 others: config.router,
             }),
             wait: config.wait,
+            wait_crowded: config.wait.crowded(),
+            fruitless_tests: AtomicU32::new(1),
+            waiters: CachePadded::new(AtomicU32::new(0)),
             eager_limit: config.eager_limit,
             window: config.window,
             threaded: config.threaded,
             opening: Mutex::new(()),
             collectives: Collectives::default(),
+            windows: Windows::default(),
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
         };
@@ -199,6 +211,18 @@ impl Process {
     #[inline(always)]
     fn lock(&self, vci: VciId) -> Result<VciGuard<'_>> {
         Ok(self.vci(vci)?.lock())
+    }
+
+    /// The state of a VCI, for windows.
+    pub(crate) fn lock_vci(&self, vci: VciId) -> Result<VciGuard<'_>> {
+        self.lock(vci)
+    }
+
+    /// Whether the way to another process is through the memory of this node.
+    pub(crate) fn is_local(&self, peer: Peer) -> bool {
+        self.router
+            .route(peer)
+            .is_ok_and(|route| self.transports[route].is_local())
     }
 
     /// Starts a send from `vci`. `None`: it is complete.
@@ -413,7 +437,8 @@ impl Process {
             }
             None => (false, false),
         };
-        Ok((any | self.advance_collectives()?, all_due))
+        let any = any | self.advance_collectives()? | self.advance_windows()?;
+        Ok((any, all_due))
     }
 
     /// One round of progress over all open VCIs but one.
@@ -447,6 +472,7 @@ impl Process {
         mut done: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         let mut patience = Patience::default();
+        let mut waiting = Waiting::default();
         loop {
             if let Some(value) = done()? {
                 return Ok(value);
@@ -454,8 +480,22 @@ impl Process {
             if self.poll_one(vci)?.0 {
                 patience.reset();
             } else {
-                self.idle(vci, &mut patience)?;
+                self.idle(vci, &mut patience, &mut waiting)?;
             }
+        }
+    }
+
+    /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
+    /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
+    pub fn give_way(&self) {
+        let every = if self.wait.spins <= self.wait_crowded.spins {
+            1
+        } else {
+            1024
+        };
+        let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
+        if tests.is_multiple_of(every) {
+            std::thread::yield_now();
         }
     }
 
@@ -464,9 +504,22 @@ impl Process {
     /// Invariant: no deadlock whichever VCI is waited on; the round over all VCIs carries on what
     /// others wait for.
     #[inline]
-    fn idle(&self, vci: VciId, patience: &mut Patience) -> Result<()> {
-        let step = patience.next(&self.wait);
+    fn idle<'a>(
+        &'a self,
+        vci: VciId,
+        patience: &mut Patience,
+        waiting: &mut Waiting<'a>,
+    ) -> Result<()> {
+        let crowded = waiting.more_than(self.wait.waiters);
+        let step = patience.next(if crowded {
+            &self.wait_crowded
+        } else {
+            &self.wait
+        });
         if patience.global_round(&self.wait) {
+            if self.threaded {
+                waiting.join(&self.waiters);
+            }
             if self.report_wanted.swap(false, Ordering::Relaxed) {
                 eprint!("{}", self.report());
             }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netmod::{
-    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, Token, Transport,
-    VciId,
+    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, RemoteKey, Token,
+    Transport, VciId,
 };
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
@@ -426,6 +426,39 @@ impl VciState {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Copies `len` bytes between `local` and the memory of a process of this node, to it or from
+    /// it.
+    ///
+    /// # Safety
+    /// `local` is valid for `len` bytes, and the peer has lent what is at `remote`.
+    pub unsafe fn copy_local(
+        &mut self,
+        to: Address,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<(), LaneError> {
+        let remote = RemoteAddr {
+            key: RemoteKey::default(),
+            offset: remote,
+        };
+        let way = self.way(to)?;
+        if !way.transport.is_local() {
+            return Err(LaneError::Unsupported);
+        }
+        let (peer, vci, token) = (to.peer, to.vci, Token(u64::MAX));
+        // SAFETY: the caller's promise; a local transport is done when the call returns.
+        let issued = unsafe {
+            match write {
+                true => way.lane.put(peer, vci, local, len, remote, token),
+                false => way.lane.get(peer, vci, local, len, remote, token),
+            }
+        };
+        debug_assert!(!matches!(issued, Ok(Issued::Pending)));
+        issued.map(drop)
     }
 
     fn send_control(&mut self, to: Address, kind: Kind, body: Control) -> Result<(), LaneError> {

@@ -62,8 +62,8 @@ unsafe fn gather_as(
     } else {
         None
     };
-    let in_place = layout.is_some() && site.in_place("sendbuf", sendbuf)?;
-    let send = if in_place || !site.is_leaf(root) {
+    let unused = !site.is_leaf(root) || (layout.is_some() && site.in_place("sendbuf", sendbuf)?);
+    let send = if unused {
         None
     } else {
         demand_buffer("sendbuf", sendbuf, "at other ranks than the root")?;
@@ -110,8 +110,8 @@ unsafe fn scatter_as(
     } else {
         None
     };
-    let in_place = layout.is_some() && site.in_place("recvbuf", recvbuf)?;
-    let recv = if in_place || !site.is_leaf(root) {
+    let unused = !site.is_leaf(root) || (layout.is_some() && site.in_place("recvbuf", recvbuf)?);
+    let recv = if unused {
         None
     } else {
         demand_buffer("recvbuf", recvbuf, "at other ranks than the root")?;

@@ -27,6 +27,9 @@ pub mod persistent;
 pub mod request;
 pub mod tool;
 pub mod topo;
+pub mod win;
+pub mod win_data;
+pub mod win_sync;
 pub mod world;
 
 use std::ffi::c_int;

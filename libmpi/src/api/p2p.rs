@@ -736,6 +736,9 @@ pub unsafe fn iprobe(
         Some(source) => runtime.process.probe_on(&comm.comm, source, tag)?,
         None => Some(Status::PROC_NULL),
     };
+    if found.is_none() {
+        runtime.process.give_way();
+    }
     // SAFETY: the caller's contract.
     unsafe {
         put(flag, "flag", c_int::from(found.is_some()))?;

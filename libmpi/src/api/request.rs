@@ -114,7 +114,11 @@ fn is_complete_after_poll(
     if !complete(runtime) {
         runtime.process.poll_others(runtime.vci_of(all))?;
     }
-    Ok(complete(runtime))
+    let done = complete(runtime);
+    if !done {
+        runtime.process.give_way();
+    }
+    Ok(done)
 }
 
 /// `MPI_Request_free`.
