@@ -278,6 +278,10 @@ int main(int argc, char **argv) {
     CHECK_EQ(read_(session, early), 0);
     OK(MPI_Init(&argc, &argv));
     rank = world_rank();
+    /* MPI runs without locks: other threads had better not look in at any time. */
+    OK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided));
+    CHECK_EQ(provided, MPI_THREAD_SERIALIZED);
+    OK(MPI_T_finalize());
     table();
     wrong();
     /* One after the other, so that no message of the other rank's comes in between. */
