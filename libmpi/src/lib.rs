@@ -31,6 +31,8 @@ pub mod requests;
 pub mod runtime;
 pub mod settings;
 pub mod status;
+pub mod tool;
+pub mod tuning;
 pub mod types;
 pub mod wins;
 

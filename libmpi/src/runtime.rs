@@ -99,6 +99,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     let (rank, size) = (pmi.rank(), pmi.size());
     identity::set(rank as usize, size as usize);
     fatal::set_launcher(pmi.clone());
+    let threaded = threaded || crate::tool::wants_locks();
     let started = bootstrap::start(&pmi, &settings, threaded).map_err(|error| failed(error.0))?;
     if settings.info && rank == 0 {
         for note in &started.notes {

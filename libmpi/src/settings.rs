@@ -1,21 +1,60 @@
 //! Control variables: everything that the environment can change, in one table.
 //!
-//! `docs/tuning.md` is generated from it.
+//! The tool interface reads and writes them, too (`tool::cvars`), and `docs/tuning.md` is generated
+//! from the table.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use mpi_core::coll::Choices;
+use parking_lot::Mutex;
 
 /// A control variable.
 pub struct Variable {
     /// Name in the environment.
     pub name: &'static str,
-    /// What it holds, for people.
+    /// What it holds: "0 or 1", "count", "bytes", "name", "list", or named values as in
+    /// "auto, ofi or none". The tool interface goes by it.
     pub kind: &'static str,
     /// Its value when it is not set, for people.
     pub default: &'static str,
-    /// What it does.
+    /// What it does. Where a variable must be, this says "the same on all ranks".
     pub help: &'static str,
+}
+
+/// Values that were given by the tool interface, which take the place of the environment's.
+static GIVEN: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
+
+/// What `MPI_Init` has found.
+static CHOSEN: OnceLock<BTreeMap<&'static str, String>> = OnceLock::new();
+
+fn look_up(name: &str) -> Option<String> {
+    let given = GIVEN.lock().get(name).cloned();
+    given.or_else(|| std::env::var(name).ok())
+}
+
+/// A variable's value as text, if it is set: from `MPI_Init` on as that has found it.
+pub fn raw(name: &str) -> Option<String> {
+    match CHOSEN.get() {
+        Some(chosen) => chosen.get(name).cloned(),
+        None => look_up(name),
+    }
+    .filter(|value| !value.is_empty())
+}
+
+/// Whether `MPI_Init` has read the variables, so that they can't be changed any more.
+pub fn are_chosen() -> bool {
+    CHOSEN.get().is_some()
+}
+
+/// Sets a variable, before `MPI_Init`. Empty: as if it were not set.
+///
+/// # Errors
+/// The value can't be understood.
+pub fn give(variable: &'static Variable, value: String) -> Result<(), String> {
+    Settings::read(|name| (name == variable.name).then(|| value.clone()))?;
+    GIVEN.lock().insert(variable.name, value);
+    Ok(())
 }
 
 /// All control variables.
@@ -24,8 +63,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_SHM",
         kind: "0 or 1",
         default: "1",
-        help: "Shared memory between the processes of a node. With 0 they talk over the netmod, as \
-               if they were on different nodes.",
+        help: "Shared memory between the processes of a node, the same on all ranks. With 0 they talk \
+               over the netmod, as if they were on different nodes.",
     },
     Variable {
         name: "WEFT_SHM_SINGLE_COPY",
@@ -72,14 +111,14 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_NETMOD",
         kind: "auto, ofi or none",
         default: "auto",
-        help: "The transport between nodes. With auto libfabric is opened unless the launcher says \
+        help: "The transport between nodes, the same on all ranks. With auto libfabric is opened unless the launcher says \
                that all ranks share this node.",
     },
     Variable {
         name: "WEFT_OFI_PROVIDER",
         kind: "name",
         default: "chosen by what libfabric offers",
-        help: "The libfabric provider to use, for instance tcp or \"tcp;ofi_rxm\" (see fi_info).",
+        help: "The libfabric provider to use, the same on all ranks, for instance tcp or \"tcp;ofi_rxm\" (see fi_info).",
     },
     Variable {
         name: "WEFT_OFI_INTERFACE",
@@ -146,7 +185,12 @@ pub enum Netmod {
 impl Settings {
     /// From the environment; the error names the variable, its value and what it may hold.
     pub fn from_env() -> Result<Settings, String> {
-        Settings::read(|name| std::env::var(name).ok())
+        let settings = Settings::read(look_up)?;
+        let found = VARIABLES
+            .iter()
+            .filter_map(|variable| Some((variable.name, look_up(variable.name)?)));
+        let _ = CHOSEN.set(found.collect());
+        Ok(settings)
     }
 
     fn read(get: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
@@ -236,16 +280,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         let Some(text) = self.text(name) else {
             return Ok(None);
         };
-        let (digits, unit) = match text.as_bytes().last() {
-            Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
-            Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
-            _ => (text.as_str(), 1),
-        };
-        let value = digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|number| number.checked_mul(unit));
-        match value {
+        match parse_number(&text) {
             Some(value) if range.contains(&value) => Ok(Some(value)),
             _ => Err(format!(
                 "{name} is {text:?}; it can be a number from {} to {} (k and m may follow)",
@@ -256,24 +291,14 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     }
 }
 
-/// `docs/tuning.md`.
-pub fn document() -> String {
-    let mut text = String::from(
-        "# Tuning: the control variables\n\n\
-         Weft reads these from the environment at MPI_Init. A value that can't be understood is an\n\
-         error that names it. This page is generated from the code (`cargo xtask docs`).\n\n\
-         | variable | value | default | what it does |\n| --- | --- | --- | --- |\n",
-    );
-    for Variable {
-        name,
-        kind,
-        default,
-        help,
-    } in VARIABLES
-    {
-        let _ = writeln!(text, "| `{name}` | {kind} | {default} | {help} |");
-    }
-    text
+/// A number, after which k and m may stand.
+pub fn parse_number(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.as_bytes().last()? {
+        b'k' | b'K' => (&text[..text.len() - 1], 1 << 10),
+        b'm' | b'M' => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]

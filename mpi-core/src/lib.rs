@@ -29,7 +29,7 @@ pub mod wait;
 mod wire;
 
 pub use buffer::Buffer;
-pub use engine::MatchedMessage;
+pub use engine::{Counters, MatchedMessage};
 pub use error::{Class, Error, Result};
 pub use process::Process;
 pub use request::{RequestId, Status};

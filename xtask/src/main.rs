@@ -1,6 +1,7 @@
 //! Builds, installs and tests Weft.
 
 mod demo;
+mod docs;
 mod headers;
 mod install;
 mod test;
@@ -33,6 +34,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Writes the generated documentation, docs/tuning.md.
+    Docs,
     /// Reports which functions of MPI-3.1 there are.
     Coverage,
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Task::Demo(place) => demo::run(&place.prefix, place.dev),
         Task::Test => test::run(),
         Task::Headers { check } => headers::run(check),
+        Task::Docs => docs::run(),
         Task::Coverage => headers::coverage(),
     };
     match result {

@@ -25,6 +25,7 @@ pub mod p2p;
 pub mod pack;
 pub mod persistent;
 pub mod request;
+pub mod tool;
 pub mod topo;
 pub mod win;
 pub mod win_data;

@@ -1,0 +1,677 @@
+//! The tool information interface MPI_T (chapter 14.3). Its functions return codes and call no
+//! error handler; they work before `MPI_Init` and after `MPI_Finalize`, too.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use crate::abi::{
+    MPI_Datatype, MPI_SUCCESS, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_INVALID,
+    MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_ITEM, MPI_T_ERR_INVALID_NAME,
+    MPI_T_VERBOSITY_USER_BASIC, MPI_T_cvar_handle, MPI_T_enum, MPI_T_pvar_handle,
+    MPI_T_pvar_session, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE, MPI_UNSIGNED_LONG,
+};
+use crate::data::MPI_T_PVAR_ALL_HANDLES;
+use crate::settings;
+use crate::tool::categories::{self, CATEGORIES, Category};
+use crate::tool::cvars::{Handle, Value};
+use crate::tool::{self, Result, Select, at, pvars};
+
+fn code(result: Result) -> c_int {
+    result.err().unwrap_or(MPI_SUCCESS)
+}
+
+/// Writes a result that must be wanted.
+///
+/// # Safety
+/// Another pointer than NULL is valid for a write.
+unsafe fn put<T>(out: *mut T, value: T) -> Result {
+    if out.is_null() {
+        return Err(MPI_T_ERR_INVALID);
+    }
+    // SAFETY: the caller's contract.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// Writes a result unless the tool gives NULL, because it doesn't want it.
+///
+/// # Safety
+/// Another pointer than NULL is valid for a write.
+unsafe fn tell<T>(out: *mut T, value: T) {
+    if !out.is_null() {
+        // SAFETY: the caller's contract.
+        unsafe { out.write(value) };
+    }
+}
+
+/// Writes a string (section 14.3.3): as much as there is room for, and the length that all of it
+/// takes with its NUL. Without room or address only the length; without an address for that nothing.
+///
+/// # Safety
+/// `length` is NULL or valid; `out` is NULL or has room for `*length` characters.
+unsafe fn tell_text(out: *mut c_char, length: *mut c_int, text: &str) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some(length) = length.as_mut() else {
+            return;
+        };
+        let room = usize::try_from(*length).unwrap_or(0);
+        if !out.is_null() && room > 0 {
+            let len = text.len().min(room - 1);
+            ptr::copy_nonoverlapping(text.as_ptr().cast(), out, len);
+            out.add(len).write(0);
+        }
+        *length = text.len() as c_int + 1;
+    }
+}
+
+/// A name that the tool gives.
+///
+/// # Safety
+/// `name` is NULL or ends in NUL.
+unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a [u8]> {
+    if name.is_null() {
+        return Err(MPI_T_ERR_INVALID);
+    }
+    // SAFETY: the caller's contract.
+    Ok(unsafe { CStr::from_ptr(name) }.to_bytes())
+}
+
+/// `MPI_T_init_thread` (section 14.3.4).
+///
+/// # Safety
+/// `provided` is valid or NULL.
+pub unsafe fn init_thread(required: c_int, provided: *mut c_int) -> c_int {
+    if provided.is_null() || !(MPI_THREAD_SINGLE..=MPI_THREAD_MULTIPLE).contains(&required) {
+        return MPI_T_ERR_INVALID;
+    }
+    // SAFETY: the caller's contract.
+    code(tool::init(required).and_then(|level| unsafe { put(provided, level) }))
+}
+
+/// `MPI_T_finalize` (section 14.3.4).
+pub fn finalize() -> c_int {
+    code(tool::finalize())
+}
+
+/// The variable whose values an enumeration names: such handles are its place, from 1 on.
+fn enumerated(handle: MPI_T_enum) -> Result<&'static settings::Variable> {
+    let place = handle.addr().checked_sub(1);
+    place
+        .and_then(|place| settings::VARIABLES.get(place))
+        .filter(|variable| !variable.names().is_empty())
+        .ok_or(MPI_T_ERR_INVALID_HANDLE)
+}
+
+/// `MPI_T_enum_get_info` (section 14.3.5).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn enum_get_info(
+    enumtype: MPI_T_enum,
+    num: *mut c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+) -> c_int {
+    let run = || {
+        let _initialised = tool::tool()?;
+        let variable = enumerated(enumtype)?;
+        // SAFETY: the caller's contract.
+        unsafe {
+            tell(num, variable.names().len() as c_int);
+            tell_text(name, name_len, variable.name);
+        }
+        Ok(())
+    };
+    code(run())
+}
+
+/// `MPI_T_enum_get_item` (section 14.3.5).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn enum_get_item(
+    enumtype: MPI_T_enum,
+    index: c_int,
+    value: *mut c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+) -> c_int {
+    let run = || {
+        let _initialised = tool::tool()?;
+        let names = enumerated(enumtype)?.names();
+        let item = at(&names, index).map_err(|_| MPI_T_ERR_INVALID_ITEM)?;
+        // SAFETY: the caller's contract.
+        unsafe {
+            tell(value, index);
+            tell_text(name, name_len, item);
+        }
+        Ok(())
+    };
+    code(run())
+}
+
+/// Tells how many of something there are.
+///
+/// # Safety
+/// `out` is valid or NULL.
+unsafe fn number(out: *mut c_int, number: usize) -> c_int {
+    // SAFETY: the caller's contract.
+    code(tool::tool().and_then(|_initialised| unsafe { put(out, number as c_int) }))
+}
+
+/// Tells the place of something by its name.
+///
+/// # Safety
+/// `name` is NULL or ends in NUL; `index` is valid or NULL.
+unsafe fn index<T>(
+    name: *const c_char,
+    index: *mut c_int,
+    all: &'static [T],
+    name_if_fit: impl Fn(&'static T) -> Option<&'static str>,
+) -> c_int {
+    let run = || {
+        let _initialised = tool::tool()?;
+        // SAFETY: the caller's contract.
+        let name = unsafe { name_of(name)? };
+        let found = all
+            .iter()
+            .position(|it| name_if_fit(it).is_some_and(|it| it.as_bytes() == name));
+        // SAFETY: the caller's contract.
+        unsafe { put(index, found.ok_or(MPI_T_ERR_INVALID_NAME)? as c_int) }
+    };
+    code(run())
+}
+
+/// `MPI_T_cvar_get_num` (section 14.3.6).
+///
+/// # Safety
+/// `num_cvar` is valid or NULL.
+pub unsafe fn cvar_get_num(num_cvar: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { number(num_cvar, settings::VARIABLES.len()) }
+}
+
+/// `MPI_T_cvar_get_info` (section 14.3.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn cvar_get_info(
+    cvar_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    verbosity: *mut c_int,
+    datatype: *mut MPI_Datatype,
+    enumtype: *mut MPI_T_enum,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    bind: *mut c_int,
+    scope: *mut c_int,
+) -> c_int {
+    let run = || {
+        let _initialised = tool::tool()?;
+        let variable = at(settings::VARIABLES, cvar_index)?;
+        let named = if variable.names().is_empty() {
+            MPI_T_ENUM_NULL
+        } else {
+            ptr::without_provenance_mut(cvar_index as usize + 1)
+        };
+        // SAFETY: the caller's contract.
+        unsafe {
+            tell_text(name, name_len, variable.name);
+            tell(verbosity, categories::of_cvar(variable.name).verbosity);
+            tell(datatype, variable.datatype());
+            tell(enumtype, named);
+            tell_text(desc, desc_len, &variable.description());
+            tell(bind, MPI_T_BIND_NO_OBJECT);
+            tell(scope, variable.scope());
+        }
+        Ok(())
+    };
+    code(run())
+}
+
+/// `MPI_T_cvar_get_index` (section 14.3.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { index(name, cvar_index, settings::VARIABLES, |it| Some(it.name)) }
+}
+
+/// `MPI_T_cvar_handle_alloc` (section 14.3.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn cvar_handle_alloc(
+    cvar_index: c_int,
+    _obj_handle: *mut c_void,
+    handle: *mut MPI_T_cvar_handle,
+    count: *mut c_int,
+) -> c_int {
+    let run = || {
+        let mut tool = tool::tool()?;
+        let made = Handle::new(at(settings::VARIABLES, cvar_index)?);
+        if handle.is_null() || count.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        // SAFETY: the caller's contract.
+        unsafe {
+            put(count, made.count as c_int)?;
+            put(handle, ptr::without_provenance_mut(tool.add_cvar(made)))
+        }
+    };
+    code(run())
+}
+
+/// `MPI_T_cvar_handle_free` (section 14.3.6).
+///
+/// # Safety
+/// `handle` is valid or NULL.
+pub unsafe fn cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
+    let run = || {
+        let mut tool = tool::tool()?;
+        // SAFETY: the caller's contract.
+        let handle = unsafe { handle.as_mut() }.ok_or(MPI_T_ERR_INVALID)?;
+        tool.remove_cvar(handle.addr())?;
+        *handle = ptr::null_mut();
+        Ok(())
+    };
+    code(run())
+}
+
+/// `MPI_T_cvar_read` (section 14.3.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
+    let run = || {
+        let tool = tool::tool()?;
+        let handle = tool.cvar(handle.addr())?;
+        match handle.variable.value() {
+            // SAFETY: the caller's contract: room for an int.
+            Value::Number(number) => unsafe { put(buf.cast::<c_int>(), number) },
+            Value::Text(text) => {
+                if buf.is_null() {
+                    return Err(MPI_T_ERR_INVALID);
+                }
+                let mut room = handle.count as c_int;
+                // SAFETY: the caller's contract: room for as many characters as the handle's
+                // allocation has told.
+                unsafe { tell_text(buf.cast(), &raw mut room, &text) };
+                Ok(())
+            }
+        }
+    };
+    code(run())
+}
+
+/// `MPI_T_cvar_write` (section 14.3.6).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
+    let run = || {
+        let tool = tool::tool()?;
+        let handle = tool.cvar(handle.addr())?;
+        if buf.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        let value = match handle.variable.value() {
+            // SAFETY: the caller's contract: an int.
+            Value::Number(_) => Value::Number(unsafe { buf.cast::<c_int>().read() }),
+            Value::Text(_) => {
+                let mut text = Vec::new();
+                // SAFETY: the caller's contract: characters to a NUL, at most the handle's count.
+                let char_at = |place| unsafe { buf.cast::<u8>().add(place).read() };
+                text.extend((0..handle.count).map(char_at).take_while(|it| *it != 0));
+                if text.len() == handle.count {
+                    return Err(MPI_T_ERR_INVALID); // no NUL
+                }
+                Value::Text(String::from_utf8(text).map_err(|_| MPI_T_ERR_INVALID)?)
+            }
+        };
+        handle.variable.set(value)
+    };
+    code(run())
+}
+
+/// `MPI_T_pvar_get_num` (section 14.3.7).
+///
+/// # Safety
+/// `num_pvar` is valid or NULL.
+pub unsafe fn pvar_get_num(num_pvar: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { number(num_pvar, pvars::VARIABLES.len()) }
+}
+
+/// `MPI_T_pvar_get_info` (section 14.3.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn pvar_get_info(
+    pvar_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    verbosity: *mut c_int,
+    var_class: *mut c_int,
+    datatype: *mut MPI_Datatype,
+    enumtype: *mut MPI_T_enum,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    bind: *mut c_int,
+    readonly: *mut c_int,
+    continuous: *mut c_int,
+    atomic: *mut c_int,
+) -> c_int {
+    let run = || {
+        let _initialised = tool::tool()?;
+        let variable = at(pvars::VARIABLES, pvar_index)?;
+        let level =
+            categories::of_pvar(variable).map_or(MPI_T_VERBOSITY_USER_BASIC, |it| it.verbosity);
+        let fixed = variable.class.is_continuous();
+        // SAFETY: the caller's contract.
+        unsafe {
+            tell_text(name, name_len, variable.name);
+            tell(verbosity, level);
+            tell(var_class, variable.class.code());
+            tell(datatype, MPI_UNSIGNED_LONG);
+            tell(enumtype, MPI_T_ENUM_NULL);
+            tell_text(desc, desc_len, variable.help);
+            tell(bind, MPI_T_BIND_NO_OBJECT);
+            tell(readonly, c_int::from(fixed));
+            tell(continuous, c_int::from(fixed));
+            tell(atomic, c_int::from(!fixed));
+        }
+        Ok(())
+    };
+    code(run())
+}
+
+/// `MPI_T_pvar_get_index` (section 14.3.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn pvar_get_index(
+    name: *const c_char,
+    var_class: c_int,
+    pvar_index: *mut c_int,
+) -> c_int {
+    let fits = |it: &'static pvars::Variable| (it.class.code() == var_class).then_some(it.name);
+    // SAFETY: the caller's contract.
+    unsafe { index(name, pvar_index, pvars::VARIABLES, fits) }
+}
+
+/// `MPI_T_pvar_session_create` (section 14.3.7).
+///
+/// # Safety
+/// `session` is valid or NULL.
+pub unsafe fn pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
+    let run = || {
+        let mut tool = tool::tool()?;
+        if session.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        // SAFETY: the caller's contract.
+        unsafe { put(session, ptr::without_provenance_mut(tool.add_session())) }
+    };
+    code(run())
+}
+
+/// `MPI_T_pvar_session_free` (section 14.3.7).
+///
+/// # Safety
+/// `session` is valid or NULL.
+pub unsafe fn pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
+    let run = || {
+        let mut tool = tool::tool()?;
+        // SAFETY: the caller's contract.
+        let session = unsafe { session.as_mut() }.ok_or(MPI_T_ERR_INVALID)?;
+        tool.remove_session(session.addr())?;
+        *session = ptr::null_mut();
+        Ok(())
+    };
+    code(run())
+}
+
+/// `MPI_T_pvar_handle_alloc` (section 14.3.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn pvar_handle_alloc(
+    session: MPI_T_pvar_session,
+    pvar_index: c_int,
+    _obj_handle: *mut c_void,
+    handle: *mut MPI_T_pvar_handle,
+    count: *mut c_int,
+) -> c_int {
+    let run = || {
+        let mut tool = tool::tool()?;
+        let variable = at(pvars::VARIABLES, pvar_index)?;
+        if handle.is_null() || count.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        let made = tool.add_pvar(session.addr(), variable)?;
+        // SAFETY: the caller's contract.
+        unsafe {
+            put(count, 1)?;
+            put(handle, ptr::without_provenance_mut(made))
+        }
+    };
+    code(run())
+}
+
+/// `MPI_T_pvar_handle_free` (section 14.3.7).
+///
+/// # Safety
+/// `handle` is valid or NULL.
+pub unsafe fn pvar_handle_free(
+    session: MPI_T_pvar_session,
+    handle: *mut MPI_T_pvar_handle,
+) -> c_int {
+    let run = || {
+        let mut tool = tool::tool()?;
+        // SAFETY: the caller's contract.
+        let handle = unsafe { handle.as_mut() }.ok_or(MPI_T_ERR_INVALID)?;
+        tool.remove_pvar(session.addr(), handle.addr())?;
+        *handle = ptr::null_mut();
+        Ok(())
+    };
+    code(run())
+}
+
+/// The handle or handles that the tool means.
+fn select(handle: MPI_T_pvar_handle) -> Select {
+    // SAFETY: the variable is written by nobody.
+    let all = unsafe { MPI_T_PVAR_ALL_HANDLES.get().read() };
+    if handle == all {
+        Select::All
+    } else {
+        Select::One(handle.addr())
+    }
+}
+
+/// `MPI_T_pvar_start` (section 14.3.7).
+pub fn pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    code(tool::tool().and_then(|mut tool| tool.start(session.addr(), select(handle))))
+}
+
+/// `MPI_T_pvar_stop` (section 14.3.7).
+pub fn pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    code(tool::tool().and_then(|mut tool| tool.stop(session.addr(), select(handle))))
+}
+
+/// `MPI_T_pvar_read` (section 14.3.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn pvar_read(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    let run = || {
+        let value = tool::tool()?.read(session.addr(), handle.addr())?;
+        // SAFETY: the caller's contract: room for an unsigned long.
+        unsafe { put(buf.cast::<u64>(), value) }
+    };
+    code(run())
+}
+
+/// `MPI_T_pvar_write` (section 14.3.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn pvar_write(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *const c_void,
+) -> c_int {
+    let run = || {
+        let mut tool = tool::tool()?;
+        if buf.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        // SAFETY: the caller's contract: an unsigned long.
+        let value = unsafe { buf.cast::<u64>().read() };
+        tool.write(session.addr(), handle.addr(), value)
+    };
+    code(run())
+}
+
+/// `MPI_T_pvar_reset` (section 14.3.7).
+pub fn pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    code(tool::tool().and_then(|mut tool| tool.reset(session.addr(), select(handle))))
+}
+
+/// `MPI_T_pvar_readreset` (section 14.3.7).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn pvar_readreset(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    let run = || {
+        let mut tool = tool::tool()?;
+        if buf.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        let value = tool.read_reset(session.addr(), handle.addr())?;
+        // SAFETY: the caller's contract: room for an unsigned long.
+        unsafe { put(buf.cast::<u64>(), value) }
+    };
+    code(run())
+}
+
+/// `MPI_T_category_get_num` (section 14.3.8).
+///
+/// # Safety
+/// `num_cat` is valid or NULL.
+pub unsafe fn category_get_num(num_cat: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { number(num_cat, CATEGORIES.len()) }
+}
+
+/// `MPI_T_category_get_info` (section 14.3.8).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn category_get_info(
+    cat_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    num_cvars: *mut c_int,
+    num_pvars: *mut c_int,
+    num_categories: *mut c_int,
+) -> c_int {
+    let run = || {
+        let _initialised = tool::tool()?;
+        let category = at(CATEGORIES, cat_index)?;
+        // SAFETY: the caller's contract.
+        unsafe {
+            tell_text(name, name_len, category.name);
+            tell_text(desc, desc_len, category.help);
+            tell(num_cvars, category.cvars().len() as c_int);
+            tell(num_pvars, category.pvars().len() as c_int);
+            tell(num_categories, category.parts().len() as c_int);
+        }
+        Ok(())
+    };
+    code(run())
+}
+
+/// `MPI_T_category_get_index` (section 14.3.8).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { index(name, cat_index, CATEGORIES, |it| Some(it.name)) }
+}
+
+/// Tells what is in a category, as much as there is room for.
+///
+/// # Safety
+/// `indices` is NULL or has room for `len` integers.
+unsafe fn members(
+    cat_index: c_int,
+    len: c_int,
+    indices: *mut c_int,
+    which: fn(&Category) -> Vec<usize>,
+) -> c_int {
+    let run = || {
+        let _initialised = tool::tool()?;
+        let category = at(CATEGORIES, cat_index)?;
+        let room = usize::try_from(len).map_err(|_| MPI_T_ERR_INVALID)?;
+        if room > 0 && indices.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        for (place, member) in which(category).into_iter().take(room).enumerate() {
+            // SAFETY: not NULL, and `place` is below `len`: the caller's contract.
+            unsafe { indices.add(place).write(member as c_int) };
+        }
+        Ok(())
+    };
+    code(run())
+}
+
+/// `MPI_T_category_get_cvars` (section 14.3.8).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn category_get_cvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { members(cat_index, len, indices, Category::cvars) }
+}
+
+/// `MPI_T_category_get_pvars` (section 14.3.8).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn category_get_pvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { members(cat_index, len, indices, Category::pvars) }
+}
+
+/// `MPI_T_category_get_categories` (section 14.3.8).
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn category_get_categories(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { members(cat_index, len, indices, Category::parts) }
+}
+
+/// `MPI_T_category_changed` (section 14.3.8): never.
+///
+/// # Safety
+/// `update_number` is valid or NULL.
+pub unsafe fn category_changed(update_number: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { number(update_number, 0) }
+}

@@ -1,0 +1,143 @@
+//! Categories: which variables belong together (section 14.3.8).
+
+use std::ffi::c_int;
+
+use super::pvars;
+use super::sessions::index_of;
+use crate::abi::{
+    MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
+    MPI_T_VERBOSITY_USER_DETAIL,
+};
+use crate::settings;
+
+/// A category.
+pub struct Category {
+    /// Its name.
+    pub name: &'static str,
+    /// What is in it.
+    pub help: &'static str,
+    /// Control variables whose names begin so belong to it.
+    prefixes: &'static [&'static str],
+    /// Names of the categories in it.
+    parts: &'static [&'static str],
+    /// For whom its variables are.
+    pub verbosity: c_int,
+}
+
+/// All categories. Control variables belong to the first that fits; the last fits all.
+pub const CATEGORIES: &[Category] = &[
+    Category {
+        name: "transports",
+        help: "The ways between processes.",
+        prefixes: &["WEFT_NETMOD"],
+        parts: &["shared_memory", "ofi"],
+        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
+    },
+    Category {
+        name: "shared_memory",
+        help: "The way between processes of a node.",
+        prefixes: &["WEFT_SHM"],
+        parts: &[],
+        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
+    },
+    Category {
+        name: "ofi",
+        help: "The way between nodes by libfabric.",
+        prefixes: &["WEFT_OFI"],
+        parts: &[],
+        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
+    },
+    Category {
+        name: "messages",
+        help: "Protocols of point-to-point messages, and their queues.",
+        prefixes: &["WEFT_EAGER"],
+        parts: &[],
+        verbosity: MPI_T_VERBOSITY_TUNER_BASIC,
+    },
+    Category {
+        name: "vcis",
+        help: "Independent streams of communication, and how threads share them.",
+        prefixes: &["WEFT_NUM_VCIS", "WEFT_DUP_VCIS", "WEFT_PROGRESS"],
+        parts: &[],
+        verbosity: MPI_T_VERBOSITY_TUNER_BASIC,
+    },
+    Category {
+        name: "waiting",
+        help: "What a thread does that has nothing to do.",
+        prefixes: &["WEFT_SPIN", "WEFT_YIELD"],
+        parts: &[],
+        verbosity: MPI_T_VERBOSITY_TUNER_DETAIL,
+    },
+    Category {
+        name: "collectives",
+        help: "Algorithms of collective communication.",
+        prefixes: &["WEFT_COLL"],
+        parts: &[],
+        verbosity: MPI_T_VERBOSITY_TUNER_DETAIL,
+    },
+    Category {
+        name: "general",
+        help: "All that is in no other category.",
+        prefixes: &[""],
+        parts: &[],
+        verbosity: MPI_T_VERBOSITY_USER_BASIC,
+    },
+];
+
+/// The category of a control variable.
+pub fn of_cvar(name: &str) -> &'static Category {
+    let fits = |category: &&Category| category.prefixes.iter().any(|it| name.starts_with(it));
+    let last = &CATEGORIES[CATEGORIES.len() - 1];
+    CATEGORIES.iter().find(fits).unwrap_or(last)
+}
+
+/// The category of a performance variable.
+pub fn of_pvar(variable: &pvars::Variable) -> Option<&'static Category> {
+    CATEGORIES
+        .iter()
+        .find(|category| category.name == variable.category)
+}
+
+impl Category {
+    /// Its control variables, by their places in the table.
+    pub fn cvars(&self) -> Vec<usize> {
+        let all = settings::VARIABLES.iter().enumerate();
+        all.filter(|(_, variable)| of_cvar(variable.name).name == self.name)
+            .map(|(place, _)| place)
+            .collect()
+    }
+
+    /// Its performance variables, by their places in the table.
+    pub fn pvars(&self) -> Vec<usize> {
+        let mine = |variable: &&pvars::Variable| variable.category == self.name;
+        pvars::VARIABLES
+            .iter()
+            .filter(mine)
+            .filter_map(index_of)
+            .collect()
+    }
+
+    /// The categories in it, by their places in the table.
+    pub fn parts(&self) -> Vec<usize> {
+        let place = |name: &&str| CATEGORIES.iter().position(|it| it.name == *name);
+        self.parts.iter().filter_map(place).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variable_and_every_part_has_its_place() {
+        for variable in pvars::VARIABLES {
+            assert!(of_pvar(variable).is_some(), "{}", variable.name);
+        }
+        let mut cvars: Vec<_> = CATEGORIES.iter().flat_map(Category::cvars).collect();
+        cvars.sort_unstable();
+        assert!(cvars.into_iter().eq(0..settings::VARIABLES.len()));
+        for category in CATEGORIES {
+            assert_eq!(category.parts().len(), category.parts.len());
+        }
+    }
+}

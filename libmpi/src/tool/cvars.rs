@@ -1,0 +1,185 @@
+//! Control variables: those of [`settings`](crate::settings).
+
+use std::ffi::c_int;
+
+use super::Result;
+use crate::abi::{
+    MPI_CHAR, MPI_Datatype, MPI_INT, MPI_T_ERR_CVAR_SET_NEVER, MPI_T_ERR_INVALID,
+    MPI_T_SCOPE_ALL_EQ, MPI_T_SCOPE_LOCAL,
+};
+use crate::settings::{self, Variable};
+
+/// What a variable holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Off or on.
+    Switch,
+    /// A number; -1 when Weft chooses it.
+    Number,
+    /// One of several names.
+    Choice(Vec<&'static str>),
+    /// A string; empty when it is not set.
+    Text,
+}
+
+/// What can be read of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Of a switch, number or choice.
+    Number(c_int),
+    /// Of a text.
+    Text(String),
+}
+
+/// Characters of a text, with the NUL.
+const ROOM: usize = 1024;
+
+/// A handle's variable.
+#[derive(Clone, Copy)]
+pub struct Handle {
+    /// The variable.
+    pub variable: &'static Variable,
+    /// Elements that are read and written.
+    pub count: usize,
+}
+
+impl Handle {
+    /// For a variable.
+    pub fn new(variable: &'static Variable) -> Handle {
+        let count = match variable.holds() {
+            Holds::Text => {
+                let now = settings::raw(variable.name).map_or(0, |text| text.len());
+                ROOM.max(now + 1)
+            }
+            _ => 1,
+        };
+        Handle { variable, count }
+    }
+}
+
+impl Variable {
+    /// What it holds.
+    pub fn holds(&self) -> Holds {
+        match self.kind {
+            "0 or 1" => Holds::Switch,
+            "count" | "bytes" => Holds::Number,
+            kind => match kind.rsplit_once(" or ") {
+                Some((rest, last)) => Holds::Choice(rest.split(", ").chain([last]).collect()),
+                None => Holds::Text,
+            },
+        }
+    }
+
+    /// The names of its values from 0 on, if they have names: its enumeration.
+    pub fn names(&self) -> Vec<&'static str> {
+        match self.holds() {
+            Holds::Switch => vec!["off", "on"],
+            Holds::Choice(names) => names,
+            Holds::Number | Holds::Text => Vec::new(),
+        }
+    }
+
+    /// The type of its elements.
+    pub fn datatype(&self) -> MPI_Datatype {
+        match self.holds() {
+            Holds::Text => MPI_CHAR,
+            _ => MPI_INT,
+        }
+    }
+
+    /// Who must change it together.
+    pub fn scope(&self) -> c_int {
+        if self.help.contains("same on all ranks") {
+            MPI_T_SCOPE_ALL_EQ
+        } else {
+            MPI_T_SCOPE_LOCAL
+        }
+    }
+
+    /// What the interface says of it.
+    pub fn description(&self) -> String {
+        let unset = match self.holds() {
+            Holds::Number => "; -1: not set",
+            Holds::Text => "; empty: not set",
+            _ => "",
+        };
+        format!(
+            "{} (Value: {}{unset}. Default: {}.)",
+            self.help, self.kind, self.default
+        )
+    }
+
+    /// Its value. One in the environment that can't be understood, which `MPI_Init` will refuse, is
+    /// as none.
+    pub fn value(&self) -> Value {
+        let text = settings::raw(self.name);
+        let text = text.as_deref();
+        let number = |text: &str| match self.holds() {
+            Holds::Switch => match text {
+                "1" | "yes" | "on" | "true" => Some(1),
+                "0" | "no" | "off" | "false" => Some(0),
+                _ => None,
+            },
+            Holds::Choice(names) => names
+                .iter()
+                .position(|name| *name == text)
+                .map(|place| place as c_int),
+            _ => settings::parse_number(text).and_then(|number| c_int::try_from(number).ok()),
+        };
+        match self.holds() {
+            Holds::Text => Value::Text(text.unwrap_or("").to_owned()),
+            _ => {
+                let found = text.and_then(number).or_else(|| number(self.default));
+                Value::Number(found.unwrap_or(-1))
+            }
+        }
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_CVAR_SET_NEVER` from `MPI_Init` on, which reads the variables for good;
+    /// `MPI_T_ERR_INVALID` for values that they can't have.
+    pub fn set(&'static self, value: Value) -> Result {
+        if settings::are_chosen() {
+            return Err(MPI_T_ERR_CVAR_SET_NEVER);
+        }
+        let text = match (self.holds(), value) {
+            (Holds::Number, Value::Number(-1)) => String::new(),
+            (Holds::Choice(names), Value::Number(place)) => usize::try_from(place)
+                .ok()
+                .and_then(|place| names.get(place))
+                .ok_or(MPI_T_ERR_INVALID)?
+                .to_string(),
+            (_, Value::Number(number)) => number.to_string(),
+            (_, Value::Text(text)) => text,
+        };
+        settings::give(self, text).map_err(|_| MPI_T_ERR_INVALID)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::VARIABLES;
+
+    #[test]
+    fn every_variable_has_a_type_and_a_readable_default() {
+        for variable in VARIABLES {
+            match variable.holds() {
+                Holds::Text => assert!(
+                    matches!(variable.kind, "name" | "list"),
+                    "{}: {:?} is no kind that the tool interface knows",
+                    variable.name,
+                    variable.kind
+                ),
+                Holds::Switch => assert!(matches!(variable.default, "0" | "1")),
+                Holds::Choice(names) => assert!(names.contains(&variable.default)),
+                Holds::Number => {}
+            }
+        }
+        let netmod = VARIABLES.iter().find(|it| it.name == "WEFT_NETMOD");
+        let names = vec!["auto", "ofi", "none"];
+        assert_eq!(netmod.map(Variable::holds), Some(Holds::Choice(names)));
+    }
+}
