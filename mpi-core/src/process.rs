@@ -14,6 +14,7 @@ use crate::comm::ContextId;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
+use crate::mapping::MAX_VCIS;
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
 pub use crate::vci::{Mode, Router};
 use crate::vci::{Vci, VciGuard, VciState};
@@ -95,6 +96,12 @@ impl Router for SelfFirst {
             self.others.route(peer)
         }
     }
+
+    fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
+        if peer != self.me {
+            self.others.learn(peer, vci, transport, address);
+        }
+    }
 }
 
 /// A process of an MPI job.
@@ -110,6 +117,10 @@ pub struct Process {
     window: u32,
     threaded: bool,
     opening: Mutex<()>,
+    /// How many communicators use each VCI; VCI 0 always has a user.
+    users: Arc<[AtomicU32]>,
+    /// Counts communicators that ask for VCIs.
+    turn: AtomicU32,
     pub(crate) collectives: Collectives,
     /// Contexts that this process has led since the start.
     next_context: AtomicU32,
@@ -122,11 +133,10 @@ impl Process {
     pub fn new(config: Config) -> Result<Process, OpenError> {
         let mut transports: Vec<Arc<dyn Transport>> = vec![Arc::new(Loopback::new(config.me))];
         transports.extend(config.transports);
+        let pool = config.max_vcis.clamp(1, MAX_VCIS);
         let process = Process {
             me: config.me,
-            vcis: (0..config.max_vcis.max(1))
-                .map(|_| OnceLock::new())
-                .collect(),
+            vcis: (0..pool).map(|_| OnceLock::new()).collect(),
             open: AtomicUsize::new(0),
             requests: RequestTable::new(),
             transports,
@@ -139,6 +149,10 @@ impl Process {
             window: config.window,
             threaded: config.threaded,
             opening: Mutex::new(()),
+            users: (0..pool)
+                .map(|vci| AtomicU32::new(u32::from(vci == 0)))
+                .collect(),
+            turn: AtomicU32::new(0),
             collectives: Collectives::default(),
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
@@ -162,6 +176,30 @@ impl Process {
     /// The transports, the way to oneself first.
     pub fn transports(&self) -> &[Arc<dyn Transport>] {
         &self.transports
+    }
+
+    /// The greatest number of VCIs.
+    pub fn pool(&self) -> usize {
+        self.vcis.len()
+    }
+
+    /// How many VCIs are open.
+    pub fn open_vcis(&self) -> usize {
+        self.vcis.iter().filter(|vci| vci.get().is_some()).count()
+    }
+
+    /// How many communicators use each VCI.
+    pub(crate) fn users(&self) -> &Arc<[AtomicU32]> {
+        &self.users
+    }
+
+    pub(crate) fn next_turn(&self) -> u64 {
+        u64::from(self.turn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Notes the address of a peer's VCI in the named transport.
+    pub(crate) fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
+        self.router.learn(peer, vci, transport, address);
     }
 
     /// Opens a VCI if it is not open yet.
