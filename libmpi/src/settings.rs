@@ -120,8 +120,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_COLL_NODE",
         kind: "count",
         default: "as the launcher tells",
-        help: "Collectives take so many ranks of MPI_COMM_WORLD, one after the other, for a node, the \
-               same on all ranks.",
+        help: "Collectives and MPI_Cart_create take so many ranks of MPI_COMM_WORLD, one after the \
+               other, for a node, the same on all ranks.",
     },
     Variable {
         name: "WEFT_INFO",

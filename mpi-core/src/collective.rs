@@ -5,6 +5,7 @@ mod call;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use netmod::Peer;
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
@@ -98,7 +99,8 @@ pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
 
 /// A nonblocking collective under way.
 struct Active {
-    run: CommRun,
+    /// None once it is done.
+    run: Option<Box<CommRun>>,
     comm: Holder,
     request: RequestId,
 }
@@ -206,7 +208,7 @@ impl Process {
             return Ok(request);
         }
         let mut active = Active {
-            run,
+            run: Some(run),
             comm: holder,
             request,
         };
@@ -259,6 +261,11 @@ impl Process {
         };
     }
 
+    /// The node of a process, as was told; none where nothing was told or all share one.
+    pub fn node_of(&self, peer: Peer) -> Option<u32> {
+        self.collectives.nodes.get(peer as usize).copied()
+    }
+
     /// Takes a collective as far as it goes. Returns whether it is done.
     fn advance(&self, active: &mut Active) -> Result<bool> {
         let comm: &Comm = (*active.comm).as_ref();
@@ -267,13 +274,16 @@ impl Process {
             comm,
             purpose: Purpose::Collective,
         };
-        match active.run.advance(&mut port) {
+        let Some(run) = &mut active.run else {
+            return Ok(true);
+        };
+        match run.advance(&mut port) {
             Ok(Progress::Pending) => return Ok(false),
             Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
             Err(error) => self.fail(active.request, error)?,
         }
-        if !active.run.is_running() {
-            comm.give_run(std::mem::take(&mut active.run));
+        if let Some(run) = active.run.take().filter(|run| !run.is_running()) {
+            comm.give_run(run);
         }
         Ok(true)
     }

@@ -77,8 +77,33 @@ const CAREFUL: u8 = 0;
 const NO_ANY_TAG: u8 = 1;
 const NO_ANY_SOURCE: u8 = 2;
 
+/// The processes that sends and receives name by rank, laid out for the send path: process
+/// `first + rank * step`, unless the group is irregular.
+#[derive(Clone, Copy)]
+struct Targets {
+    size: u32,
+    first: u32,
+    /// Modulo 2^32, so that negative steps need nothing special.
+    step: u32,
+    irregular: bool,
+}
+
+impl Targets {
+    fn new(group: &Group) -> Targets {
+        let run = group.as_run();
+        let (first, step) = run.unwrap_or((0, 0));
+        Targets {
+            size: group.size(),
+            first,
+            step: step as u32,
+            irregular: run.is_none(),
+        }
+    }
+}
+
 /// A communicator.
 pub struct Comm {
+    targets: Targets,
     /// Changes once at most: when a nonblocking duplication learns it.
     context: AtomicU64,
     local: Group,
@@ -103,7 +128,11 @@ pub struct Comm {
     collectives: AtomicU32,
     name: Mutex<String>,
     /// Schedules kept for their memory.
-    runs: Mutex<Vec<CommRun>>,
+    #[allow(
+        clippy::vec_box,
+        reason = "they are large, and taken out and put back by every call"
+    )]
+    runs: Mutex<Vec<Box<CommRun>>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
@@ -111,7 +140,7 @@ pub struct Comm {
     first: bool,
     topology: Option<Arc<Topology>>,
     /// Sources and destinations in the topology, once that was asked for.
-    neighbors: OnceLock<(Box<[i32]>, Box<[i32]>)>,
+    neighbors: OnceLock<[Box<[i32]>; 2]>,
 }
 
 impl AsRef<Comm> for Comm {
@@ -124,6 +153,7 @@ impl Comm {
     /// An intracommunicator of `local`, in which this process has `rank`.
     pub fn new(context: ContextId, local: Group, rank: u32) -> Comm {
         Comm {
+            targets: Targets::new(&local),
             context: AtomicU64::new(context.0),
             local,
             remote: None,
@@ -149,6 +179,7 @@ impl Comm {
     /// of both groups all members say that theirs is the `first`.
     pub fn inter(context: ContextId, local: Group, remote: Group, rank: u32, first: bool) -> Comm {
         Comm {
+            targets: Targets::new(&remote),
             remote: Some(remote),
             first,
             ..Comm::new(context, local, rank)
@@ -180,14 +211,14 @@ impl Comm {
                  one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
             ));
         };
-        let (sources, destinations) = match self.neighbors.get() {
+        let [sources, destinations] = match self.neighbors.get() {
             Some(known) => known,
             None => {
                 let found = topology.neighbours(self.rank)?;
                 let number = |rank: &Option<u32>| rank.map_or(PROC_NULL, |rank| rank as i32);
                 let list = |ranks: &[Option<u32>]| ranks.iter().map(number).collect();
                 self.neighbors
-                    .get_or_init(|| (list(&found.sources), list(&found.destinations)))
+                    .get_or_init(|| [list(&found.sources), list(&found.destinations)])
             }
         };
         Ok(Neighbors {
@@ -200,6 +231,7 @@ impl Comm {
     /// A communicator of the same groups with the same topology in another context.
     pub(crate) fn same_in(&self, context: ContextId) -> Comm {
         Comm {
+            targets: self.targets,
             remote: self.remote.clone(),
             first: self.first,
             topology: self.topology.clone(),
@@ -259,10 +291,25 @@ impl Comm {
         self.remote.as_ref().unwrap_or(&self.local)
     }
 
+    /// The process that a send to `rank` goes to.
+    #[inline(always)]
+    fn target(&self, rank: u32) -> Peer {
+        let Targets {
+            first,
+            step,
+            irregular,
+            ..
+        } = self.targets;
+        if irregular {
+            return self.others().peer(rank);
+        }
+        first.wrapping_add(rank.wrapping_mul(step))
+    }
+
     /// How many ranks send and receive calls can name.
     #[inline(always)]
     pub fn targets(&self) -> u32 {
-        self.others().size()
+        self.targets.size
     }
 
     /// The VCI that its collectives use, and all its messages unless hints say otherwise.
@@ -418,7 +465,7 @@ impl Comm {
     }
 
     /// A schedule to build on.
-    pub(crate) fn take_run(&self) -> CommRun {
+    pub(crate) fn take_run(&self) -> Box<CommRun> {
         self.runs
             .lock()
             .ok()
@@ -427,7 +474,7 @@ impl Comm {
     }
 
     /// Keeps a schedule for the next collective.
-    pub(crate) fn give_run(&self, run: CommRun) {
+    pub(crate) fn give_run(&self, run: Box<CommRun>) {
         if let Ok(mut runs) = self.runs.lock() {
             runs.push(run);
         }
@@ -443,6 +490,9 @@ impl Comm {
         Destination {
             peer: self.others().peer(rank),
             vci: self.vci(),
+
+            peer: self.target(rank),
+            vci: self.vci,
             context: self.context().of(purpose),
             rank: self.rank as i32,
             tag,
@@ -538,7 +588,7 @@ impl Process {
         rank: u32,
         tag: i32,
     ) -> Result<Option<RequestId>> {
-        let peer = comm.others().peer(rank);
+        let peer = comm.target(rank);
         let context = comm.context().of(Purpose::PointToPoint);
         if comm.sends.load(Ordering::Relaxed) == PLAIN
             && self.try_send(comm.vci(), peer, context, comm.rank as i32, tag, data)

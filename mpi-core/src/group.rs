@@ -172,6 +172,15 @@ impl Group {
         }
     }
 
+    /// The peer of rank 0 and the distance from each rank's peer to the next, if that is the same
+    /// for all.
+    pub fn as_run(&self) -> Option<(u32, i32)> {
+        match &self.0 {
+            Map::Regular(run) => Some((run.first, run.stride)),
+            _ => None,
+        }
+    }
+
     /// The peer that has `rank`, which must be less than [`Group::size`].
     #[inline(always)]
     pub fn peer(&self, rank: u32) -> u32 {

@@ -18,7 +18,7 @@ use crate::mapping::MAX_VCIS;
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
 pub use crate::vci::{Mode, Router};
 use crate::vci::{Vci, VciGuard, VciState};
-use crate::wait::{self, Patience, Step, WaitPolicy};
+use crate::wait::{self, Patience, Step, WaitPolicy, Waiting};
 use crate::wire::Key;
 
 /// What a process is made from.
@@ -113,6 +113,10 @@ pub struct Process {
     transports: Vec<Arc<dyn Transport>>,
     router: Arc<dyn Router>,
     wait: WaitPolicy,
+    /// The policy when more threads wait than have a core.
+    wait_crowded: WaitPolicy,
+    /// Threads that have been waiting for a while.
+    waiters: CachePadded<AtomicU32>,
     eager_limit: usize,
     window: u32,
     threaded: bool,
@@ -145,6 +149,8 @@ impl Process {
                 others: config.router,
             }),
             wait: config.wait,
+            wait_crowded: config.wait.crowded(),
+            waiters: CachePadded::new(AtomicU32::new(0)),
             eager_limit: config.eager_limit,
             window: config.window,
             threaded: config.threaded,
@@ -485,6 +491,7 @@ impl Process {
         mut done: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         let mut patience = Patience::default();
+        let mut waiting = Waiting::default();
         loop {
             if let Some(value) = done()? {
                 return Ok(value);
@@ -492,7 +499,7 @@ impl Process {
             if self.poll_one(vci)?.0 {
                 patience.reset();
             } else {
-                self.idle(vci, &mut patience)?;
+                self.idle(vci, &mut patience, &mut waiting)?;
             }
         }
     }
@@ -502,9 +509,22 @@ impl Process {
     /// Invariant: no deadlock whichever VCI is waited on; the round over all VCIs carries on what
     /// others wait for.
     #[inline]
-    fn idle(&self, vci: VciId, patience: &mut Patience) -> Result<()> {
-        let step = patience.next(&self.wait);
+    fn idle<'a>(
+        &'a self,
+        vci: VciId,
+        patience: &mut Patience,
+        waiting: &mut Waiting<'a>,
+    ) -> Result<()> {
+        let crowded = waiting.more_than(self.wait.waiters);
+        let step = patience.next(if crowded {
+            &self.wait_crowded
+        } else {
+            &self.wait
+        });
         if patience.global_round(&self.wait) {
+            if self.threaded {
+                waiting.join(&self.waiters);
+            }
             if self.report_wanted.swap(false, Ordering::Relaxed) {
                 eprint!("{}", self.report());
             }

@@ -404,6 +404,9 @@ impl Records {
                 .next_returned
                 .load(Ordering::Relaxed);
         }
+        if self.free.len() > CACHE_LIMIT {
+            self.give_half_back();
+        }
         if self.free.is_empty() && !self.table.refill(self.vci, &mut self.free) {
             return None;
         }
@@ -452,9 +455,15 @@ impl Records {
         request.state.store(FREE, Ordering::Relaxed);
         self.free.push(id.0);
         if self.free.len() > CACHE_LIMIT {
-            let half = self.free.split_off(CACHE_LIMIT / 2);
-            self.table.pool.lock().free.extend(half);
+            self.give_half_back();
         }
+    }
+
+    /// Leaves other VCIs what this one is unlikely to need.
+    #[cold]
+    fn give_half_back(&mut self) {
+        let half = self.free.split_off(CACHE_LIMIT / 2);
+        self.table.pool.lock().free.extend(half);
     }
 
     /// All active requests of this VCI (for reports; slow).
@@ -519,6 +528,27 @@ mod tests {
         records.complete(id, Status::EMPTY, None);
         assert!(!table.get(id).unwrap().is_live());
         assert!(records.get(id).is_none());
+    }
+
+    #[test]
+    fn caches_give_back_what_threads_gave_back_to_them() {
+        let table = RequestTable::new();
+        let mut records = Records::new(table.clone(), 0);
+        let returned = records.returned();
+        let ids: Vec<_> = (0..3000).map(|_| records.start(0).unwrap()).collect();
+        for id in ids {
+            records.complete(id, Status::EMPTY, None);
+            returned.give(&table, id);
+        }
+        while records
+            .start(0)
+            .is_some_and(|_| table.pool.lock().free.is_empty())
+        {
+            assert!(
+                table.pool.lock().next < 4000,
+                "the cache keeps what it does not need"
+            );
+        }
     }
 
     #[test]

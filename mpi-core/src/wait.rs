@@ -5,7 +5,7 @@
 //! transports' doorbells. With more ranks than cores it yields from the first fruitless poll on:
 //! whoever is waited for needs the core.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use netmod::Doorbell;
@@ -23,17 +23,32 @@ pub struct WaitPolicy {
     /// A round over all open VCIs is made after this many fruitless polls of one's own. With 0 there
     /// is none, and correct programs can wait forever.
     pub global_every: u32,
+    /// Threads of this process that can wait at once and still have a core each.
+    pub waiters: u32,
 }
+
+/// The numbers where there are more waiting threads than cores.
+const CROWDED: (u32, u32) = (4, 200);
 
 impl WaitPolicy {
     /// The policy for `ranks` processes on `cores` cores.
     pub fn for_share(ranks: usize, cores: usize) -> Self {
         let crowded = ranks > cores;
         WaitPolicy {
-            spins: if crowded { 4 } else { 20_000 },
-            yields: if crowded { 200 } else { 2_000 },
+            spins: if crowded { CROWDED.0 } else { 20_000 },
+            yields: if crowded { CROWDED.1 } else { 2_000 },
             nap: Duration::from_millis(10),
             global_every: 64,
+            waiters: (cores / ranks.max(1)).max(1) as u32,
+        }
+    }
+
+    /// The policy while more than [`WaitPolicy::waiters`] threads wait.
+    pub(crate) fn crowded(self) -> Self {
+        WaitPolicy {
+            spins: self.spins.min(CROWDED.0),
+            yields: self.yields.min(CROWDED.1),
+            ..self
         }
     }
 }
@@ -86,6 +101,37 @@ impl Patience {
     #[inline(always)]
     pub fn reset(&mut self) {
         self.fruitless = 0;
+    }
+}
+
+/// A thread's place among those of its process that have been waiting for a while.
+#[derive(Default)]
+pub(crate) struct Waiting<'a>(Option<&'a AtomicU32>);
+
+impl<'a> Waiting<'a> {
+    /// Takes a place, once.
+    #[cold]
+    pub fn join(&mut self, waiters: &'a AtomicU32) {
+        if self.0.is_none() {
+            waiters.fetch_add(1, Ordering::Relaxed);
+            self.0 = Some(waiters);
+        }
+    }
+
+    /// Whether more than `limit` wait, this thread among them.
+    #[inline(always)]
+    pub fn more_than(&self, limit: u32) -> bool {
+        self.0
+            .is_some_and(|waiters| waiters.load(Ordering::Relaxed) > limit)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(waiters) = self.0 {
+            waiters.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

@@ -6,6 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mpi_core::coll::{self, Barrier, Team};
+use mpi_core::collective::Buffers;
+use mpi_core::comm::{Comm, ContextId};
+use mpi_core::group::Group;
 use mpi_core::process::{Config, Destination, Mode, Process, Router, Source};
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, Buffer, RequestId};
@@ -42,9 +46,11 @@ impl Drop for Watchdog {
     }
 }
 
+type Addresses = HashMap<(Peer, VciId), Vec<u8>>;
+
 /// The addresses of all VCIs of all processes.
 #[derive(Clone, Default)]
-struct Book(Arc<Mutex<HashMap<(Peer, VciId), Vec<u8>>>>);
+struct Book(Arc<Mutex<Addresses>>);
 
 impl Resolver for Book {
     fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
@@ -200,19 +206,19 @@ fn threads_exchange(vcis: u16, single_copy: bool, rounds: usize) {
 #[test]
 fn four_threads_share_one_vci() {
     let _watchdog = Watchdog::new("four_threads_share_one_vci");
-    threads_exchange(1, true, 500);
+    threads_exchange(1, true, 200);
 }
 
 #[test]
 fn four_threads_share_two_vcis_without_single_copy() {
     let _watchdog = Watchdog::new("four_threads_share_two_vcis_without_single_copy");
-    threads_exchange(2, false, 500);
+    threads_exchange(2, false, 200);
 }
 
 #[test]
 fn four_threads_have_a_vci_each() {
     let _watchdog = Watchdog::new("four_threads_have_a_vci_each");
-    threads_exchange(THREADS, true, 500);
+    threads_exchange(THREADS, true, 200);
 }
 
 /// Threads of one process send to each other through the loopback; requests are waited for by
@@ -231,7 +237,7 @@ fn threads_of_one_process_wait_for_each_others_requests() {
                 thread,
             };
             scope.spawn(move || {
-                for round in 0..500 {
+                for round in 0..200 {
                     let mut data = vec![byte(0, thread, round, 0); length(round, 0)];
                     let mut room = vec![0; 30_000];
                     let receive = side.receive(&mut room, round % 2 == 0);
@@ -247,4 +253,52 @@ fn threads_of_one_process_wait_for_each_others_requests() {
         }
     });
     process.drain().unwrap();
+}
+
+/// Each thread has a communicator of its own (MPI-3.1 section 12.4.3 lets them all be busy at once)
+/// and does blocking and nonblocking collectives on it; all share VCI 0.
+#[test]
+fn threads_do_collectives_on_communicators_of_their_own() {
+    const RANKS: u32 = 3;
+    let _watchdog = Watchdog::new("threads_do_collectives_on_communicators_of_their_own");
+    let book = Book::default();
+    let processes = [0, 1, 2].map(|me| process(&book, me, 1, true));
+    thread::scope(|scope| {
+        for (rank, process) in processes.iter().enumerate() {
+            for thread in 0..u32::from(THREADS) {
+                let group = Group::identity(RANKS);
+                let context = ContextId::new(0, 1 + thread);
+                let comm = Arc::new(Comm::new(context, group, rank as u32));
+                scope.spawn(move || collectives(process, &comm, thread));
+            }
+        }
+    });
+    for process in &processes {
+        process.drain().unwrap();
+    }
+}
+
+fn collectives(process: &Process, comm: &Arc<Comm>, thread: u32) {
+    let rank = u64::from(comm.rank());
+    for round in 0..60 {
+        let value = |rank: u64| [rank * 1000 + round, u64::from(thread)];
+        // SAFETY: a barrier has no data.
+        let barrier = unsafe {
+            process.start_collective(comm.clone(), Buffers::NONE, |schedule| {
+                let team = Team::all(comm.rank(), comm.size());
+                coll::barrier(schedule, team, Barrier::Dissemination);
+            })
+        };
+        let all = process.gather_all_u64(comm, value(rank)).unwrap();
+        assert!((0..).zip(&all).all(|(rank, got)| *got == value(rank)));
+        let mut data = if rank == 0 {
+            [round; 200]
+        } else {
+            [u64::MAX; 200]
+        };
+        process.broadcast_u64(comm, &mut data).unwrap();
+        assert_eq!(data, [round; 200]);
+        assert_eq!(process.wait(barrier.unwrap()).unwrap().1, None);
+        process.barrier(comm).unwrap();
+    }
 }

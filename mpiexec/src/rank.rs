@@ -99,8 +99,13 @@ impl Rank {
 }
 
 /// The variables that tell a rank about itself.
-fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 8] {
+fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 9] {
     let text = |number: usize| OsString::from(number.to_string());
+    // A rank that is bound to one core can't tell by itself whether others share it.
+    let cores = system::allowed_cpus()
+        .iter()
+        .map(|word| word.count_ones() as usize)
+        .sum();
     [
         ("PMI_FD", OsString::from(socket.to_string())),
         ("PMI_RANK", text(place.rank)),
@@ -110,5 +115,6 @@ fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 8] {
         ("MPI_LOCALRANKID", text(place.rank)),
         ("WEFT_LOCAL_SIZE", text(place.size)),
         ("WEFT_LOCAL_RANK", text(place.rank)),
+        ("WEFT_LOCAL_CORES", text(cores)),
     ]
 }

@@ -38,6 +38,13 @@ impl Library {
                 "the library name {name:?} holds a zero byte; set a proper path"
             ))
         })?;
+        // libfabric's PSM providers would catch SIGSEGV and SIGABRT and write files next to the
+        // program when it crashes. Those signals are the program's.
+        for quiet in [c"IPATH_NO_BACKTRACE", c"HFI_NO_BACKTRACE"] {
+            // SAFETY: C strings; the environment is the process's own, and this is done once, when
+            // transports are opened. What the user has set stays.
+            unsafe { libc::setenv(quiet.as_ptr(), c"1".as_ptr(), 0) };
+        }
         // SAFETY: loading runs the library's initializers, which is what the user asked for by
         // choosing it; the name is a valid C string.
         let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

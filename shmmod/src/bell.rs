@@ -6,7 +6,7 @@
 //! instead the sleeper, who has time, has the kernel put a barrier into all running processes
 //! (`membarrier`). Where the kernel can't, senders use a fence.
 
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
 use crate::sync::AtomicU32;
 
@@ -35,6 +35,10 @@ pub(crate) fn register() {
 pub(crate) fn is_silent(bell: &AtomicU32, senders_fence: bool) -> bool {
     if senders_fence {
         fence(Ordering::SeqCst);
+    } else {
+        // The sleeper's barrier orders what the processor does; the compiler must not exchange the
+        // message's store and this load either.
+        compiler_fence(Ordering::SeqCst);
     }
     bell.load(Ordering::Relaxed) == 0
 }

@@ -81,7 +81,8 @@ pub(crate) fn claim(ends: &Ends, cells: usize, view: &mut SenderView) -> Option<
 /// Makes a cell that was claimed and written visible to the receiver.
 #[inline(always)]
 pub(crate) fn publish(cell: &Cell, position: u64) {
-    cell.sequence.store(position as u32 + 1, Ordering::Release);
+    cell.sequence
+        .store((position as u32).wrapping_add(1), Ordering::Release);
 }
 
 impl ReceiverView {
@@ -89,7 +90,8 @@ impl ReceiverView {
     #[inline(always)]
     pub fn peek(&self, cells: &[Cell]) -> Option<u64> {
         let cell = &cells[self.next as usize & (cells.len() - 1)];
-        let ready = cell.sequence.load(Ordering::Acquire) == self.next as u32 + 1;
+        let expected = (self.next as u32).wrapping_add(1);
+        let ready = cell.sequence.load(Ordering::Acquire) == expected;
         ready.then_some(self.next)
     }
 
@@ -110,12 +112,40 @@ impl ReceiverView {
 }
 
 impl Cell {
-    #[cfg(all(test, loom))]
+    #[cfg(test)]
     fn empty() -> Self {
         Cell {
             sequence: AtomicU32::new(0),
             envelope: UnsafeCell::new([0; 4]),
             inline: UnsafeCell::new([0; INLINE]),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Sequence numbers are shorter than positions: they start again after 2³² messages.
+    #[test]
+    fn sequence_numbers_wrap() {
+        let start = u64::from(u32::MAX) - 5;
+        let ends = Ends {
+            tail: Padded(AtomicU64::new(start)),
+            head: Padded(AtomicU64::new(start)),
+        };
+        let cells: Vec<Cell> = (0..4).map(|_| Cell::empty()).collect();
+        let mut sender = SenderView { head: start };
+        let mut receiver = ReceiverView {
+            next: start,
+            told: start,
+        };
+        for position in start..start + 12 {
+            assert_eq!(receiver.peek(&cells), None);
+            assert_eq!(claim(&ends, cells.len(), &mut sender), Some(position));
+            publish(&cells[position as usize & 3], position);
+            assert_eq!(receiver.peek(&cells), Some(position));
+            receiver.advance(&ends, &cells);
         }
     }
 }

@@ -2,6 +2,7 @@
  *
  * ranks: 4 5 8
  * variants: shm
+ * timeout: 60
  * env: WEFT_COLL_NODE=2
  * env: WEFT_COLL=bcast=chain:1000,gather=linear,scatter=linear,allgather=ring,alltoall=pairwise:2
  */

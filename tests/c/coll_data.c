@@ -1,6 +1,7 @@
 /* Collectives that move data: every function, from nothing to large, from every root, in place.
  *
  * ranks: 1 2 3 4 5 7 8
+ * timeout: 60
  */
 #include "coll.h"
 

@@ -139,6 +139,12 @@ int main(int argc, char **argv)
         int code = MPI_Bcast(in, rank == 0 ? 8 : 4, MPI_INT, 0, w), class = MPI_SUCCESS;
         MPI_Error_class(code, &class);
         CHECK(class == (rank == 0 ? MPI_SUCCESS : MPI_ERR_TRUNCATE), "class %d", class);
+        OK(MPI_Ibcast(in, rank == 0 ? 8 : 4, MPI_INT, 0, w, &request));
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Error_class(code, &class);
+        CHECK(class == (rank == 0 ? MPI_SUCCESS : MPI_ERR_TRUNCATE), "class %d", class);
+        CHECK(request == MPI_REQUEST_NULL, "not null");
+        still_works();
     }
     MPI_Finalize();
     return 0;

@@ -2,6 +2,7 @@
  *
  * ranks: 4 7 8
  * variants: shm
+ * timeout: 60
  * env: WEFT_COLL_NODE=3
  * env: WEFT_COLL=nodes=on
  */

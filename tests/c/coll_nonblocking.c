@@ -2,6 +2,7 @@
  * in all orders.
  *
  * ranks: 1 2 3 4 7 8
+ * timeout: 60
  */
 #include "coll.h"
 

@@ -1,6 +1,7 @@
 /* Collectives that compute: every function, operations and datatypes, orders of operands.
  *
  * ranks: 1 2 3 4 5 7 8
+ * timeout: 60
  */
 #include "coll.h"
 

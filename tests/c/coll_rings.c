@@ -2,6 +2,7 @@
  *
  * ranks: 4 5 8
  * variants: shm
+ * timeout: 60
  * env: WEFT_COLL=reduce=binomial,allreduce=ring,reduce-scatter=pairwise
  */
 #include "coll_reduce.c"

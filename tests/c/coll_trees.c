@@ -2,6 +2,7 @@
  *
  * ranks: 4 5 8
  * variants: shm
+ * timeout: 60
  * env: WEFT_COLL=bcast=scatter-ring,gather=binomial,scatter=binomial,allgather=bruck,alltoall=bruck
  */
 #include "coll_data.c"

@@ -2,6 +2,7 @@
  * addresses.
  *
  * ranks: 1 2 3 4 7 8
+ * timeout: 60
  */
 #include "coll.h"
 #include <stddef.h>

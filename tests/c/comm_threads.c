@@ -2,12 +2,13 @@
  * own all of one parent (MPI-3.1 sections 6.4.2 and 12.4).
  * ranks: 2 4
  * cflags: -pthread
+ * timeout: 60
  */
 #include "fails.h"
 
 #include <pthread.h>
 
-enum { THREADS = 4, TURNS = 100 };
+enum { THREADS = 4, TURNS = 40 };
 
 static int size, rank;
 static MPI_Comm parents[THREADS];

@@ -1,6 +1,6 @@
 /* What a program can ask about MPI and its surroundings.
  * ranks: 1 2 3
- * variants: shm ofi hydra hosts
+ * variants: shm ofi hydra hosts single
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* Every thread level can be asked for and is told again; threads know whether they are the main one.
  * ranks: 1 2
- * variants: shm
+ * variants: shm single
  * cflags: -pthread
  * case: 0
  * case: 1

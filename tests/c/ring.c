@@ -1,5 +1,6 @@
 /* More ranks than cores: a token goes around in scheduler's time.
  * ranks: 2 8
+ * variants: shm ofi
  * timeout: 60
  * alone: yes
  */

@@ -1,6 +1,6 @@
 /* Messages to oneself, in every size and mode that does not wait for itself.
  * ranks: 1 2
- * variants: shm ofi
+ * variants: shm ofi single
  */
 #include "check.h"
 

@@ -1,5 +1,5 @@
 /* MPI_Sendrecv and MPI_Sendrecv_replace around a ring, along a line with open ends, and with oneself.
- * ranks: 1 2 3 4
+ * ranks: 1 2 3
  */
 #include "check.h"
 

@@ -1,5 +1,5 @@
 /* Threads that share one communicator and receive with wildcards: each message comes to exactly one.
- * ranks: 1 2 3
+ * ranks: 1 3
  * cflags: -pthread
  * timeout: 60
  * case: recv
@@ -8,6 +8,7 @@
  */
 #include "check.h"
 #include <pthread.h>
+#include <sched.h>
 
 enum { THREADS = 4, EACH = 800, MAX = 20000 };
 
@@ -93,6 +94,7 @@ static void *receiver(void *unused) {
                          &request));
             while (!flag) {
                 OK(MPI_Test(&request, &flag, &status));
+                sched_yield(); /* eight threads have two cores */
             }
         }
     } while (handle(data, &status));

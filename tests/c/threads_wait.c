@@ -13,8 +13,6 @@ static MPI_Comm comms[2];
 /* Waits for a message that comes only after the other thread has answered one. */
 static void *patient(void *unused) {
     char *data = allocate(LARGE);
-    int peer = (rank + 1) % size;
-    (void)peer;
     for (int round = 0; round < ROUNDS; round++) {
         int bytes = round % 10 ? 8 : LARGE;
         OK(MPI_Recv(data, bytes, MPI_CHAR, MPI_ANY_SOURCE, round, comms[0], MPI_STATUS_IGNORE));

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{self, Command};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::Result;
 
@@ -22,6 +24,14 @@ fn ip(arguments: &str) -> Result {
     }
     let text = String::from_utf8_lossy(&output.stderr);
     Err(format!("ip {arguments}: {}", text.trim()))
+}
+
+fn is_up(name: &str) -> bool {
+    let mut command = Command::new("ip");
+    command.args(["-n", name, "-o", "link", "show", "dev", "weft0", "up"]);
+    command
+        .output()
+        .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("state UP"))
 }
 
 impl Hosts {
@@ -49,6 +59,14 @@ impl Hosts {
             ip(&format!("-n {name} addr add 10.99.0.{number}/24 dev weft0"))?;
             ip(&format!("-n {name} link set weft0 up"))?;
             ip(&format!("-n {name} link set lo up"))?;
+        }
+        // An interface is up when its cable is, which the kernel tells a little later.
+        let until = Instant::now() + Duration::from_secs(10);
+        while !hosts.names.iter().all(|name| is_up(name)) {
+            if Instant::now() >= until {
+                return Err("the interfaces do not come up".to_owned());
+            }
+            thread::sleep(Duration::from_millis(10));
         }
         Ok(hosts)
     }

@@ -22,14 +22,17 @@ pub enum Variant {
     Hydra,
     /// libfabric between two network namespaces, which play two hosts.
     Hosts,
+    /// Without a launcher; for one rank only.
+    Single,
 }
 
-const ALL: [Variant; 5] = [
+const ALL: [Variant; 6] = [
     Variant::Shm,
     Variant::ShmTwoCopy,
     Variant::Ofi,
     Variant::Hydra,
     Variant::Hosts,
+    Variant::Single,
 ];
 
 impl Variant {
@@ -40,6 +43,7 @@ impl Variant {
             Variant::Ofi => "ofi",
             Variant::Hydra => "hydra",
             Variant::Hosts => "hosts",
+            Variant::Single => "single",
         }
     }
 
@@ -50,7 +54,7 @@ impl Variant {
 
     fn env(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Variant::Shm | Variant::Hydra => &[],
+            Variant::Shm | Variant::Hydra | Variant::Single => &[],
             Variant::ShmTwoCopy => &[("WEFT_SHM_SINGLE_COPY", "0")],
             Variant::Ofi => &[("WEFT_SHM", "0"), ("WEFT_OFI_INTERFACE", "lo")],
             Variant::Hosts => &[("WEFT_NETMOD", "ofi")],
@@ -65,7 +69,7 @@ impl Variant {
             })
         };
         match self {
-            Variant::Shm | Variant::ShmTwoCopy => false,
+            Variant::Shm | Variant::ShmTwoCopy | Variant::Single => false,
             Variant::Ofi => libfabric(),
             Variant::Hydra => !Path::new("/usr/bin/mpiexec.hydra").exists(),
             Variant::Hosts => libfabric() || !can_mount() || !Hosts::possible(),
@@ -94,14 +98,22 @@ impl Job<'_> {
         let seconds = limit.as_secs_f64().ceil().to_string();
         let mut command = match self.variant {
             Variant::Hydra => room.command(Path::new("/usr/bin/mpiexec.hydra")),
+            Variant::Single => room.command(self.binary),
             _ => room.command(&prefix.join("bin/mpiexec")),
         };
         clear(&mut command);
         match self.variant {
             // It knows no option for it.
-            Variant::Hydra => command.env("MPIEXEC_TIMEOUT", &seconds),
-            _ => command.args(["-timeout", &seconds]),
-        };
+            Variant::Hydra => {
+                command.env("MPIEXEC_TIMEOUT", &seconds);
+            }
+            Variant::Single => {
+                command.args(&self.case.name);
+            }
+            _ => {
+                command.args(["-timeout", &seconds]);
+            }
+        }
         command.envs(self.variant.env().iter().copied());
         command.envs(self.program.env.iter().cloned());
         if self.program.is_foreign() {
@@ -111,6 +123,7 @@ impl Job<'_> {
             Some(hosts) => {
                 hosts.arguments(&mut command, self.ranks, |command| self.program(command))
             }
+            None if self.variant == Variant::Single => {}
             None => {
                 command.args(["-n", &self.ranks.to_string()]);
                 self.program(&mut command);

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Result;
 use crate::program::Case;
@@ -14,6 +14,8 @@ pub struct Outcome {
     out: String,
     err: String,
     took: Duration,
+    /// Seconds since 1970.
+    ended: f64,
 }
 
 impl Outcome {
@@ -42,12 +44,24 @@ impl Outcome {
             nap = (nap * 2).min(Duration::from_millis(20));
         };
         let took = began.elapsed();
+        let ended = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs_f64();
         Ok(Outcome {
             status,
             out: text(out),
             err: text(err),
             took,
+            ended,
         })
+    }
+
+    /// Seconds from the moment that the program told to its end.
+    fn since_told(&self) -> Option<f64> {
+        let (_, told) = self.out.rsplit_once("at ")?;
+        let told: f64 = told.split_whitespace().next()?.parse().ok()?;
+        Some(self.ended - told)
     }
 
     /// Compares with what was expected.
@@ -67,18 +81,19 @@ impl Outcome {
             ("stdout", &self.out, &case.stdout),
             ("stderr", &self.err, &case.stderr),
         ] {
-            if expected.is_empty() && !text.is_empty() {
+            if expected.is_empty() && !text.is_empty() && case.ends.is_none() {
                 wrong.push(format!("{name} was expected to be empty"));
             }
             for part in expected.iter().filter(|part| !text.contains(*part)) {
                 wrong.push(format!("{name} lacks {part:?}"));
             }
         }
-        if let Some(within) = case
-            .within
-            .filter(|within| self.took > crate::patience(*within))
-        {
-            wrong.push(format!("it took longer than {within} s"));
+        if let Some(limit) = case.ends {
+            match self.since_told() {
+                Some(took) if took <= crate::patience(limit).as_secs_f64() => {}
+                Some(took) => wrong.push(format!("it ended only {took:.2} s later")),
+                None => wrong.push("stdout tells no moment".to_owned()),
+            }
         }
         if !leftovers.is_empty() {
             wrong.push(format!("it left behind: {}", leftovers.join(", ")));

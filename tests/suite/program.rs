@@ -16,7 +16,8 @@
 //!  * exit: 3                      exit code (default 0)
 //!  * stdout: text                 this is printed; without such lines nothing may be
 //!  * stderr: text
-//!  * within: 1.5                  seconds from the start to the end of the job
+//!  * ends: 1.5                    seconds to the end of the job, from the moment that the program
+//!  *                              tells on stdout: "at 1700000000.123" (since 1970)
 //!  */
 //! ```
 
@@ -55,7 +56,7 @@ pub struct Case {
     pub stdout: Vec<String>,
     pub stderr: Vec<String>,
     /// Seconds.
-    pub within: Option<f64>,
+    pub ends: Option<f64>,
 }
 
 impl Program {
@@ -149,7 +150,7 @@ impl Program {
                     "exit" => case.exit = number(value)?,
                     "stdout" => case.stdout.push(value.into()),
                     "stderr" => case.stderr.push(value.into()),
-                    "within" => case.within = Some(number(value)?),
+                    "ends" => case.ends = Some(number(value)?),
                     _ => return Err("unknown key".into()),
                 }
             }

@@ -1,8 +1,96 @@
 //! Tools between a program and the library, through the profiling interface (section 14.2).
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use libtest_mimic::Trial;
+
+use crate::job::clear;
+use crate::outcome::Outcome;
+use crate::program::{Case, compile, programs};
+use crate::room::Room;
+use crate::{Result, patience, prefix, timed};
+
+/// How a tool comes to a program.
+#[derive(Clone, Copy)]
+enum Tool {
+    /// Not at all.
+    None,
+    /// As one of its object files.
+    Object,
+    /// As a library before ours.
+    Library,
+    /// By `LD_PRELOAD`.
+    Preload,
+}
 
 /// The tests.
 pub fn trials() -> Vec<Trial> {
-    Vec::new()
+    let ways = [
+        ("none", Tool::None),
+        ("object", Tool::Object),
+        ("library", Tool::Library),
+        ("preload", Tool::Preload),
+    ];
+    let trial = |(name, tool)| timed(format!("profiling/{name}/2"), false, move || run(tool));
+    ways.into_iter().map(trial).collect()
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("c/tools")
+        .join(name)
+}
+
+fn run(tool: Tool) -> Result {
+    let prefix = prefix::get()?;
+    let dir = programs(prefix)?;
+    let (name, expected) = match tool {
+        Tool::None => ("profiled-none", "0"),
+        Tool::Object => ("profiled-object", "1"),
+        Tool::Library => ("profiled-library", "1"),
+        Tool::Preload => ("profiled-preload", "1"),
+    };
+    let binary = dir.join(name);
+    let library = dir.join(format!("lib{name}.so"));
+    let mpicc = || Command::new(prefix.join("bin/mpicc"));
+    if matches!(tool, Tool::Library | Tool::Preload) {
+        let mut command = mpicc();
+        command.args(["-shared", "-fPIC", "-o"]).arg(&library);
+        compile(command.arg(source("tool.c")))?;
+    }
+    let mut command = mpicc();
+    // The functions of a tool that is part of the program must be seen by the library.
+    command.args(["-Wall", "-Wextra", "-Werror", "-rdynamic", "-o"]);
+    command.arg(&binary).arg(source("profiled.c"));
+    match tool {
+        Tool::Object => {
+            command.arg(source("tool.c"));
+        }
+        Tool::Library => {
+            command
+                .arg(&library)
+                .arg(format!("-Wl,-rpath,{}", dir.display()));
+        }
+        Tool::None | Tool::Preload => {}
+    }
+    compile(command.arg("-ldl"))?;
+
+    let room = Room::new()?;
+    let limit = patience(20.0);
+    let mut command = room.command(&prefix.join("bin/mpiexec"));
+    clear(&mut command);
+    command.args([
+        "-timeout",
+        &limit.as_secs_f64().ceil().to_string(),
+        "-n",
+        "2",
+    ]);
+    if matches!(tool, Tool::Preload) {
+        command.args(["-env", "LD_PRELOAD"]).arg(&library);
+    }
+    command.arg(&binary).arg(expected);
+    let outcome = Outcome::of(&mut command, limit + patience(10.0))?;
+    let leftovers = room.leftovers();
+    outcome.judge(&Case::default(), &leftovers)
 }

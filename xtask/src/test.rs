@@ -16,7 +16,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("iproute2", "/usr/bin/ip"),
     ("mpich", "/usr/bin/mpiexec.hydra"),
     ("libmpich-dev", "/usr/lib/*/libmpich.so"),
+    ("libfabric1", "/usr/lib/*/libfabric.so.1"),
     ("libfabric-dev", "/usr/lib/*/libfabric.so"),
+    ("valgrind", "/usr/bin/valgrind"),
 ];
 
 /// Installs what is missing, if it may, and runs all checks.
@@ -38,8 +40,12 @@ pub fn run() -> Result {
     )?;
     headers::run(true)?;
     workspace::run(
-        workspace::cargo().args(["test", "--workspace"]),
+        workspace::cargo().args(["test", "--workspace", "--exclude", "weft-tests"]),
         "running the tests",
+    )?;
+    workspace::run(
+        workspace::cargo().args(["test", "--package", "weft-tests"]),
+        "running MPI programs on several ranks, over every transport",
     )?;
     // Link-time optimization must not lose symbols that only assembler mentions.
     workspace::run(

@@ -380,6 +380,7 @@ fn sum(side: &str, counts: &[c_int]) -> Result<usize> {
 }
 
 /// The datatypes of a `w` function; few of them take no memory from the heap.
+#[allow(clippy::large_enum_variant, reason = "it is made once and not moved")]
 pub(super) enum TypeList {
     None,
     Few([&'static Datatype; 32]),

@@ -62,9 +62,8 @@ unsafe fn gather_as(
     } else {
         None
     };
-    let send = if !site.is_leaf(root) {
-        None
-    } else if layout.is_some() && site.in_place("sendbuf", sendbuf)? {
+    let unused = !site.is_leaf(root) || (layout.is_some() && site.in_place("sendbuf", sendbuf)?);
+    let send = if unused {
         None
     } else {
         demand_buffer("sendbuf", sendbuf, "at other ranks than the root")?;
@@ -111,9 +110,8 @@ unsafe fn scatter_as(
     } else {
         None
     };
-    let recv = if !site.is_leaf(root) {
-        None
-    } else if layout.is_some() && site.in_place("recvbuf", recvbuf)? {
+    let unused = !site.is_leaf(root) || (layout.is_some() && site.in_place("recvbuf", recvbuf)?);
+    let recv = if unused {
         None
     } else {
         demand_buffer("recvbuf", recvbuf, "at other ranks than the root")?;

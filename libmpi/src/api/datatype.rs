@@ -323,14 +323,22 @@ pub unsafe fn type_create_resized(
     unsafe { give(newtype, made) }
 }
 
-/// `MPI_Type_dup`.
+/// `MPI_Type_dup`, with the attributes that the copy callbacks want the new type to have.
 ///
 /// # Safety
 /// `newtype` is valid or NULL.
 pub unsafe fn type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> Result<()> {
-    let made = datatype(oldtype)?.dup();
+    let made = datatype(oldtype)?.dup()?;
+    if newtype.is_null() {
+        return Err(null("newtype"));
+    }
+    let handle = types::insert(TypeObject::new(made))?;
+    if let Err(error) = types::copy_attributes(oldtype, handle) {
+        types::remove(handle)?;
+        return Err(error);
+    }
     // SAFETY: by the contract of this function.
-    unsafe { give(newtype, made) }
+    unsafe { put(newtype, "newtype", handle) }
 }
 
 /// `MPI_Type_commit`.

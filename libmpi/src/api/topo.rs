@@ -132,7 +132,9 @@ pub unsafe fn cart_create(
     if comm_cart.is_null() {
         return Err(null("comm_cart"));
     }
-    let node = (reorder != 0).then_some(runtime.node);
+    let process = &runtime.process;
+    let node = process.node_of(process.me());
+    let node = (reorder != 0).then(|| node.map_or(runtime.node, u64::from));
     let made = runtime.process.create_cart(&old.comm, cart, node)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, old, comm_cart) }
@@ -607,16 +609,9 @@ pub unsafe fn cart_map(
     let object = parent(runtime, comm)?;
     // SAFETY: the caller's contract.
     let cart = unsafe { grid(&object.comm, ndims, dims, periods)? };
-    let nodes = runtime.pmi.process_mapping().ok().flatten();
-    let of_peers = |nodes: Vec<u32>| -> Option<Vec<u32>> {
-        let peers = object.comm.local().peers().take(cart.size() as usize);
-        peers
-            .map(|peer| nodes.get(peer as usize).copied())
-            .collect()
-    };
-    let new_ranks = nodes
-        .and_then(of_peers)
-        .map(|nodes| topo::reorder(&cart, &nodes));
+    let peers = object.comm.local().peers().take(cart.size() as usize);
+    let nodes: Option<Vec<u32>> = peers.map(|peer| runtime.process.node_of(peer)).collect();
+    let new_ranks = nodes.map(|nodes| topo::reorder(&cart, &nodes));
     let own = object.comm.rank();
     let rank = match new_ranks {
         _ if own >= cart.size() => MPI_UNDEFINED,

@@ -13,7 +13,14 @@
         }                                                                         \
     } while (0)
 #define OK(call) CHECK((call) == MPI_SUCCESS)
-#define FAILS(class, call) CHECK((call) == (class))
+#define FAILS(class, call) CHECK(class_of(call) == (class))
+
+static int class_of(int code)
+{
+    int error_class = -1;
+    MPI_Error_class(code, &error_class);
+    return error_class;
+}
 
 static void shape(MPI_Datatype t, int size, MPI_Aint lb, MPI_Aint extent, MPI_Aint true_lb,
                   MPI_Aint true_extent) {

@@ -4,7 +4,9 @@
 //! multiplies the number of seeds tried.
 
 mod collectives;
+mod exact;
 mod job;
+mod memory;
 mod model;
 mod program;
 mod protocol;

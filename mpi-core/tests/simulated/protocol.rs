@@ -523,3 +523,86 @@ fn drain_sends_what_waits_for_room() {
     assert_eq!(rooms, data);
     job.check_ended();
 }
+
+/// Flow control: credit that found no room on its way back is not lost. What the receiver keeps at
+/// the end of a round is less than a quarter of the window, and the rest carries the next round.
+#[test]
+fn credit_is_not_lost_for_want_of_room() {
+    let config = SimConfig {
+        again: 40,
+        depth: 2,
+        ..SimConfig::default()
+    };
+    let job = Job::new(
+        1,
+        config,
+        Setup {
+            window: 2000,
+            ..Setup::new(2)
+        },
+    );
+    let mut data = vec![[1u8; 100]; 8];
+    for round in 1..=50 {
+        let mut rooms = vec![[0u8; 100]; 8];
+        let receives: Vec<_> = rooms
+            .iter_mut()
+            .map(|room| job.receive(1, 0, 0, room))
+            .collect();
+        let sends: Vec<_> = data
+            .iter_mut()
+            .map(|data| job.send(0, 1, 0, data))
+            .collect();
+        job.settle();
+        sends.into_iter().for_each(|id| job.finish(0, id));
+        receives.into_iter().for_each(|id| job.finish(1, Some(id)));
+        let counters = job.ranks[0].counters(0).unwrap();
+        assert_eq!(
+            (counters.eager_sent, counters.rendezvous_sent),
+            (8 * round, 0)
+        );
+    }
+    job.check_ended();
+}
+
+/// Losing a peer is told to those who wait, whatever was under way, and nothing is left exposed to
+/// it by sends that could not leave.
+#[test]
+fn a_lost_peer_is_reported() {
+    for at in [0, 500, 1500, 2500, 3500] {
+        let config = SimConfig {
+            get: Get::Delayed,
+            ..SimConfig::default()
+        };
+        let job = Job::new(1, config, Setup::new(3));
+        let (mut data, mut room) = (vec![1; 2000], vec![0; 2000]);
+        let send = job.send(1, 0, 0, &mut data);
+        let receive = job.receive(0, 1, 0, &mut room);
+        job.sim.lose(1, at);
+        let mut errors = 0;
+        for _ in 0..100 {
+            job.sim.step();
+            errors += u32::from(job.ranks[0].poll(0).is_err());
+            assert!(
+                job.ranks[2].poll(0).is_ok(),
+                "it has nothing to do with the lost peer"
+            );
+            let _ = job.ranks[1].poll(0);
+        }
+        // Lost early, its message never came; the data is whole or the receive failed.
+        if job.done(0, receive) && job.ranks[0].finish(receive).unwrap().1.is_none() {
+            assert_eq!(room, data);
+        }
+        assert!(errors > 0, "lost at {at} ns");
+        let mut lost = [1u8; 10];
+        let to = to(0, 1, 0);
+        let error = job.ranks[0].isend(0, &to, buffer(&mut lost), Mode::Standard);
+        match error {
+            Err(error) => assert_eq!(error.class(), Class::ProcFailed),
+            Ok(Some(id)) => assert!(job.done(0, id)),
+            Ok(None) => panic!("sent to a process that is lost"),
+        }
+        let _ = send;
+        // The buffers of a lost process are not ours to judge; they stay until the end.
+        drop(job);
+    }
+}

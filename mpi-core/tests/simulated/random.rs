@@ -1,14 +1,13 @@
 //! Random programs run on random networks, checked against the model.
 
 use mpi_core::process::{Destination, Source};
-use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class, Error, MatchedMessage, RequestId, Status};
+use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, MatchedMessage, RequestId, Status};
 use netmod_sim::{Get, Latency, Rng, SimConfig};
 
 use crate::job::{Job, Setup, for_seeds};
+use crate::memory::{Memory, POISON};
 use crate::model::{Match, overtaking};
 use crate::program::{self, End, How, Op, Program, Receive, UNIQUE};
-
-const POISON: u8 = 0xa5;
 
 /// The bytes of message `id`.
 fn content(id: usize, len: usize) -> Vec<u8> {
@@ -19,6 +18,11 @@ fn content(id: usize, len: usize) -> Vec<u8> {
         bytes[..4].copy_from_slice(&(id as u32).to_le_bytes());
     }
     bytes
+}
+
+/// Memory for a receive, some of it with gaps.
+fn room(receive: &Receive, index: usize) -> Memory {
+    Memory::new(&vec![POISON; receive.room], index % 4 == 2)
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +50,8 @@ struct Execution<'a> {
     job: &'a Job,
     program: Program,
     rng: Rng,
-    sends: Vec<(Sending, Vec<u8>)>,
-    receives: Vec<(Receiving, Vec<u8>)>,
+    sends: Vec<(Sending, Memory)>,
+    receives: Vec<(Receiving, Memory)>,
     next: Vec<usize>,
     /// Counts actions; orders what one rank did.
     clock: u64,
@@ -60,10 +64,15 @@ struct Execution<'a> {
 impl<'a> Execution<'a> {
     fn new(job: &'a Job, program: Program, rng: Rng) -> Self {
         let sends = (program.messages.iter().enumerate())
-            .map(|(id, message)| (Sending::NotYet, content(id, message.len)))
+            .map(|(id, message)| {
+                (
+                    Sending::NotYet,
+                    Memory::new(&content(id, message.len), id % 4 == 3),
+                )
+            })
             .collect();
-        let receives = (program.receives.iter())
-            .map(|receive| (Receiving::NotYet, vec![POISON; receive.room + 8]))
+        let receives = (program.receives.iter().enumerate())
+            .map(|(index, receive)| (Receiving::NotYet, room(receive, index)))
             .collect();
         Execution {
             job,
@@ -91,12 +100,6 @@ impl<'a> Execution<'a> {
         (context.receive_vci[receive.rank as usize], source)
     }
 
-    fn room(&mut self, index: usize) -> Buffer {
-        let room = self.program.receives[index].room;
-        // SAFETY: the vector is neither moved, changed nor freed before the job has ended.
-        unsafe { Buffer::bytes(self.receives[index].1.as_mut_ptr(), room) }
-    }
-
     fn send(&mut self, index: usize) {
         let message = self.program.messages[index].clone();
         let context = &self.program.contexts[message.context];
@@ -109,8 +112,7 @@ impl<'a> Execution<'a> {
             owner: index as u32,
         };
         let vci = context.send_vci[message.source as usize];
-        // SAFETY: as for receives.
-        let buffer = unsafe { Buffer::bytes(self.sends[index].1.as_mut_ptr(), message.len) };
+        let buffer = self.sends[index].1.lend();
         self.sent[index] = self.clock;
         let rank = &self.job.ranks[message.source as usize];
         let started = rank.isend(vci, &to, buffer, message.mode).unwrap();
@@ -134,7 +136,7 @@ impl<'a> Execution<'a> {
             return self.look(index);
         }
         let (vci, source) = self.source(index);
-        let buffer = self.room(index);
+        let buffer = self.receives[index].1.lend();
         self.posted[index] = self.clock;
         let rank = &self.job.ranks[rank as usize];
         let id = rank.irecv(vci, &source, buffer).unwrap();
@@ -164,7 +166,7 @@ impl<'a> Execution<'a> {
         let Some(status) = status else { return };
         self.posted[index] = self.clock;
         self.probed[index] = Some(status.bytes);
-        let buffer = self.room(index);
+        let buffer = self.receives[index].1.lend();
         let id = match matched {
             Some(message) => rank.imrecv(message, buffer).unwrap(),
             None => {
@@ -217,8 +219,7 @@ impl<'a> Execution<'a> {
                 ..self.program.receives[index].clone()
             };
             let new = self.program.receives.len();
-            self.receives
-                .push((Receiving::NotYet, vec![POISON; again.room + 8]));
+            self.receives.push((Receiving::NotYet, room(&again, new)));
             self.program.receives.push(again);
             self.posted.push(0);
             self.probed.push(None);
@@ -346,7 +347,7 @@ impl<'a> Execution<'a> {
     fn identify(&self, index: usize, status: &Status) -> usize {
         let Receive { rank, context, .. } = self.program.receives[index];
         if status.bytes >= 4 {
-            let bytes: [u8; 4] = self.receives[index].1[..4].try_into().unwrap();
+            let bytes: [u8; 4] = self.receives[index].1.data()[..4].try_into().unwrap();
             let id = u32::from_le_bytes(bytes) as usize;
             assert!(
                 id < self.sends.len(),
@@ -379,7 +380,8 @@ impl<'a> Execution<'a> {
             (message.len > receive.room).then_some(Class::Truncate)
         );
         let len = status.bytes as usize;
-        let bytes = &self.receives[index].1;
+        let bytes = self.receives[index].1.data();
+        assert!(self.receives[index].1.is_sound(), "around message {id}");
         assert!(
             bytes[..len] == content(id, message.len)[..len],
             "content of message {id}"
@@ -404,7 +406,9 @@ impl<'a> Execution<'a> {
             let receive = &self.program.receives[index];
             let (status, error) = match &self.receives[index].0 {
                 Receiving::Done(status, _) if status.cancelled => {
-                    let untouched = self.receives[index].1.iter().all(|&byte| byte == POISON);
+                    let memory = &self.receives[index].1;
+                    let data = memory.data();
+                    let untouched = memory.is_sound() && data.iter().all(|&byte| byte == POISON);
                     assert!(untouched, "receive {index} was cancelled and got data");
                     continue;
                 }
@@ -448,7 +452,7 @@ impl<'a> Execution<'a> {
                 );
             }
         }
-        for (id, (state, bytes)) in self.sends.iter().enumerate() {
+        for (id, (state, memory)) in self.sends.iter().enumerate() {
             let cancelled = matches!(
                 state,
                 Sending::Done {
@@ -465,7 +469,7 @@ impl<'a> Execution<'a> {
             );
             assert!(!cancelled || messages[id].end == End::Cancel);
             assert!(
-                *bytes == content(id, messages[id].len),
+                memory.is_sound() && memory.data() == content(id, messages[id].len),
                 "a send changed its buffer"
             );
         }

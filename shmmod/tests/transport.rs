@@ -1,0 +1,564 @@
+//! The transport between two ends in one process and in two.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netmod::{
+    Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver,
+    Sink, Token, Transport, VciId,
+};
+use shmmod::{Config, Shm};
+
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// Ends the test program if a test does not end.
+struct Watchdog(Arc<AtomicBool>);
+
+impl Watchdog {
+    fn new(test: &'static str) -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen = ended.clone();
+        thread::spawn(move || {
+            let start = Instant::now();
+            while start.elapsed() < LIMIT {
+                thread::sleep(Duration::from_millis(100));
+                if seen.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            eprintln!("{test} does not end");
+            std::process::abort();
+        });
+        Watchdog(ended)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+type Addresses = HashMap<(Peer, VciId), Vec<u8>>;
+
+/// Addresses that the test makes known.
+#[derive(Clone, Default)]
+struct Book(Arc<Mutex<Addresses>>);
+
+impl Book {
+    fn enter(&self, peer: Peer, vci: VciId, address: Vec<u8>) {
+        self.0.lock().unwrap().insert((peer, vci), address);
+    }
+}
+
+impl Resolver for Book {
+    fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
+        let found = self.0.lock().unwrap().get(&(peer, vci)).cloned();
+        found.ok_or_else(|| OpenError(format!("process {peer} has no VCI {vci}")))
+    }
+}
+
+fn open(book: &Book, me: Peer, single_copy: bool) -> Shm {
+    Shm::open(Config { me, single_copy }, Arc::new(book.clone()))
+}
+
+/// One end: a transport with VCI 0 open and known.
+fn end(book: &Book, me: Peer) -> (Shm, Box<dyn Lane>) {
+    let shm = open(book, me, true);
+    let lane = shm.open_lane(0).unwrap();
+    book.enter(me, 0, shm.address(0));
+    (shm, lane)
+}
+
+#[derive(Default)]
+struct Got(Vec<(Peer, u64, Vec<u8>)>);
+
+impl Sink for Got {
+    fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
+        self.0.push((from, header.0[0], payload.to_vec()));
+    }
+    fn complete(&mut self, token: Token, _result: Result<(), LaneError>) {
+        panic!("nothing is pending: {token:?}");
+    }
+    fn peer_lost(&mut self, peer: Peer, why: String) {
+        panic!("process {peer} is lost: {why}");
+    }
+}
+
+/// Counts and checks without keeping.
+#[derive(Default)]
+struct Counted {
+    next: HashMap<Peer, u64>,
+    count: u64,
+}
+
+impl Sink for Counted {
+    fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
+        let next = self.next.entry(from).or_default();
+        let [number, a, b] = header.0;
+        assert_eq!(
+            (number, a, b),
+            (*next, !number, u64::from(from)),
+            "order from {from}"
+        );
+        assert!(payload.iter().all(|&byte| byte == number as u8));
+        *next += 1;
+        self.count += 1;
+    }
+    fn complete(&mut self, _token: Token, _result: Result<(), LaneError>) {}
+    fn peer_lost(&mut self, peer: Peer, why: String) {
+        panic!("process {peer} is lost: {why}");
+    }
+}
+
+fn header(number: u64, from: Peer) -> Header {
+    Header([number, !number, u64::from(from)])
+}
+
+fn send(lane: &mut dyn Lane, to: Peer, number: u64, from: Peer, len: usize) {
+    let payload = vec![number as u8; len];
+    loop {
+        match lane.send(to, 0, &header(number, from), &payload) {
+            Ok(()) => return,
+            Err(LaneError::Again) => thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Nothing, the most that fits into a cell, one more, the most that fits at all.
+const SIZES: [usize; 7] = [0, 1, 87, 88, 89, 4096, 8192];
+
+#[test]
+fn payloads_of_all_sizes_arrive_in_order() {
+    let book = Book::default();
+    let (shm, mut sender) = end(&book, 0);
+    let (_other, mut receiver) = end(&book, 1);
+    assert_eq!(shm.limits().max_payload, 8192);
+    let mut got = Got::default();
+    for round in 0..100 {
+        for (i, &len) in SIZES.iter().enumerate() {
+            let payload = vec![(round + i) as u8; len];
+            sender
+                .send(1, 0, &Header([i as u64, 2, 3]), &payload)
+                .unwrap();
+            let mut fill = |out: &mut [u8]| out.copy_from_slice(&payload);
+            sender
+                .send_with(1, 0, &Header([i as u64, 2, 3]), len, &mut fill)
+                .unwrap();
+        }
+        while receiver.poll(&mut got, 5) {}
+        assert!(!receiver.poll(&mut got, 5), "nothing has happened");
+        let expected: Vec<_> = (SIZES.iter().enumerate())
+            .flat_map(|(i, &len)| {
+                let message = (0, i as u64, vec![(round + i) as u8; len]);
+                [message.clone(), message]
+            })
+            .collect();
+        assert!(got.0 == expected, "round {round}");
+        got.0.clear();
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_and_recovers() {
+    let book = Book::default();
+    let (_one, mut sender) = end(&book, 0);
+    let (_two, mut receiver) = end(&book, 1);
+    let (mut sent, mut got) = (0, Counted::default());
+    for round in 0..50 {
+        let before = sent;
+        loop {
+            let len = SIZES[sent as usize % SIZES.len()];
+            let mut filled = false;
+            let mut fill = |out: &mut [u8]| {
+                filled = true;
+                out.fill(sent as u8);
+            };
+            match sender.send_with(1, 0, &header(sent, 0), len, &mut fill) {
+                Ok(()) => sent += 1,
+                Err(LaneError::Again) => {
+                    assert!(!filled, "a message that is not sent is not asked for");
+                    break;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(sent > before, "round {round}: the queue has recovered");
+        // Now more is taken out, now less; a queue that was emptied takes most of its length.
+        let budget = [7, 70, 1000][round % 3];
+        let emptied = budget == 1000;
+        receiver.poll(&mut got, budget);
+        while emptied && receiver.poll(&mut got, budget) {}
+        if got.count < sent && sent - got.count > 192 {
+            receiver.poll(&mut got, 64); // room is told of in quarters
+        }
+    }
+    while receiver.poll(&mut got, 64) {}
+    assert_eq!(got.count, sent);
+}
+
+#[test]
+fn many_senders_reach_one_receiver() {
+    const SENDERS: Peer = 8;
+    const MESSAGES: u64 = 20_000;
+    let _watchdog = Watchdog::new("many_senders_reach_one_receiver");
+    let book = Book::default();
+    let (_shm, mut receiver) = end(&book, 0);
+    thread::scope(|scope| {
+        for me in 1..=SENDERS {
+            let book = &book;
+            scope.spawn(move || {
+                let (_shm, mut lane) = end(book, me);
+                for number in 0..MESSAGES {
+                    send(
+                        &mut *lane,
+                        0,
+                        number,
+                        me,
+                        SIZES[(number % 7) as usize] % 1000,
+                    );
+                }
+            });
+        }
+        let mut got = Counted::default();
+        while got.count < u64::from(SENDERS) * MESSAGES {
+            if !receiver.poll(&mut got, 64) {
+                thread::yield_now();
+            }
+        }
+        assert_eq!(got.next.len(), SENDERS as usize);
+    });
+}
+
+#[test]
+fn vcis_are_streams_of_their_own() {
+    let book = Book::default();
+    let sender = open(&book, 0, true);
+    let mut lanes = [sender.open_lane(0).unwrap(), sender.open_lane(1).unwrap()];
+    let receiver = open(&book, 1, true);
+    let mut theirs = [
+        receiver.open_lane(0).unwrap(),
+        receiver.open_lane(3).unwrap(),
+    ];
+    book.enter(1, 0, receiver.address(0));
+    book.enter(1, 3, receiver.address(3));
+    for i in 0..10 {
+        lanes[0].send(1, 3, &Header([i, 0, 0]), &[]).unwrap();
+        lanes[1].send(1, 0, &Header([i + 100, 0, 0]), &[]).unwrap();
+    }
+    for (lane, first) in theirs.iter_mut().zip([100, 0]) {
+        let mut got = Got::default();
+        lane.poll(&mut got, 100);
+        assert!(got.0.iter().map(|message| message.1).eq(first..first + 10));
+    }
+    let error = lanes[0].send(1, 7, &Header::default(), &[]).unwrap_err();
+    assert!(
+        matches!(error, LaneError::PeerLost(lost) if lost.peer == 1 && lost.why.contains("no VCI 7"))
+    );
+}
+
+#[test]
+fn memory_is_copied_once_or_refused() {
+    for allowed in [true, false] {
+        let book = Book::default();
+        let shm = open(&book, 0, allowed);
+        let mut lane = shm.open_lane(0).unwrap();
+        assert_eq!(shm.limits().get, allowed);
+        let (other, _lane) = end(&book, 1);
+        let mut theirs: Vec<u8> = (0..100_000).map(|i| i as u8).collect();
+        let mut mine = vec![0u8; 5000];
+        // SAFETY: `theirs` outlives the exposure.
+        let key = unsafe { other.expose(theirs.as_mut_ptr(), theirs.len()) }.unwrap();
+        let remote = RemoteAddr {
+            key,
+            offset: 90_001,
+        };
+        // SAFETY: `mine` is as long as said.
+        let get = unsafe { lane.get(1, 0, mine.as_mut_ptr(), 5000, remote, Token(1)) };
+        if !allowed {
+            assert_eq!(get, Err(LaneError::Unsupported));
+            assert_eq!(mine, vec![0; 5000]);
+            continue;
+        }
+        assert_eq!(get, Ok(Issued::Done));
+        assert_eq!(mine, theirs[90_001..95_001]);
+        mine.fill(0xee);
+        // SAFETY: as above.
+        let put = unsafe { lane.put(1, 0, mine.as_ptr(), 5000, remote, Token(2)) };
+        assert_eq!(put, Ok(Issued::Done));
+        assert_eq!(lane.flush(1, Token(3)), Ok(Issued::Done));
+        assert!(theirs[90_001..95_001] == [0xee; 5000]);
+        assert_eq!(
+            (theirs[90_000], theirs[95_001]),
+            (90_000u32 as u8, 95_001u32 as u8)
+        );
+        other.withdraw(&key);
+        // What is not there is not read, and says so.
+        let nowhere = RemoteKey {
+            address: 4096,
+            words: [0; 2],
+        };
+        let remote = RemoteAddr {
+            key: nowhere,
+            offset: 0,
+        };
+        // SAFETY: as above; the kernel finds out that nothing is there.
+        let get = unsafe { lane.get(1, 0, mine.as_mut_ptr(), 8, remote, Token(4)) };
+        assert!(
+            matches!(get, Err(LaneError::PeerLost(lost)) if lost.peer == 1 && lost.why.contains("0x1000"))
+        );
+    }
+}
+
+/// Sleeps on a lane's doorbell until something has arrived. Returns whether it slept.
+fn sleep(lane: &mut dyn Lane, ring_within: Duration) -> bool {
+    let Doorbell::Futex(word) = lane.doorbell() else {
+        panic!("no futex")
+    };
+    let quiet = lane.arm();
+    if quiet {
+        let start = Instant::now();
+        let timeout = libc::timespec {
+            tv_sec: ring_within.as_secs() as i64,
+            tv_nsec: 0,
+        };
+        // SAFETY: the word lives as long as the lane; the kernel reads it and the timeout.
+        while unsafe { (*word).load(Ordering::Acquire) } == 1 {
+            // SAFETY: as above.
+            unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &timeout) };
+            assert!(start.elapsed() < ring_within, "the bell has not rung");
+        }
+    }
+    lane.disarm();
+    quiet
+}
+
+/// Receives message `number`, asleep if it does not come within `spins` polls.
+fn await_number(lane: &mut dyn Lane, got: &mut Counted, number: u64, spins: u32) -> bool {
+    let mut slept = false;
+    let mut fruitless = 0;
+    while got.count <= number {
+        if lane.poll(got, 64) {
+            continue;
+        }
+        fruitless += 1;
+        if fruitless > spins {
+            slept |= sleep(lane, Duration::from_secs(30));
+        }
+    }
+    slept
+}
+
+/// A million rounds, or as many as fit into the time: whoever is about to sleep when the message
+/// comes must be woken. A lost wake-up shows as a bell that does not ring for 30 seconds.
+#[test]
+fn sleepers_are_woken() {
+    let _watchdog = Watchdog::new("sleepers_are_woken");
+    let book = Book::default();
+    let (_one, mut ping) = end(&book, 0);
+    let (_two, mut pong) = end(&book, 1);
+    let deadline = Instant::now() + Duration::from_secs(8);
+    let last = Arc::new(AtomicBool::new(false));
+    let seen = last.clone();
+    let other = thread::spawn(move || {
+        let mut got = Counted::default();
+        for number in 0.. {
+            await_number(&mut *pong, &mut got, number, (number % 3) as u32);
+            let ended = seen.load(Ordering::Relaxed);
+            send(&mut *pong, 0, number, 1, 8);
+            if ended {
+                break;
+            }
+        }
+    });
+    let (mut got, mut slept) = (Counted::default(), 0u64);
+    for number in 0..1_000_000 {
+        let ends = number == 999_999 || number % 64 == 0 && Instant::now() > deadline;
+        last.store(ends, Ordering::Relaxed);
+        send(&mut *ping, 1, number, 0, 0);
+        // The time between sending and sleeping varies, to hit the moment that matters.
+        for _ in 0..number % 50 * 4 {
+            std::hint::spin_loop();
+        }
+        slept += u64::from(await_number(
+            &mut *ping,
+            &mut got,
+            number,
+            (number % 7) as u32,
+        ));
+        if ends {
+            eprintln!("{} rounds, asleep in {slept} of them", number + 1);
+            break;
+        }
+    }
+    other.join().unwrap();
+    assert!(slept > 0, "nobody slept, so nothing was tried");
+}
+
+// Two processes: the test program runs itself again with this variable set.
+
+const ROLE: &str = "WEFT_TEST_SHM_CHILD";
+const MESSAGES: u64 = 20_000;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2)
+        .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
+        .collect()
+}
+
+struct Kill(Child);
+
+impl Drop for Kill {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The child's side: says where it is, reads where the parent is, plays its part.
+#[test]
+fn child() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let _watchdog = Watchdog::new("child");
+    let book = Book::default();
+    let shm = open(&book, 1, true);
+    let mut lane = shm.open_lane(0).unwrap();
+    let mut memory: Vec<u8> = (0..50_000).map(|i| i as u8).collect();
+    // SAFETY: the memory stays until the end.
+    let key = unsafe { shm.expose(memory.as_mut_ptr(), memory.len()) }.unwrap();
+    println!("\nADDRESS {} {:x}", hex(&shm.address(0)), key.address);
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    book.enter(0, 0, unhex(line.trim()));
+    let mut got = Counted::default();
+    for number in 0..MESSAGES {
+        await_number(&mut *lane, &mut got, number, 100);
+        send(&mut *lane, 0, number, 1, SIZES[(number % 7) as usize]);
+    }
+    // The parent has read and written our memory before its last message.
+    await_number(&mut *lane, &mut got, MESSAGES, 100);
+    assert!(memory[1000..2000] == [0xdd; 1000]);
+    shm.withdraw(&key);
+    send(&mut *lane, 0, MESSAGES, 1, 0);
+}
+
+#[test]
+fn two_processes_talk_and_copy() {
+    let _watchdog = Watchdog::new("two_processes_talk_and_copy");
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env(ROLE, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Kill(child);
+    let book = Book::default();
+    let (shm, mut lane) = end(&book, 0);
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let line = lines
+        .by_ref()
+        .map(Result::unwrap)
+        .find(|line| line.starts_with("ADDRESS "));
+    let line = line.unwrap();
+    let words: Vec<&str> = line.split(' ').collect();
+    book.enter(1, 0, unhex(words[1]));
+    let address = u64::from_str_radix(words[2], 16).unwrap();
+    let drain = thread::spawn(move || lines.for_each(drop));
+    writeln!(child.0.stdin.take().unwrap(), "{}", hex(&shm.address(0))).unwrap();
+
+    let mut got = Counted::default();
+    let mut ahead = 0;
+    for number in 0..MESSAGES {
+        // Sometimes many messages at once, sometimes one by one, with both sides asleep in turn.
+        while ahead < MESSAGES && ahead <= number + number % 200 {
+            send(&mut *lane, 1, ahead, 0, SIZES[(ahead % 7) as usize]);
+            ahead += 1;
+        }
+        await_number(&mut *lane, &mut got, number, 100);
+    }
+    let remote = RemoteAddr {
+        key: RemoteKey {
+            address,
+            words: [0; 2],
+        },
+        offset: 1000,
+    };
+    let mut local = vec![0u8; 1000];
+    // SAFETY: `local` is as long as said.
+    let get = unsafe { lane.get(1, 0, local.as_mut_ptr(), 1000, remote, Token(0)) };
+    if get == Ok(Issued::Done) {
+        assert!(
+            local
+                .iter()
+                .zip(1000u32..)
+                .all(|(&byte, i)| byte == i as u8)
+        );
+        local.fill(0xdd);
+    } else {
+        // A kernel or container that lets no process read another's memory.
+        eprintln!("single copy was not tried: {get:?}");
+        assert_eq!(get, Err(LaneError::Unsupported));
+        return;
+    }
+    // SAFETY: as above.
+    let put = unsafe { lane.put(1, 0, local.as_ptr(), 1000, remote, Token(0)) };
+    assert_eq!(put, Ok(Issued::Done));
+    send(&mut *lane, 1, MESSAGES, 0, 0);
+    await_number(&mut *lane, &mut got, MESSAGES, 100);
+    assert!(child.0.wait().unwrap().success());
+    drain.join().unwrap();
+}
+
+/// What a sender finds when the receiver is gone, and that nothing of it is left.
+#[test]
+fn a_dead_process_cannot_be_reached() {
+    let _watchdog = Watchdog::new("a_dead_process_cannot_be_reached");
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env(ROLE, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Kill(child);
+    let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let line = lines
+        .map(Result::unwrap)
+        .find(|line| line.starts_with("ADDRESS "))
+        .unwrap();
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    let book = Book::default();
+    book.enter(1, 0, unhex(line.split(' ').nth(1).unwrap()));
+    let (_shm, mut lane) = end(&book, 0);
+    let error = lane.send(1, 0, &Header::default(), &[]).unwrap_err();
+    assert!(
+        matches!(error, LaneError::PeerLost(lost) if lost.peer == 1 && lost.why.contains("WEFT_SHM=0"))
+    );
+}
+
+/// The word of a doorbell is in shared memory of its own.
+#[test]
+fn doorbells_are_apart() {
+    let book = Book::default();
+    let (_one, a) = end(&book, 0);
+    let (_two, b) = end(&book, 1);
+    let word = |lane: &dyn Lane| match lane.doorbell() {
+        Doorbell::Futex(word) => word,
+        _ => std::ptr::null::<AtomicU32>(),
+    };
+    assert!(!word(&*a).is_null() && word(&*a) != word(&*b));
+}
