@@ -6,6 +6,7 @@
 
 use std::ffi::c_int;
 
+use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, RequestId, Result, Status};
 
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
@@ -112,16 +113,18 @@ impl Runtime {
             .wait_until(request.vci(), || Ok(request.is_done().then_some(())))
     }
 
-    /// The VCI on which to wait for any of several requests: that of the first that is not complete.
-    pub fn vci_of(&self, all: &[Named]) -> u16 {
-        let pending = all.iter().find_map(|named| match named {
-            Named::Operation(id) => self
-                .process
-                .request(*id)
-                .filter(|request| !request.is_done()),
-            _ => None,
-        });
-        pending.map_or(0, |request| request.vci())
+    /// The VCIs on which to wait for any of several requests: those of the ones that are not complete.
+    pub fn vcis_of(&self, all: &[Named]) -> Vcis {
+        let mut vcis = Vcis::default();
+        for named in all {
+            if let Named::Operation(id) = named
+                && let Some(request) = self.process.request(*id)
+                && !request.is_done()
+            {
+                vcis.add(request.vci());
+            }
+        }
+        vcis
     }
 }
 

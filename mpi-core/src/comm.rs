@@ -488,11 +488,8 @@ impl Comm {
     #[inline(always)]
     fn to(&self, rank: u32, tag: i32, purpose: Purpose) -> Destination {
         Destination {
-            peer: self.others().peer(rank),
-            vci: self.vci(),
-
             peer: self.target(rank),
-            vci: self.vci,
+            vci: self.vci(),
             context: self.context().of(purpose),
             rank: self.rank as i32,
             tag,

@@ -82,6 +82,29 @@ impl Source {
     }
 }
 
+/// Some VCIs, each once: as many as are worth polling in turn. What happens on others the rounds
+/// over all VCIs take in.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Vcis {
+    list: [VciId; 8],
+    len: usize,
+}
+
+impl Vcis {
+    /// Adds one, if there is room.
+    pub fn add(&mut self, vci: VciId) {
+        if self.len < self.list.len() && !self.list[..self.len].contains(&vci) {
+            self.list[self.len] = vci;
+            self.len += 1;
+        }
+    }
+
+    /// Those that were added; VCI 0 if none was.
+    fn get(&self) -> &[VciId] {
+        &self.list[..self.len.max(1)]
+    }
+}
+
 /// Asks the own process to be reached by the loopback, all others as the given router says.
 struct SelfFirst {
     me: Peer,
@@ -461,7 +484,7 @@ impl Process {
     }
 
     /// One round of progress over all open VCIs but one.
-    pub fn poll_others(&self, but: VciId) -> Result<bool> {
+    fn poll_others(&self, but: VciId) -> Result<bool> {
         let mut any = false;
         for vci in 0..self.open.load(Ordering::Acquire) as VciId {
             if vci != but && self.vcis[usize::from(vci)].get().is_some() {
@@ -480,6 +503,43 @@ impl Process {
             }
         }
         Ok(any)
+    }
+
+    /// One round of progress on each of some VCIs and, now and then, over all. Returns whether
+    /// anything happened.
+    pub fn poll_among(&self, vcis: &Vcis) -> Result<bool> {
+        let (mut any, mut all_due) = (false, false);
+        for vci in vcis.get() {
+            let (one, due) = self.poll_one(*vci)?;
+            (any, all_due) = (any | one, all_due | due);
+        }
+        if all_due && !any && self.open.load(Ordering::Relaxed) > 1 {
+            any = self.poll_all()?;
+        }
+        Ok(any)
+    }
+
+    /// As [`Process::wait_until`] for what may come about on several VCIs.
+    pub fn wait_until_among<T>(
+        &self,
+        vcis: &Vcis,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let [first, _, ..] = *vcis.get() else {
+            return self.wait_until(vcis.get()[0], done);
+        };
+        let mut patience = Patience::default();
+        let mut waiting = Waiting::default();
+        loop {
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+            if self.poll_among(vcis)? {
+                patience.reset();
+            } else {
+                self.idle(first, &mut patience, &mut waiting)?;
+            }
+        }
     }
 
     /// Waits until `done` says so, which is asked again after each round of progress on `vci` (and,
