@@ -113,10 +113,9 @@ impl VciState {
             ways: &mut self.ways,
             window: self.engine.window,
             from_vci: self.engine.vci,
+            sent: &mut self.engine.counters.eager_sent,
         };
-        let sent = quick.send(stream, to, key, data);
-        self.engine.counters.eager_sent += u64::from(sent);
-        sent
+        quick.send(stream, to, key, data)
     }
 
     /// [`VciState::send_now`] to a VCI of another number.
@@ -583,6 +582,7 @@ struct Quick<'a> {
     ways: &'a mut [Way],
     window: u32,
     from_vci: VciId,
+    sent: &'a mut u64,
 }
 
 impl Quick<'_> {
@@ -610,6 +610,7 @@ impl Quick<'_> {
             Ok(()) => {
                 stream.in_flight = after;
                 stream.owed = 0;
+                *self.sent += 1;
                 true
             }
             Err(error) => refused(error),
