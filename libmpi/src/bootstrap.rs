@@ -316,6 +316,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         max_vcis: settings.num_vcis,
         threaded,
     })?;
+    process.set_shared_memory(Arc::new(shmmod::Pieces));
     process.set_choices(crate::settings::choices(settings.coll.as_deref()).map_err(OpenError)?);
     let nodes = match settings.coll_node {
         Some(each) => Some((0..size as u32).map(|rank| rank / each).collect()),

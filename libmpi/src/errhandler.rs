@@ -111,7 +111,11 @@ pub fn lookup(on: On) -> Handler {
     match on {
         On::File(_) => Handler::Return,
         On::Comm(comm) => of_comm(comm),
-        On::Win(_) | On::Process => of_comm(MPI_COMM_WORLD),
+        On::Win(win) => match crate::wins::get(win) {
+            Ok(object) => object.errhandler.lock().handler(),
+            Err(_) => of_comm(MPI_COMM_WORLD),
+        },
+        On::Process => of_comm(MPI_COMM_WORLD),
     }
 }
 

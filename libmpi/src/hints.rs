@@ -53,6 +53,28 @@ fn is_bits(value: &[u8]) -> bool {
     bits(value).is_some()
 }
 
+/// Hints on windows (section 11.2.1, 11.2.3).
+const WIN: &[(&str, Check)] = &[
+    ("no_locks", is_bool),
+    ("accumulate_ordering", is_ordering),
+    ("accumulate_ops", is_ops),
+    ("same_size", is_bool),
+    ("same_disp_unit", is_bool),
+    ("alloc_shared_noncontig", is_bool),
+];
+
+fn is_ops(value: &[u8]) -> bool {
+    value == b"same_op" || value == b"same_op_no_op"
+}
+
+fn is_ordering(value: &[u8]) -> bool {
+    let orders: [&[u8]; 4] = [b"rar", b"raw", b"war", b"waw"];
+    value == b"none"
+        || value
+            .split(|byte| *byte == b',')
+            .all(|order| orders.contains(&order))
+}
+
 fn is_bool(value: &[u8]) -> bool {
     value == b"true" || value == b"false"
 }
@@ -65,8 +87,17 @@ impl Hints {
     /// Takes over what is understood of hints on a communicator; what is there with another value
     /// changes.
     pub fn update_comm(&mut self, info: &Info) {
+        self.update(COMM, info);
+    }
+
+    /// The same for a window.
+    pub fn update_win(&mut self, info: &Info) {
+        self.update(WIN, info);
+    }
+
+    fn update(&mut self, understood: &[(&str, Check)], info: &Info) {
         for (key, value) in info.pairs() {
-            let known = COMM.iter().find(|(name, _)| name.as_bytes() == &*key);
+            let known = understood.iter().find(|(name, _)| name.as_bytes() == &*key);
             if known.is_none_or(|(_, is_value)| !is_value(&value)) {
                 continue;
             }

@@ -15,6 +15,7 @@ pub mod comms;
 pub mod data;
 pub mod errhandler;
 pub mod fatal;
+pub mod grequests;
 pub mod groups;
 pub mod handles;
 pub mod hints;
@@ -23,6 +24,7 @@ pub mod infos;
 pub mod memory;
 pub mod messages;
 pub mod ops;
+pub mod persistent;
 pub mod raise;
 pub mod report;
 pub mod requests;
@@ -30,6 +32,7 @@ pub mod runtime;
 pub mod settings;
 pub mod status;
 pub mod types;
+pub mod wins;
 
 /// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
 #[allow(

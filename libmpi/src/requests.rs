@@ -5,12 +5,15 @@
 //! own kinds (persistent and generalized requests), in the upper half of the numbers.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, RequestId, Result, Status};
 
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
-use crate::handles::{Type, made, made_index};
+use crate::grequests::Generalized;
+use crate::handles::{HandleTable, Type, made, made_index};
+use crate::persistent::{Active, Persistent};
 use crate::runtime::Runtime;
 
 /// The handle of operations that were complete when they were started.
@@ -25,6 +28,50 @@ pub fn handle(started: Option<RequestId>) -> MPI_Request {
     }
 }
 
+/// Set in the numbers of the ABI's own kinds.
+const OWN: MPI_Request = RequestId::LIMIT as MPI_Request;
+
+/// A request of one of the ABI's own kinds.
+pub enum Object {
+    /// One that can be started again and again (section 3.9).
+    Persistent(Persistent),
+    /// One that the program completes (section 12.2).
+    Generalized(Generalized),
+}
+
+/// Requests of the ABI's own kinds, by their handles without [`OWN`].
+static OBJECTS: HandleTable<Object> = HandleTable::new(Type::Request);
+
+/// A handle for a request of one of the ABI's own kinds.
+pub fn insert(object: Object) -> Result<MPI_Request> {
+    let full = || {
+        Error::new(
+            Class::NoMem,
+            "all 33,554,432 persistent and generalized requests are in use; free some",
+        )
+    };
+    let handle = OBJECTS.insert(Arc::new(object)).ok_or_else(full)?;
+    if handle & OWN != 0 {
+        OBJECTS.remove(handle);
+        return Err(full());
+    }
+    Ok(handle | OWN)
+}
+
+/// The request behind a handle, if it is one of these.
+#[inline]
+pub fn object(handle: MPI_Request) -> Option<&'static Object> {
+    if handle & OWN == 0 {
+        return None;
+    }
+    OBJECTS.get(handle & !OWN)
+}
+
+/// As [`object`], to be kept: callbacks of the program may free the handle.
+fn object_arc(handle: MPI_Request) -> Option<Arc<Object>> {
+    OBJECTS.get_arc(handle & !OWN)
+}
+
 /// What a handle names.
 #[derive(Clone, Copy)]
 pub enum Named {
@@ -34,6 +81,45 @@ pub enum Named {
     Ready,
     /// An operation of the process.
     Operation(RequestId),
+    /// A request of the ABI's own kinds, by its handle.
+    Own(MPI_Request),
+}
+
+impl Named {
+    /// The operation of the process that completes it, if there is one.
+    #[inline]
+    fn operation(self) -> Option<RequestId> {
+        match self {
+            Named::Operation(id) => Some(id),
+            Named::Own(handle) => match object(handle)? {
+                Object::Persistent(persistent) => persistent.operation(),
+                Object::Generalized(_) => None,
+            },
+            Named::Null | Named::Ready => None,
+        }
+    }
+
+    /// Whether there is nothing to complete: it is null, or persistent and inactive.
+    #[inline]
+    pub fn is_idle(self) -> bool {
+        match self {
+            Named::Null => true,
+            Named::Ready | Named::Operation(_) => false,
+            Named::Own(handle) => matches!(
+                object(handle),
+                Some(Object::Persistent(persistent)) if !persistent.is_active()
+            ),
+        }
+    }
+
+    /// Whether the handle still names a request when that has completed: persistent ones stay.
+    #[inline]
+    pub fn stays(self) -> bool {
+        match self {
+            Named::Own(handle) => matches!(object(handle), Some(Object::Persistent(_))),
+            _ => false,
+        }
+    }
 }
 
 /// How a completed operation ended.
@@ -67,44 +153,115 @@ impl Runtime {
         match handle {
             MPI_REQUEST_NULL => Ok(Named::Null),
             READY => Ok(Named::Ready),
-            _ => Err(invalid(handle)),
+            _ => own(handle),
         }
     }
 
-    /// Whether a request is complete. Null ones are.
+    /// Whether a request is complete. Null and inactive ones are.
     #[inline]
     pub fn is_complete(&self, named: Named) -> bool {
-        match named {
-            Named::Null | Named::Ready => true,
-            Named::Operation(id) => self
-                .process
-                .request(id)
-                .is_none_or(|request| request.is_done()),
-        }
+        let id = match named {
+            Named::Null | Named::Ready => return true,
+            Named::Operation(id) => id,
+            Named::Own(handle) => match object(handle) {
+                None => return true,
+                Some(Object::Generalized(request)) => return request.is_complete(),
+                Some(Object::Persistent(request)) => match request.operation() {
+                    None => return true,
+                    Some(id) => id,
+                },
+            },
+        };
+        self.process
+            .request(id)
+            .is_none_or(|request| request.is_done())
     }
 
-    /// Takes the result of a complete request and frees it.
+    /// Takes the result of a complete request and frees it, unless it [stays](Named::stays).
     #[inline]
     pub fn take(&self, named: Named) -> Result<Ended> {
         match named {
             Named::Null | Named::Ready => Ok(Ended::EMPTY),
-            Named::Operation(id) => {
-                let owner = self.process.request(id).map(|request| request.owner());
-                let (status, error) = self.process.finish(id)?;
-                let error = error.map(|error| match owner {
-                    Some(owner) => error.on(owner),
-                    None => error,
-                });
+            Named::Operation(id) => self.take_operation(id),
+            Named::Own(handle) => self.take_own(handle),
+        }
+    }
+
+    #[inline]
+    fn take_operation(&self, id: RequestId) -> Result<Ended> {
+        let owner = self.process.request(id).map(|request| request.owner());
+        let (status, error) = self.process.finish(id)?;
+        let error = error.map(|error| match owner {
+            Some(owner) => error.on(owner),
+            None => error,
+        });
+        Ok(Ended { status, error })
+    }
+
+    #[inline(never)]
+    fn take_own(&self, handle: MPI_Request) -> Result<Ended> {
+        let Some(found) = object_arc(handle) else {
+            return Ok(Ended::EMPTY);
+        };
+        match &*found {
+            Object::Persistent(persistent) => match persistent.end() {
+                Active::No => Ok(Ended::EMPTY),
+                Active::Complete(status) => Ok(Ended {
+                    status,
+                    error: None,
+                }),
+                Active::Operation(id) => self.take_operation(id),
+            },
+            // The handle is invalid before the callbacks are called: they may use MPI.
+            Object::Generalized(generalized) => {
+                if OBJECTS.remove(handle & !OWN).is_none() {
+                    return Ok(Ended::EMPTY);
+                }
+                let (status, queried) = generalized.query();
+                let freed = generalized.free();
+                // The last callback's error counts; but none shall be lost.
+                let error = freed.err().or(queried.err());
                 Ok(Ended { status, error })
             }
         }
     }
 
+    /// The status of a complete request, which stays as it is.
+    pub fn peek(&self, named: Named) -> Result<Status> {
+        let status_of = |id| self.process.request(id).map(|request| request.status());
+        let found = match named {
+            Named::Null | Named::Ready => None,
+            Named::Operation(id) => status_of(id),
+            Named::Own(handle) => match object_arc(handle).as_deref() {
+                None => None,
+                Some(Object::Persistent(persistent)) => match persistent.active() {
+                    Active::No => None,
+                    Active::Complete(status) => Some(status),
+                    Active::Operation(id) => status_of(id),
+                },
+                Some(Object::Generalized(generalized)) => {
+                    let (status, queried) = generalized.query();
+                    queried?;
+                    Some(status)
+                }
+            },
+        };
+        Ok(found.unwrap_or(Status::EMPTY))
+    }
+
     /// Waits until a request is complete.
     #[inline]
     pub fn wait_for(&self, named: Named) -> Result<()> {
-        let Named::Operation(id) = named else {
-            return Ok(());
+        let id = match named {
+            Named::Null | Named::Ready => return Ok(()),
+            Named::Operation(id) => id,
+            Named::Own(_) => match named.operation() {
+                Some(id) => id,
+                None => {
+                    let done = || Ok(self.is_complete(named).then_some(()));
+                    return self.process.wait_until(0, done);
+                }
+            },
         };
         let Some(request) = self.process.request(id) else {
             return Ok(());
@@ -117,8 +274,8 @@ impl Runtime {
     pub fn vcis_of(&self, all: &[Named]) -> Vcis {
         let mut vcis = Vcis::default();
         for named in all {
-            if let Named::Operation(id) = named
-                && let Some(request) = self.process.request(*id)
+            if let Some(id) = named.operation()
+                && let Some(request) = self.process.request(id)
                 && !request.is_done()
             {
                 vcis.add(request.vci());
@@ -126,10 +283,90 @@ impl Runtime {
         }
         vcis
     }
+
+    /// Lets go of a request (section 3.7.3): what is active completes, and the rest is freed then.
+    pub fn let_go(&self, named: Named) -> Result<()> {
+        match named {
+            Named::Null => {
+                let why = "request is MPI_REQUEST_NULL; there is nothing to free";
+                Err(Error::new(Class::Request, why))
+            }
+            Named::Ready => Ok(()),
+            Named::Operation(id) => self.process.detach(id),
+            Named::Own(handle) => match object_arc(handle).as_deref() {
+                None => Ok(()),
+                Some(Object::Persistent(persistent)) => {
+                    OBJECTS.remove(handle & !OWN);
+                    match persistent.end() {
+                        Active::Operation(id) => self.process.detach(id),
+                        Active::No | Active::Complete(_) => Ok(()),
+                    }
+                }
+                Some(Object::Generalized(generalized)) => {
+                    if !generalized.let_go() {
+                        return Ok(()); // freed by its completion
+                    }
+                    OBJECTS.remove(handle & !OWN);
+                    generalized.free()
+                }
+            },
+        }
+    }
+
+    /// Asks for a request to be cancelled (sections 3.8.4 and 12.2).
+    pub fn cancel(&self, named: Named) -> Result<()> {
+        let nothing = |why| Err(Error::new(Class::Request, why));
+        match named {
+            Named::Null => nothing("request is MPI_REQUEST_NULL; there is nothing to cancel"),
+            Named::Ready => Ok(()),
+            Named::Operation(id) => self.process.cancel(id),
+            Named::Own(handle) => match object_arc(handle).as_deref() {
+                None => Ok(()),
+                Some(Object::Persistent(persistent)) => match persistent.active() {
+                    Active::No => {
+                        nothing("the persistent request is inactive; there is nothing to cancel")
+                    }
+                    Active::Complete(_) => Ok(()),
+                    Active::Operation(id) => self.process.cancel(id),
+                },
+                Some(Object::Generalized(generalized)) => generalized.cancel(),
+            },
+        }
+    }
 }
 
+/// `MPI_Grequest_complete` (section 12.2).
+pub fn complete(handle: MPI_Request) -> Result<()> {
+    let found = object_arc(handle).filter(|_| handle & OWN != 0);
+    let Some(Object::Generalized(generalized)) = found.as_deref() else {
+        return Err(match found {
+            Some(_) => Error::new(
+                Class::Request,
+                format!("request {handle:#x} is persistent; only generalized ones are completed"),
+            ),
+            None => invalid(handle),
+        });
+    };
+    if generalized.complete()? {
+        OBJECTS.remove(handle & !OWN);
+        return generalized.free();
+    }
+    Ok(())
+}
+
+/// What the handle names if it is one of the ABI's own kinds. One that the program has freed, but
+/// not completed yet, is gone for all purposes but its completion.
+fn own(handle: MPI_Request) -> Result<Named> {
+    match object(handle) {
+        Some(Object::Generalized(generalized)) if generalized.is_gone() => Err(invalid(handle)),
+        Some(_) => Ok(Named::Own(handle)),
+        None => Err(invalid(handle)),
+    }
+}
+
+/// The error for a handle that names no request.
 #[cold]
-fn invalid(handle: c_int) -> Error {
+pub fn invalid(handle: c_int) -> Error {
     Error::new(
         Class::Request,
         format!(

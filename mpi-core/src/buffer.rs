@@ -65,6 +65,18 @@ impl Buffer {
         }
     }
 
+    /// The same memory once more, for another operation.
+    ///
+    /// # Safety
+    /// As for [`Buffer::bytes`]: the promise holds for the operation that gets this one, too.
+    pub unsafe fn again(&self) -> Buffer {
+        Buffer {
+            ptr: self.ptr,
+            count: self.count,
+            layout: self.layout.clone(),
+        }
+    }
+
     /// Bytes of data.
     #[inline(always)]
     pub fn len(&self) -> usize {

@@ -26,6 +26,8 @@ pub enum Purpose {
     /// Making communicators where not all members take part (`MPI_Comm_create_group`,
     /// `MPI_Intercomm_create`).
     Creation = 2,
+    /// One-sided communication: what the target is to do, and its answers.
+    Rma = 3,
 }
 
 /// A context: what keeps the messages of communicators apart (section 6.1).
@@ -63,7 +65,7 @@ impl ContextId {
     }
 
     #[inline(always)]
-    fn of(self, purpose: Purpose) -> u64 {
+    pub(crate) fn of(self, purpose: Purpose) -> u64 {
         self.0 | purpose as u64
     }
 }

@@ -112,16 +112,60 @@ pub(crate) fn probe_status(key: &Key, bytes: u64) -> Status {
 
 /// Counts kept per VCI, for performance variables and tests.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Counters {
+    /// Messages sent eagerly. (The transports' ways count them; see [`crate::Process::eager_sent`].)
     pub eager_sent: u64,
+    /// Bytes of eager messages that were received, or kept as unexpected.
+    pub eager_bytes_received: u64,
+    /// Messages sent by rendezvous.
     pub rendezvous_sent: u64,
-    pub bytes_sent: u64,
-    pub unexpected_bytes: u64,
-    pub unexpected_bytes_peak: u64,
+    /// Their bytes.
+    pub rendezvous_bytes_sent: u64,
+    /// Rendezvous messages received by reading the sender's memory.
     pub fetched: u64,
+    /// Their bytes.
+    pub fetched_bytes: u64,
+    /// Rendezvous messages sent in pieces.
     pub streamed: u64,
-    pub lock_taken: u64,
+    /// Their bytes.
+    pub streamed_bytes: u64,
+    /// Receives that are posted and have not matched, now.
+    pub posted: u64,
+    /// Messages that are unexpected, now.
+    pub unexpected: u64,
+    /// Messages that were unexpected when they came.
+    pub unexpected_arrived: u64,
+    /// Bytes of unexpected eager messages, now.
+    pub unexpected_bytes: u64,
+    /// The most that these have been since the start or [`crate::Process::take_peak`].
+    pub unexpected_bytes_peak: u64,
+    /// How often the VCI's lock was taken, but for sends that left at once.
+    pub locked: u64,
+    /// How often the lock was held by another thread when it was wanted.
+    pub contended: u64,
+}
+
+impl Counters {
+    /// The counts of two VCIs together; of peaks, the greater.
+    pub fn merge(self, other: Counters) -> Counters {
+        Counters {
+            eager_sent: self.eager_sent + other.eager_sent,
+            eager_bytes_received: self.eager_bytes_received + other.eager_bytes_received,
+            rendezvous_sent: self.rendezvous_sent + other.rendezvous_sent,
+            rendezvous_bytes_sent: self.rendezvous_bytes_sent + other.rendezvous_bytes_sent,
+            fetched: self.fetched + other.fetched,
+            fetched_bytes: self.fetched_bytes + other.fetched_bytes,
+            streamed: self.streamed + other.streamed,
+            streamed_bytes: self.streamed_bytes + other.streamed_bytes,
+            posted: self.posted + other.posted,
+            unexpected: self.unexpected + other.unexpected,
+            unexpected_arrived: self.unexpected_arrived + other.unexpected_arrived,
+            unexpected_bytes: self.unexpected_bytes + other.unexpected_bytes,
+            unexpected_bytes_peak: self.unexpected_bytes_peak.max(other.unexpected_bytes_peak),
+            locked: self.locked + other.locked,
+            contended: self.contended + other.contended,
+        }
+    }
 }
 
 pub(crate) struct Engine {
@@ -302,6 +346,7 @@ impl Engine {
             ..Control::default()
         };
         self.counters.fetched += 1;
+        self.counters.fetched_bytes += record.total;
         self.outbox.push(Action::Control(to, Kind::Fin, body));
         self.finish_transfer(id);
     }
@@ -425,6 +470,7 @@ impl Engine {
         };
         record.buffer.write(0, payload);
         let room = record.buffer.len() as u64;
+        self.counters.eager_bytes_received += payload.len() as u64;
         self.consumed(from, payload.len());
         self.finish_receive(id, key, payload.len() as u64, room);
     }
@@ -432,6 +478,8 @@ impl Engine {
     #[cold]
     fn keep(&mut self, from: Address, key: Key, payload: &[u8], sync: Option<u32>) {
         let counters = &mut self.counters;
+        counters.eager_bytes_received += payload.len() as u64;
+        counters.unexpected_arrived += 1;
         counters.unexpected_bytes += payload.len() as u64;
         counters.unexpected_bytes_peak = counters
             .unexpected_bytes_peak
@@ -463,13 +511,11 @@ impl Engine {
         };
         match self.posted.take_match(&key) {
             Some(id) => self.start_transfer(id, key, from, rts),
-            None => self.unexpected.push(
-                key,
-                Message {
-                    from,
-                    body: Body::Rendezvous(rts),
-                },
-            ),
+            None => {
+                self.counters.unexpected_arrived += 1;
+                let body = Body::Rendezvous(rts);
+                self.unexpected.push(key, Message { from, body });
+            }
         }
     }
 
@@ -488,6 +534,7 @@ impl Engine {
                 record.total = body.value;
                 record.moved = 0;
                 self.counters.streamed += 1;
+                self.counters.streamed_bytes += body.value;
                 self.outbox.push(Action::Stream(from, id));
             }
             Kind::Data => {

@@ -19,8 +19,9 @@ pub(crate) struct Stream {
     pub pending: bool,
 }
 
-/// What a message counts: its data, and what keeping it costs besides.
+/// What a message counts: its data, and what keeping it costs besides, here and in the transport's
+/// buffers (libfabric's layered providers take a whole buffer for a message).
 #[inline(always)]
 pub(crate) fn cost(len: usize) -> u32 {
-    len as u32 + 64
+    len as u32 + 256
 }

@@ -22,6 +22,7 @@ mod matching;
 pub mod op;
 pub mod process;
 pub mod request;
+pub mod rma;
 mod sync;
 pub mod topo;
 mod vci;

@@ -16,6 +16,7 @@ use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
 use crate::mapping::MAX_VCIS;
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
+use crate::rma::Windows;
 pub use crate::vci::{Mode, Router};
 use crate::vci::{Vci, VciGuard, VciState};
 use crate::wait::{self, Patience, Step, WaitPolicy, Waiting};
@@ -138,6 +139,8 @@ pub struct Process {
     wait: WaitPolicy,
     /// The policy when more threads wait than have a core.
     wait_crowded: WaitPolicy,
+    /// Tests and probes that found nothing.
+    fruitless_tests: AtomicU32,
     /// Threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
     eager_limit: usize,
@@ -149,6 +152,7 @@ pub struct Process {
     /// Counts communicators that ask for VCIs.
     turn: AtomicU32,
     pub(crate) collectives: Collectives,
+    pub(crate) windows: Windows,
     /// Contexts that this process has led since the start.
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
@@ -173,6 +177,7 @@ impl Process {
             }),
             wait: config.wait,
             wait_crowded: config.wait.crowded(),
+            fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),
             eager_limit: config.eager_limit,
             window: config.window,
@@ -183,6 +188,7 @@ impl Process {
                 .collect(),
             turn: AtomicU32::new(0),
             collectives: Collectives::default(),
+            windows: Windows::default(),
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
         };
@@ -210,11 +216,6 @@ impl Process {
     /// The greatest number of VCIs.
     pub fn pool(&self) -> usize {
         self.vcis.len()
-    }
-
-    /// How many VCIs are open.
-    pub fn open_vcis(&self) -> usize {
-        self.vcis.iter().filter(|vci| vci.get().is_some()).count()
     }
 
     /// How many communicators use each VCI.
@@ -268,6 +269,18 @@ impl Process {
         Ok(self.vci(vci)?.lock())
     }
 
+    /// The state of a VCI, for windows.
+    pub(crate) fn lock_vci(&self, vci: VciId) -> Result<VciGuard<'_>> {
+        self.lock(vci)
+    }
+
+    /// Whether the way to another process is through the memory of this node.
+    pub(crate) fn is_local(&self, peer: Peer) -> bool {
+        self.router
+            .route(peer)
+            .is_ok_and(|route| self.transports[route].is_local())
+    }
+
     /// Starts a send from `vci`. `None`: it is complete.
     #[inline]
     pub fn isend(
@@ -317,7 +330,7 @@ impl Process {
         let to = Address { peer, vci };
         // Asked once, so that there are two straight ways rather than two questions on one.
         if slot.is_threaded() {
-            slot.lock().send_now(to, key, data)
+            slot.lock_uncounted().send_now(to, key, data)
         } else {
             // SAFETY: without threads there is nobody to exclude.
             unsafe { slot.unlocked() }.send_now(to, key, data)
@@ -480,7 +493,8 @@ impl Process {
             }
             None => (false, false),
         };
-        Ok((any | self.advance_collectives()?, all_due))
+        let any = any | self.advance_collectives()? | self.advance_windows()?;
+        Ok((any, all_due))
     }
 
     /// One round of progress over all open VCIs but one.
@@ -561,6 +575,20 @@ impl Process {
             } else {
                 self.idle(vci, &mut patience, &mut waiting)?;
             }
+        }
+    }
+
+    /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
+    /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
+    pub fn give_way(&self) {
+        let every = if self.wait.spins <= self.wait_crowded.spins {
+            1
+        } else {
+            1024
+        };
+        let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
+        if tests.is_multiple_of(every) {
+            std::thread::yield_now();
         }
     }
 
@@ -665,7 +693,31 @@ impl Process {
 
     /// The counters of an open VCI.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
-        Some(self.lock(vci).ok()?.engine.counters)
+        Some(self.lock(vci).ok()?.counters())
+    }
+
+    /// Messages sent eagerly from all VCIs over a transport, by its place in
+    /// [`Process::transports`].
+    pub fn eager_sent(&self, transport: usize) -> u64 {
+        self.open_vcis()
+            .filter_map(|vci| Some(self.lock(vci).ok()?.eager_sent(transport)))
+            .sum()
+    }
+
+    /// The most bytes of unexpected messages that there have been on any one VCI since the last
+    /// time, or the start.
+    pub fn take_peak(&self) -> u64 {
+        self.open_vcis()
+            .filter_map(|vci| Some(self.lock(vci).ok()?.take_peak()))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The VCIs that are open.
+    pub fn open_vcis(&self) -> impl Iterator<Item = VciId> {
+        let open = 0..self.open.load(Ordering::Acquire);
+        open.filter(|vci| self.vcis[*vci].get().is_some())
+            .map(|vci| vci as VciId)
     }
 
     /// Pending operations and unexpected messages, for a person who looks for a hang.

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netmod::{
-    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, Token, Transport,
-    VciId,
+    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, RemoteKey, Token,
+    Transport, VciId,
 };
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
 use crate::buffer::Buffer;
-use crate::engine::{Action, Address, Engine};
+use crate::engine::{Action, Address, Counters, Engine};
 use crate::error::{Class, Error, Result};
 use crate::flow::{Stream, cost};
 use crate::request::{Records, RequestId, RequestTable, Returned, Role};
@@ -52,6 +52,8 @@ struct Way {
     limits: Limits,
     /// The longest message that is sent eagerly.
     eager_max: usize,
+    /// Messages sent eagerly.
+    eager_sent: u64,
 }
 
 /// What a VCI's lock protects.
@@ -89,6 +91,7 @@ impl VciState {
                 transport: transport.clone(),
                 limits,
                 eager_max,
+                eager_sent: 0,
             });
         }
         let engine = Engine::new(vci, Records::new(table, vci), window);
@@ -102,6 +105,30 @@ impl VciState {
         })
     }
 
+    /// What has been counted so far.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            eager_sent: self.ways.iter().map(|way| way.eager_sent).sum(),
+            posted: self.engine.posted.len() as u64,
+            unexpected: self.engine.unexpected.len() as u64,
+            ..self.engine.counters
+        }
+    }
+
+    /// Messages sent eagerly over a transport.
+    pub fn eager_sent(&self, transport: usize) -> u64 {
+        self.ways.get(transport).map_or(0, |way| way.eager_sent)
+    }
+
+    /// The peak of unexpected bytes since the last time, which begins anew at what there is now.
+    pub fn take_peak(&mut self) -> u64 {
+        let counters = &mut self.engine.counters;
+        std::mem::replace(
+            &mut counters.unexpected_bytes_peak,
+            counters.unexpected_bytes,
+        )
+    }
+
     /// Sends a short message if it can leave at once. Returns whether it has; if not, nothing was
     /// done, and [`VciState::send`] finds out what to do.
     #[inline(always)]
@@ -113,7 +140,6 @@ impl VciState {
             ways: &mut self.ways,
             window: self.engine.window,
             from_vci: self.engine.vci,
-            sent: &mut self.engine.counters.eager_sent,
         };
         quick.send(stream, to, key, data)
     }
@@ -127,9 +153,7 @@ impl VciState {
             from_vci: self.engine.vci,
         };
         let stream = self.engine.streams.get(to.peer, to.vci);
-        let sent = quick.send(stream, to, key, data);
-        self.engine.counters.eager_sent += u64::from(sent);
-        sent
+        quick.send(stream, to, key, data)
     }
 
     /// Sends a message. `None`: the buffer may be reused already, no request is needed.
@@ -400,6 +424,39 @@ impl VciState {
         Ok(())
     }
 
+    /// Copies `len` bytes between `local` and the memory of a process of this node, to it or from
+    /// it.
+    ///
+    /// # Safety
+    /// `local` is valid for `len` bytes, and the peer has lent what is at `remote`.
+    pub unsafe fn copy_local(
+        &mut self,
+        to: Address,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<(), LaneError> {
+        let remote = RemoteAddr {
+            key: RemoteKey::default(),
+            offset: remote,
+        };
+        let way = self.way(to)?;
+        if !way.transport.is_local() {
+            return Err(LaneError::Unsupported);
+        }
+        let (peer, vci, token) = (to.peer, to.vci, Token(u64::MAX));
+        // SAFETY: the caller's promise; a local transport is done when the call returns.
+        let issued = unsafe {
+            match write {
+                true => way.lane.put(peer, vci, local, len, remote, token),
+                false => way.lane.get(peer, vci, local, len, remote, token),
+            }
+        };
+        debug_assert!(!matches!(issued, Ok(Issued::Pending)));
+        issued.map(drop)
+    }
+
     fn send_control(&mut self, to: Address, kind: Kind, body: Control) -> Result<(), LaneError> {
         let trailer = self.engine.trailer(to, kind);
         if kind == Kind::Credit && trailer.credit == 0 {
@@ -458,7 +515,7 @@ impl VciState {
                 record.buffer.read(0, data);
             });
         if result.is_ok() {
-            self.engine.counters.eager_sent += 1;
+            self.ways[way].eager_sent += 1;
             match self.engine.records.get(id) {
                 Some(record) if sync => record.role = Role::AwaitingAck,
                 // It may have been exposed, for a rendezvous that found no room.
@@ -498,6 +555,7 @@ impl VciState {
             .send(to.peer, to.vci, &header, &rts.to_bytes());
         if result.is_ok() {
             self.engine.counters.rendezvous_sent += 1;
+            self.engine.counters.rendezvous_bytes_sent += len;
             if let Some(record) = self.engine.records.get(id) {
                 record.role = Role::AwaitingReceiver;
             }
@@ -582,7 +640,6 @@ struct Quick<'a> {
     ways: &'a mut [Way],
     window: u32,
     from_vci: VciId,
-    sent: &'a mut u64,
 }
 
 impl Quick<'_> {
@@ -610,7 +667,7 @@ impl Quick<'_> {
             Ok(()) => {
                 stream.in_flight = after;
                 stream.owed = 0;
-                *self.sent += 1;
+                way.eager_sent += 1;
                 true
             }
             Err(error) => refused(error),
@@ -657,11 +714,33 @@ impl Vci {
     /// Waits for the lock, if locks are needed.
     #[inline(always)]
     pub fn lock(&self) -> VciGuard<'_> {
-        let locked = self.threaded.load(Ordering::Relaxed);
-        if locked {
-            self.lock.lock();
+        let mut guard = self.lock_uncounted();
+        if guard.locked {
+            guard.engine.counters.locked += 1;
         }
-        VciGuard { vci: self, locked }.counted()
+        guard
+    }
+
+    /// As [`Vci::lock`], not counted.
+    #[inline(always)]
+    pub fn lock_uncounted(&self) -> VciGuard<'_> {
+        let locked = self.threaded.load(Ordering::Relaxed);
+        if locked && !self.lock.try_lock() {
+            return self.lock_contended();
+        }
+        VciGuard { vci: self, locked }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_contended(&self) -> VciGuard<'_> {
+        self.lock.lock();
+        let mut guard = VciGuard {
+            vci: self,
+            locked: true,
+        };
+        guard.engine.counters.contended += 1;
+        guard
     }
 
     /// Whether several threads may come.
@@ -687,17 +766,13 @@ impl Vci {
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
         let locked = self.threaded.load(Ordering::Relaxed);
         // A guard that is made is dropped, and unlocks: make none without the lock.
-        (!locked || self.lock.try_lock()).then(|| VciGuard { vci: self, locked }.counted())
-    }
-}
-
-impl VciGuard<'_> {
-    #[inline(always)]
-    fn counted(mut self) -> Self {
-        if self.locked {
-            self.engine.counters.lock_taken += 1;
-        }
-        self
+        (!locked || self.lock.try_lock()).then(|| {
+            let mut guard = VciGuard { vci: self, locked };
+            if locked {
+                guard.engine.counters.locked += 1;
+            }
+            guard
+        })
     }
 }
 

@@ -79,10 +79,10 @@ fn buffer(data: &mut [u8]) -> Buffer {
 
 /// Locks taken on a VCI by `action`.
 fn locks(process: &Process, vci: VciId, action: impl FnOnce()) -> u64 {
-    let before = process.counters(vci).unwrap().lock_taken;
+    let before = process.counters(vci).unwrap().locked;
     action();
     // Asking takes one too.
-    process.counters(vci).unwrap().lock_taken - before - 1
+    process.counters(vci).unwrap().locked - before - 1
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn operations_take_one_lock_and_finished_ones_none() {
     });
     assert_eq!(taken, 0, "the wait for what is complete");
     assert_eq!(longer, long);
-    assert_eq!(process.open_vcis(), 2, "others were not opened");
+    assert_eq!(process.open_vcis().count(), 2, "others were not opened");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn threads_with_tags_of_their_own_use_vcis_of_their_own() {
                     ..Wishes::default()
                 };
                 process.agree_on_vcis(&comm, &wishes).unwrap();
-                assert_eq!(process.open_vcis(), 1 + THREADS as usize);
+                assert_eq!(process.open_vcis().count(), 1 + THREADS as usize);
                 thread::scope(|scope| {
                     for tag in 0..THREADS {
                         let comm = &comm;

@@ -128,6 +128,8 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
                 libc::setrlimit(libc::RLIMIT_NOFILE, limit);
             }
             check(libc::fcntl(setup.inherit, libc::F_SETFD, 0))?;
+            // Shells have background jobs ignore it; ranks are asked by it what they wait for.
+            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
             check(libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()))?;
         }
         Ok(())

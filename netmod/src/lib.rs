@@ -231,6 +231,37 @@ pub trait Transport: Send + Sync {
 
     /// Ends an exposure. Peers may not use the key any longer.
     fn withdraw(&self, key: &RemoteKey);
+
+    /// Whether its peers are processes of this node: what one of them has made by
+    /// [`SharedMemory::create`] the others can open, and [`Lane::get`] and [`Lane::put`] are
+    /// complete when they return, for any address of the peer.
+    fn is_local(&self) -> bool {
+        false
+    }
+}
+
+/// Memory that processes of a node have in common.
+pub trait SharedMemory: Send + Sync {
+    /// Makes a piece of `len` zero bytes. Memory is taken for it by [`SharedPiece::reserve`] only.
+    fn create(&self, len: usize) -> Result<Box<dyn SharedPiece>, OpenError>;
+
+    /// Maps the piece that a peer made with this length.
+    fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedPiece>, OpenError>;
+}
+
+/// A piece of shared memory, mapped until it is dropped.
+pub trait SharedPiece: Send + Sync {
+    /// Where it begins here; the beginning of a page.
+    fn as_ptr(&self) -> *mut u8;
+
+    /// By which peers open it, until it is settled.
+    fn key(&self) -> RemoteKey;
+
+    /// Takes memory for `len` bytes from `offset` on, so that a lack of it shows now.
+    fn reserve(&self, offset: usize, len: usize) -> Result<(), OpenError>;
+
+    /// All have opened it, or have given it up: nobody can from now on, and nothing can be reserved.
+    fn settle(&self);
 }
 
 /// One VCI's connection to all peers of a transport. Called under the VCI's lock.

@@ -11,6 +11,8 @@
 mod bell;
 #[cfg(not(loom))]
 mod lane;
+#[cfg(not(loom))]
+mod piece;
 mod ring;
 #[cfg(not(loom))]
 mod segment;
@@ -20,5 +22,7 @@ mod sync;
 #[cfg(not(loom))]
 mod transport;
 
+#[cfg(not(loom))]
+pub use piece::Pieces;
 #[cfg(not(loom))]
 pub use transport::{Config, Shm};

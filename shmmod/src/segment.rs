@@ -114,7 +114,9 @@ impl Segment {
             file: Some(file),
         };
         let front = segment.front();
-        front.nonce.store(random_nonce(&segment), Ordering::Relaxed);
+        front
+            .nonce
+            .store(random_nonce(segment.base.as_ptr()), Ordering::Relaxed);
         front.magic.store(MAGIC, Ordering::Release);
         Ok(segment)
     }
@@ -212,13 +214,13 @@ fn map(fd: RawFd) -> Result<NonNull<u8>, OpenError> {
     NonNull::new(base.cast()).ok_or_else(|| failed("mmap", "report this as a bug of Weft"))
 }
 
-fn random_nonce(segment: &Segment) -> u64 {
+pub(crate) fn random_nonce(base: *const u8) -> u64 {
     let mut nonce = [0u8; 8];
     // SAFETY: the buffer is 8 bytes long. Should the call fail, address and process number do.
     unsafe {
         libc::getrandom(nonce.as_mut_ptr().cast(), nonce.len(), 0);
     }
-    u64::from_ne_bytes(nonce) ^ (segment.base.as_ptr() as u64) ^ u64::from(std::process::id()) << 40
+    u64::from_ne_bytes(nonce) ^ (base as u64) ^ u64::from(std::process::id()) << 40
 }
 
 fn failed(call: &str, advice: &str) -> OpenError {

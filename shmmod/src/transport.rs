@@ -95,4 +95,8 @@ impl Transport for Shm {
     }
 
     fn withdraw(&self, _key: &RemoteKey) {}
+
+    fn is_local(&self) -> bool {
+        true
+    }
 }

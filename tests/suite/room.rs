@@ -92,6 +92,8 @@ impl Room {
             command.env("TMPDIR", &self.tmp);
             command
         };
+        // What is dropped where one stands (cores, say) shows as well.
+        command.current_dir(&self.tmp);
         command.env(MARK, &self.mark);
         command
     }

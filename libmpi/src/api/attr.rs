@@ -53,7 +53,11 @@ unsafe fn free_keyval(kind: Kind, keyval: *mut c_int) -> Result<()> {
 ///
 /// # Safety
 /// `value` is the address of a pointer, and `flag` of an integer, or they are NULL.
-unsafe fn tell(found: Option<*mut c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
+pub(super) unsafe fn tell(
+    found: Option<*mut c_void>,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> Result<()> {
     if value.is_null() {
         return Err(null("attribute_val"));
     }
@@ -67,7 +71,7 @@ unsafe fn tell(found: Option<*mut c_void>, value: *mut c_void, flag: *mut c_int)
     Ok(())
 }
 
-fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
+pub(super) fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
     let value = store.get(attributes::key(keyval, kind)?);
     Ok(value.map(std::ptr::with_exposed_provenance_mut))
 }

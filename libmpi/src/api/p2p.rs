@@ -58,8 +58,9 @@ struct Outgoing<'a> {
     buffer: Buffer,
 }
 
+/// The communicator and the destination of a send; none for `MPI_PROC_NULL`.
 #[inline(always)]
-fn check_send(
+pub(crate) fn check_send(
     runtime: &Runtime,
     dest: c_int,
     tag: c_int,
@@ -521,7 +522,7 @@ pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> Resul
 
 /// The communicator and the source of a receive or probe; none for `MPI_PROC_NULL`.
 #[inline(always)]
-fn check_source(
+pub(crate) fn check_source(
     runtime: &Runtime,
     source: c_int,
     tag: c_int,
@@ -735,6 +736,9 @@ pub unsafe fn iprobe(
         Some(source) => runtime.process.probe_on(&comm.comm, source, tag)?,
         None => Some(Status::PROC_NULL),
     };
+    if found.is_none() {
+        runtime.process.give_way();
+    }
     // SAFETY: the caller's contract.
     unsafe {
         put(flag, "flag", c_int::from(found.is_some()))?;
@@ -916,7 +920,7 @@ pub unsafe fn get_count(
     unsafe { put(count, "count", whole.unwrap_or(abi::MPI_UNDEFINED)) }
 }
 
-/// `MPI_Cancel` (section 3.8.4).
+/// `MPI_Cancel` (sections 3.8.4 and 12.2).
 ///
 /// # Safety
 /// As the standard demands.
@@ -926,14 +930,7 @@ pub unsafe fn cancel(request: *mut MPI_Request) -> Result<()> {
     let Some(request) = (unsafe { request.as_ref() }) else {
         return Err(super::null("request"));
     };
-    match runtime.named(*request)? {
-        requests::Named::Operation(id) => runtime.process.cancel(id),
-        requests::Named::Ready => Ok(()),
-        requests::Named::Null => Err(Error::new(
-            Class::Request,
-            "request is MPI_REQUEST_NULL; there is nothing to cancel",
-        )),
-    }
+    runtime.cancel(runtime.named(*request)?)
 }
 
 /// `MPI_Test_cancelled` (section 3.8.4).

@@ -28,7 +28,9 @@ unsafe fn conclude(
         status: found,
         error,
     } = runtime.take(named)?;
-    *request = MPI_REQUEST_NULL;
+    if !named.stays() {
+        *request = MPI_REQUEST_NULL;
+    }
     // SAFETY: the caller's contract.
     unsafe { status::write(status, &found) };
     error.map_or(Ok(()), Err)
@@ -109,7 +111,11 @@ fn is_complete_after_poll(
         return Ok(true);
     }
     runtime.process.poll_among(&runtime.vcis_of(all))?;
-    Ok(complete(runtime))
+    let done = complete(runtime);
+    if !done {
+        runtime.process.give_way();
+    }
+    Ok(done)
 }
 
 /// `MPI_Request_free`.
@@ -122,14 +128,7 @@ pub unsafe fn request_free(request: *mut MPI_Request) -> Result<()> {
     let Some(request) = (unsafe { request.as_mut() }) else {
         return Err(null("request"));
     };
-    match runtime.named(*request)? {
-        Named::Operation(id) => runtime.process.detach(id)?,
-        Named::Ready => {}
-        Named::Null => {
-            let why = "request is MPI_REQUEST_NULL; there is nothing to free";
-            return Err(Error::new(Class::Request, why));
-        }
-    }
+    runtime.let_go(runtime.named(*request)?)?;
     *request = MPI_REQUEST_NULL;
     Ok(())
 }
@@ -150,11 +149,7 @@ pub unsafe fn request_get_status(
     unsafe {
         put(flag, "flag", c_int::from(done))?;
         if done {
-            let found = match named {
-                Named::Operation(id) => runtime.process.request(id).map(|request| request.status()),
-                _ => None,
-            };
-            status::write(status, &found.unwrap_or(Status::EMPTY));
+            status::write(status, &runtime.peek(named)?);
         }
     }
     Ok(())
@@ -164,7 +159,10 @@ pub unsafe fn request_get_status(
 ///
 /// # Safety
 /// `requests` is valid for `count` requests, or NULL.
-unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> Result<&'a mut [MPI_Request]> {
+pub(crate) unsafe fn array<'a>(
+    count: c_int,
+    requests: *mut MPI_Request,
+) -> Result<&'a mut [MPI_Request]> {
     let Ok(count) = usize::try_from(count) else {
         return Err(Error::new(
             Class::Count,
@@ -193,14 +191,14 @@ fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
     requests.iter().enumerate().map(name).collect()
 }
 
-/// Index of a complete request that is not null; `None` if there is none yet.
+/// Index of a complete request that is neither null nor inactive; `None` if there is none yet.
 fn any_complete(runtime: &Runtime, all: &[Named]) -> Option<usize> {
-    let ready = |named: &Named| !matches!(named, Named::Null) && runtime.is_complete(*named);
+    let ready = |named: &Named| runtime.is_complete(*named) && !named.is_idle();
     all.iter().position(ready)
 }
 
-fn all_null(all: &[Named]) -> bool {
-    all.iter().all(|named| matches!(named, Named::Null))
+fn all_idle(all: &[Named]) -> bool {
+    all.iter().all(|named| named.is_idle())
 }
 
 /// `MPI_Waitany`.
@@ -219,7 +217,7 @@ pub unsafe fn waitany(
     let all = name_all(runtime, requests)?;
     // SAFETY: the caller's contract.
     unsafe {
-        if all_null(&all) {
+        if all_idle(&all) {
             status::write(status, &Status::EMPTY);
             return put(index, "index", MPI_UNDEFINED);
         }
@@ -249,7 +247,7 @@ pub unsafe fn testany(
     let all = name_all(runtime, requests)?;
     // SAFETY: the caller's contract.
     unsafe {
-        if all_null(&all) {
+        if all_idle(&all) {
             put(index, "index", MPI_UNDEFINED)?;
             status::write(status, &Status::EMPTY);
             return put(flag, "flag", 1);
@@ -285,8 +283,10 @@ unsafe fn conclude_many(
     for (place, (index, named)) in each.enumerate() {
         let out = status::at(statuses, place);
         let (ended, code) = if runtime.is_complete(named) {
-            requests[index] = MPI_REQUEST_NULL;
             let ended = runtime.take(named)?;
+            if !named.stays() {
+                requests[index] = MPI_REQUEST_NULL;
+            }
             let code = ended.error.as_ref().map_or(MPI_SUCCESS, raise::code);
             (ended, code)
         } else {
@@ -340,6 +340,9 @@ pub unsafe fn waitall(
         runtime.wait_for(named)?;
         let ended = runtime.take(named)?;
         if let Some(error) = ended.error {
+            if !named.stays() {
+                requests[index] = MPI_REQUEST_NULL;
+            }
             // SAFETY: the caller's contract.
             return unsafe {
                 waitall_failed(
@@ -352,7 +355,9 @@ pub unsafe fn waitall(
                 )
             };
         }
-        requests[index] = MPI_REQUEST_NULL;
+        if !named.stays() {
+            requests[index] = MPI_REQUEST_NULL;
+        }
         let out = status::at(array_of_statuses, index);
         // SAFETY: the caller's contract.
         unsafe { status::write(out, &ended.status) };
@@ -375,7 +380,6 @@ unsafe fn waitall_failed(
     error: Error,
     statuses: *mut MPI_Status,
 ) -> Result<()> {
-    requests[index] = MPI_REQUEST_NULL;
     for before in 0..index {
         // SAFETY: the caller's contract.
         unsafe { status::write_error(status::at(statuses, before), MPI_SUCCESS) };
@@ -433,10 +437,9 @@ pub unsafe fn testall(
     Ok(())
 }
 
-/// Indices of complete requests that are not null.
+/// Indices of complete requests that are neither null nor inactive.
 fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
-    let ready =
-        |index: &usize| !matches!(all[*index], Named::Null) && runtime.is_complete(all[*index]);
+    let ready = |index: &usize| runtime.is_complete(all[*index]) && !all[*index].is_idle();
     (0..all.len()).filter(ready).collect()
 }
 
@@ -480,7 +483,7 @@ pub unsafe fn waitsome(
     // SAFETY: the caller's contract.
     let requests = unsafe { array(incount, array_of_requests)? };
     let all = name_all(runtime, requests)?;
-    if all_null(&all) {
+    if all_idle(&all) {
         // SAFETY: the caller's contract.
         return unsafe { put(outcount, "outcount", MPI_UNDEFINED) };
     }
@@ -518,7 +521,7 @@ pub unsafe fn testsome(
     // SAFETY: the caller's contract.
     let requests = unsafe { array(incount, array_of_requests)? };
     let all = name_all(runtime, requests)?;
-    if all_null(&all) {
+    if all_idle(&all) {
         // SAFETY: the caller's contract.
         return unsafe { put(outcount, "outcount", MPI_UNDEFINED) };
     }

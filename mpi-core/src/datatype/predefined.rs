@@ -5,7 +5,7 @@
 pub enum Kind {
     /// 8 bits without a meaning.
     Byte,
-    /// A character of the C or Fortran execution character set, 1 byte.
+    /// A character of the Fortran execution character set, 1 byte.
     Char,
     /// C `wchar_t`, 4 bytes.
     Wchar,
@@ -94,7 +94,7 @@ impl Kind {
 /// Which reduction operations are defined on a datatype (MPI-3.1 section 5.9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Group {
-    /// Characters: none.
+    /// Characters that are no integers: none.
     Text,
     /// "C integer".
     CInteger,
@@ -184,11 +184,20 @@ pub enum Predefined {
     TwoInteger,
 }
 
+/// What `char` is in C.
+const C_CHAR: Kind = if std::ffi::c_char::MIN < 0 {
+    Kind::I8
+} else {
+    Kind::U8
+};
+
 impl Predefined {
     /// All predefined datatypes, each with its name in MPI, its kind and its group, in the order
     /// of the variants.
     pub const TABLE: &'static [(Predefined, &'static str, Kind, Group)] = &[
-        (Predefined::Char, "MPI_CHAR", Kind::Char, Group::Text),
+        // Beyond the standard: reductions take MPI_CHAR as the integer that C's char is, since
+        // every library of this ABI does and programs rely on it.
+        (Predefined::Char, "MPI_CHAR", C_CHAR, Group::CInteger),
         (Predefined::Wchar, "MPI_WCHAR", Kind::Wchar, Group::Text),
         (
             Predefined::Character,

@@ -305,7 +305,7 @@ fn polling_one_vci_makes_progress_on_others() {
 fn a_fast_sender_cannot_exhaust_a_slow_receiver() {
     for get in [Get::Immediate, Get::Unsupported] {
         let setup = Setup {
-            window: 2000,
+            window: 4500, // room for 12 such messages
             ..Setup::new(2)
         };
         let job = Job::new(
@@ -327,7 +327,7 @@ fn a_fast_sender_cannot_exhaust_a_slow_receiver() {
                 .collect();
             job.settle();
             let counters = job.ranks[1].counters(0).unwrap();
-            assert!(counters.unexpected_bytes_peak <= 2000, "{counters:?}");
+            assert!(counters.unexpected_bytes_peak <= 4500, "{counters:?}");
             let mut rooms = vec![[255u8; 100]; 200];
             let receives: Vec<_> = rooms
                 .iter_mut()

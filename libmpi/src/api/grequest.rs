@@ -1,0 +1,68 @@
+//! Generalized requests (section 12.2).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::{Class, Error, Result};
+
+use super::null;
+use crate::abi::{
+    MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function,
+    MPI_Request, MPI_Status,
+};
+use crate::grequests::{Callbacks, Generalized};
+use crate::requests::{self, Object};
+use crate::runtime::runtime;
+use crate::status;
+
+/// `MPI_Grequest_start`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn grequest_start(
+    query_fn: Option<MPI_Grequest_query_function>,
+    free_fn: Option<MPI_Grequest_free_function>,
+    cancel_fn: Option<MPI_Grequest_cancel_function>,
+    extra_state: *mut c_void,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    runtime()?;
+    let missing = |name| {
+        Error::new(
+            Class::Arg,
+            format!("{name} is NULL; a generalized request needs all three callbacks"),
+        )
+    };
+    if request.is_null() {
+        return Err(null("request"));
+    }
+    let callbacks = Callbacks {
+        query: query_fn.ok_or_else(|| missing("query_fn"))?,
+        free: free_fn.ok_or_else(|| missing("free_fn"))?,
+        cancel: cancel_fn.ok_or_else(|| missing("cancel_fn"))?,
+        extra: extra_state,
+    };
+    // SAFETY: the caller's contract; `request` is not NULL.
+    unsafe {
+        let generalized = Generalized::new(callbacks);
+        request.write(requests::insert(Object::Generalized(generalized))?);
+    }
+    Ok(())
+}
+
+/// `MPI_Grequest_complete`.
+pub fn grequest_complete(request: MPI_Request) -> Result<()> {
+    runtime()?;
+    requests::complete(request)
+}
+
+/// `MPI_Status_set_cancelled` (section 12.3).
+///
+/// # Safety
+/// `status` is valid or one of the constants.
+pub unsafe fn status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> Result<()> {
+    if !status::ignored(status) {
+        // SAFETY: valid by the contract of this function.
+        status::set_cancelled(unsafe { &mut *status }, flag != 0);
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! Persistent communication requests (section 3.9).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::process::Mode;
+use mpi_core::{Class, Error, Result};
+
+use super::null;
+use super::p2p::{check_send, check_source};
+use super::request::array;
+use crate::abi::{MPI_Comm, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
+use crate::persistent::{Persistent, What};
+use crate::requests::{self, Object};
+use crate::runtime::runtime;
+use crate::types;
+
+/// # Safety
+/// The standard's contract of a send, from each start to the completion that follows.
+unsafe fn init_send(
+    what: impl FnOnce(u32) -> What,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (_, rank) = check_send(runtime, dest, tag, comm)?;
+    let what = rank.map_or(What::NullSend, what);
+    // SAFETY: the caller's contract.
+    unsafe { init(what, buf, count, datatype, tag, comm, request) }
+}
+
+/// # Safety
+/// The standard's contract of the operation, from each start to the completion that follows.
+unsafe fn init(
+    what: What,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let comm = runtime()?.comm_arc(comm)?;
+    // SAFETY: the caller's contract; `request` is not NULL when it is written.
+    unsafe {
+        let buffer = types::buffer(buf, count, datatype)?;
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        let persistent = Persistent::new(what, comm, buffer, tag);
+        request.write(requests::insert(Object::Persistent(persistent))?);
+    }
+    Ok(())
+}
+
+/// `MPI_Send_init`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn send_init(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let what = |rank| What::Send(rank, Mode::Standard);
+    // SAFETY: the caller's contract.
+    unsafe { init_send(what, buf, count, datatype, dest, tag, comm, request) }
+}
+
+/// `MPI_Bsend_init`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn bsend_init(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        init_send(
+            What::Buffered,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
+}
+
+/// `MPI_Ssend_init`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn ssend_init(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let what = |rank| What::Send(rank, Mode::Synchronous);
+    // SAFETY: the caller's contract.
+    unsafe { init_send(what, buf, count, datatype, dest, tag, comm, request) }
+}
+
+/// `MPI_Rsend_init`: a standard send that is certain to match.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn rsend_init(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let what = |rank| What::Send(rank, Mode::Standard);
+    // SAFETY: the caller's contract.
+    unsafe { init_send(what, buf, count, datatype, dest, tag, comm, request) }
+}
+
+/// `MPI_Recv_init`.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn recv_init(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let (_, source) = check_source(runtime()?, source, tag, comm)?;
+    let what = source.map_or(What::NullReceive, What::Receive);
+    // SAFETY: the caller's contract.
+    unsafe { init(what, buf, count, datatype, tag, comm, request) }
+}
+
+/// The persistent request behind a handle, which must be inactive.
+fn startable(request: MPI_Request) -> Result<&'static Persistent> {
+    match requests::object(request) {
+        Some(Object::Persistent(persistent)) if persistent.is_active() => {
+            Err(persistent.active_already())
+        }
+        Some(Object::Persistent(persistent)) => Ok(persistent),
+        _ if request == MPI_REQUEST_NULL => Err(Error::new(
+            Class::Request,
+            "request is MPI_REQUEST_NULL; make one by MPI_Send_init or the like first",
+        )),
+        _ => {
+            runtime()?.named(request)?;
+            Err(Error::new(
+                Class::Request,
+                format!(
+                    "request {request:#x} is not persistent; only those of MPI_Send_init and the \
+                     like can be started"
+                ),
+            ))
+        }
+    }
+}
+
+/// `MPI_Start`.
+///
+/// # Safety
+/// `request` is valid or NULL.
+pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let Some(request) = (unsafe { request.as_ref() }) else {
+        return Err(null("request"));
+    };
+    startable(*request)?.start(runtime)
+}
+
+/// `MPI_Startall`. None is started if one of them can be seen to be wrong.
+///
+/// # Safety
+/// As the standard demands.
+pub unsafe fn startall(count: c_int, array_of_requests: *mut MPI_Request) -> Result<()> {
+    let runtime = runtime()?;
+    let name = "array_of_requests";
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(count, array_of_requests)? };
+    let place = |index: usize, error: Error| {
+        let told = Error::new(
+            error.class(),
+            format!("{name}[{index}]: {}", error.detail()),
+        );
+        match error.origin() {
+            Some(owner) => told.on(owner),
+            None => told,
+        }
+    };
+    for (index, request) in requests.iter().enumerate() {
+        startable(*request).map_err(|error| place(index, error))?;
+    }
+    for (index, request) in requests.iter().enumerate() {
+        startable(*request)
+            .and_then(|persistent| persistent.start(runtime))
+            .map_err(|error| place(index, error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,426 @@
+//! Windows (section 11.2), with their names, attributes and error handlers.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Arc;
+
+use mpi_core::rma::{Flavor, Window};
+use mpi_core::{Class, Error, Result};
+
+use super::env::put_text;
+use super::{attr, null, put};
+use crate::abi::{
+    MPI_Aint, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_MAX_OBJECT_NAME, MPI_PROC_NULL,
+    MPI_WIN_NULL, MPI_Win, MPI_Win_errhandler_function,
+};
+use crate::attributes::{self, Kind};
+use crate::errhandler::{self, Handler};
+use crate::raise::{self, On};
+use crate::runtime::runtime;
+use crate::wins::{self, WinObject};
+use crate::{groups, infos};
+
+/// Makes a window and gives it a handle.
+///
+/// # Safety
+/// As for [`Window::new`]; `win` is valid or NULL.
+unsafe fn make(
+    comm: MPI_Comm,
+    flavor: Flavor,
+    size: MPI_Aint,
+    unit: c_int,
+    info: MPI_Info,
+    win: *mut MPI_Win,
+) -> Result<&'static WinObject> {
+    let runtime = runtime()?;
+    let comm = &runtime.comm(comm)?.comm;
+    if comm.remote().is_some() {
+        let why = "comm is an intercommunicator; windows are made of intracommunicators only";
+        return Err(Error::new(Class::Comm, why));
+    }
+    let Ok(bytes) = usize::try_from(size) else {
+        return Err(Error::new(
+            Class::Size,
+            format!("size is {size}; it must be 0 or more"),
+        ));
+    };
+    if unit <= 0 {
+        return Err(Error::new(
+            Class::Disp,
+            format!("disp_unit is {unit}; it must be 1 or more"),
+        ));
+    }
+    if let Flavor::Created(base) = flavor
+        && base.is_null()
+        && bytes > 0
+    {
+        return Err(Error::new(
+            Class::Base,
+            format!("base is NULL, but size is {size}"),
+        ));
+    }
+    let info = infos::hints(info)?;
+    if win.is_null() {
+        return Err(null("win"));
+    }
+    let flavor = match flavor {
+        Flavor::Shared { .. } => {
+            let hint = info.and_then(|info| info.hint("alloc_shared_noncontig"));
+            Flavor::Shared {
+                contiguous: hint.as_deref() != Some("true"),
+            }
+        }
+        other => other,
+    };
+    // SAFETY: the caller's contract.
+    let window = unsafe { Window::new(&runtime.process, comm, flavor, bytes, unit)? };
+    let handle = wins::insert(WinObject::new(window, info))?;
+    // SAFETY: the caller's contract.
+    unsafe { put(win, "win", handle)? };
+    wins::get(handle)
+}
+
+/// `MPI_Win_create` (section 11.2.1).
+///
+/// # Safety
+/// `base` is valid for `size` bytes until the window is freed; `win` is valid or NULL.
+pub unsafe fn win_create(
+    base: *mut c_void,
+    size: MPI_Aint,
+    disp_unit: c_int,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    win: *mut MPI_Win,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        make(
+            comm,
+            Flavor::Created(base.cast()),
+            size,
+            disp_unit,
+            info,
+            win,
+        )
+    }
+    .map(drop)
+}
+
+/// `MPI_Win_allocate` (section 11.2.2).
+///
+/// # Safety
+/// `baseptr` is the address of a pointer, or NULL; `win` is valid or NULL.
+pub unsafe fn win_allocate(
+    size: MPI_Aint,
+    disp_unit: c_int,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    baseptr: *mut c_void,
+    win: *mut MPI_Win,
+) -> Result<()> {
+    if baseptr.is_null() {
+        return Err(null("baseptr"));
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        let object = make(comm, Flavor::Allocated, size, disp_unit, info, win)?;
+        put(baseptr.cast(), "baseptr", object.window.base())
+    }
+}
+
+/// `MPI_Win_allocate_shared` (section 11.2.3).
+///
+/// # Safety
+/// As for [`win_allocate`].
+pub unsafe fn win_allocate_shared(
+    size: MPI_Aint,
+    disp_unit: c_int,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    baseptr: *mut c_void,
+    win: *mut MPI_Win,
+) -> Result<()> {
+    if baseptr.is_null() {
+        return Err(null("baseptr"));
+    }
+    let flavor = Flavor::Shared { contiguous: true };
+    // SAFETY: the caller's contract.
+    unsafe {
+        let object = make(comm, flavor, size, disp_unit, info, win)?;
+        put(baseptr.cast(), "baseptr", object.window.base())
+    }
+}
+
+/// `MPI_Win_shared_query` (section 11.2.3).
+///
+/// # Safety
+/// `baseptr` is the address of a pointer; it and the others are valid or NULL.
+pub unsafe fn win_shared_query(
+    win: MPI_Win,
+    rank: c_int,
+    size: *mut MPI_Aint,
+    disp_unit: *mut c_int,
+    baseptr: *mut c_void,
+) -> Result<()> {
+    runtime()?;
+    let window = &wins::get(win)?.window;
+    let rank = match rank {
+        MPI_PROC_NULL => None,
+        rank => Some(check_rank(window, rank)?),
+    };
+    let (base, bytes, unit) = window.shared_query(rank).ok_or_else(|| {
+        Error::new(
+            Class::RmaFlavor,
+            "the window was not made by MPI_Win_allocate_shared, which this function needs",
+        )
+    })?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(size, "size", bytes as MPI_Aint)?;
+        put(disp_unit, "disp_unit", unit as c_int)?;
+        put(baseptr.cast(), "baseptr", base)
+    }
+}
+
+/// A rank of the window.
+#[inline(always)]
+pub(super) fn check_rank(window: &Window, rank: c_int) -> Result<u32> {
+    match u32::try_from(rank) {
+        Ok(rank) if rank < window.size() => Ok(rank),
+        _ => Err(wrong_rank(window, rank)),
+    }
+}
+
+#[cold]
+fn wrong_rank(window: &Window, rank: c_int) -> Error {
+    Error::new(
+        Class::Rank,
+        format!(
+            "rank {rank} is not in the window's group, which has ranks 0 to {}",
+            window.size() - 1
+        ),
+    )
+}
+
+/// `MPI_Win_create_dynamic` (section 11.2.4).
+///
+/// # Safety
+/// `win` is valid or NULL.
+pub unsafe fn win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { make(comm, Flavor::Dynamic, 0, 1, info, win) }.map(drop)
+}
+
+/// `MPI_Win_attach` (section 11.2.4).
+///
+/// # Safety
+/// `base` is valid for `size` bytes until it is detached or the window freed.
+pub unsafe fn win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> Result<()> {
+    runtime()?;
+    let window = &wins::get(win)?.window;
+    let Ok(bytes) = usize::try_from(size) else {
+        return Err(Error::new(
+            Class::Size,
+            format!("size is {size}; it must be 0 or more"),
+        ));
+    };
+    if base.is_null() && bytes > 0 {
+        return Err(Error::new(Class::Base, "base is NULL"));
+    }
+    // SAFETY: the caller's contract.
+    unsafe { window.attach(base.cast(), bytes) }
+}
+
+/// `MPI_Win_detach` (section 11.2.4).
+pub fn win_detach(win: MPI_Win, base: *const c_void) -> Result<()> {
+    runtime()?;
+    wins::get(win)?.window.detach(base.cast())
+}
+
+/// `MPI_Win_free` (section 11.2.5).
+///
+/// # Safety
+/// `win` is valid or NULL.
+pub unsafe fn win_free(win: *mut MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let Some(handle) = (unsafe { win.as_mut() }) else {
+        return Err(null("win"));
+    };
+    let object = wins::get(*handle)?;
+    object.window.check_free()?;
+    object.attributes.delete_all(handle)?;
+    object.window.free(&runtime.process)?;
+    wins::remove(*handle)?;
+    *handle = MPI_WIN_NULL;
+    Ok(())
+}
+
+/// `MPI_Win_get_group` (section 11.2.7).
+///
+/// # Safety
+/// `group` is valid or NULL.
+pub unsafe fn win_get_group(win: MPI_Win, group: *mut MPI_Group) -> Result<()> {
+    runtime()?;
+    let window = &wins::get(win)?.window;
+    if group.is_null() {
+        return Err(null("group"));
+    }
+    // SAFETY: the caller's contract.
+    unsafe { put(group, "group", groups::insert(window.group().clone())?) }
+}
+
+/// `MPI_Win_set_info` (section 11.2.7).
+pub fn win_set_info(win: MPI_Win, info: MPI_Info) -> Result<()> {
+    runtime()?;
+    let object = wins::get(win)?;
+    if let Some(info) = infos::hints(info)? {
+        object.hints.lock().update_win(info);
+    }
+    Ok(())
+}
+
+/// `MPI_Win_get_info` (section 11.2.7).
+///
+/// # Safety
+/// `info_used` is valid or NULL.
+pub unsafe fn win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> Result<()> {
+    runtime()?;
+    let info = wins::get(win)?.hints.lock().to_info()?;
+    // SAFETY: the caller's contract.
+    unsafe { super::info::give(info, info_used, "info_used") }
+}
+
+/// `MPI_Win_set_name` (section 6.8). Longer names are cut.
+///
+/// # Safety
+/// `win_name` is a string or NULL.
+pub unsafe fn win_set_name(win: MPI_Win, win_name: *const c_char) -> Result<()> {
+    runtime()?;
+    let object = wins::get(win)?;
+    if win_name.is_null() {
+        return Err(null("win_name"));
+    }
+    // SAFETY: a string by the caller's contract.
+    let name = unsafe { CStr::from_ptr(win_name) }.to_string_lossy();
+    let end = (0..=name.len().min(MPI_MAX_OBJECT_NAME as usize - 1))
+        .rfind(|end| name.is_char_boundary(*end));
+    object.window.set_name(&name[..end.unwrap_or(0)]);
+    Ok(())
+}
+
+/// `MPI_Win_get_name` (section 6.8).
+///
+/// # Safety
+/// `win_name` has room for `MPI_MAX_OBJECT_NAME` characters, or is NULL, as may be `resultlen`.
+pub unsafe fn win_get_name(
+    win: MPI_Win,
+    win_name: *mut c_char,
+    resultlen: *mut c_int,
+) -> Result<()> {
+    runtime()?;
+    let name = wins::get(win)?.window.name();
+    // SAFETY: the caller's contract; names are kept short enough.
+    unsafe { put_text(win_name, "win_name", &name, resultlen) }
+}
+
+/// `MPI_Win_set_attr` (section 6.7).
+pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> Result<()> {
+    runtime()?;
+    let store = &wins::get(win)?.attributes;
+    store.set(
+        &win,
+        attributes::key(keyval, Kind::Win)?,
+        value.expose_provenance(),
+    )
+}
+
+/// `MPI_Win_delete_attr` (section 6.7). An attribute that is not set is no error.
+pub fn win_delete_attr(win: MPI_Win, keyval: c_int) -> Result<()> {
+    runtime()?;
+    let store = &wins::get(win)?.attributes;
+    store
+        .delete(&win, attributes::key(keyval, Kind::Win)?)
+        .map(drop)
+}
+
+/// `MPI_Win_get_attr` (section 6.7).
+///
+/// # Safety
+/// `attribute_val` is the address of a pointer, and `flag` of an integer, or they are NULL.
+pub unsafe fn win_get_attr(
+    win: MPI_Win,
+    keyval: c_int,
+    attribute_val: *mut c_void,
+    flag: *mut c_int,
+) -> Result<()> {
+    runtime()?;
+    let object = wins::get(win)?;
+    let found = match object.predefined(keyval) {
+        Some(found) => Some(found),
+        None => attr::stored(&object.attributes, keyval, Kind::Win)?,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { attr::tell(found, attribute_val, flag) }
+}
+
+/// `MPI_Win_create_errhandler` (section 8.3.2).
+///
+/// # Safety
+/// The function is one as the standard says; `errhandler` is valid or NULL.
+pub unsafe fn win_create_errhandler(
+    function: Option<MPI_Win_errhandler_function>,
+    errhandler: *mut MPI_Errhandler,
+) -> Result<()> {
+    let function = function.ok_or_else(|| null("win_errhandler_fn"))?;
+    if errhandler.is_null() {
+        return Err(null("errhandler"));
+    }
+    let handle = errhandler::make(Arc::new(Handler::Win(function)))?;
+    // SAFETY: the caller's contract.
+    unsafe { put(errhandler, "errhandler", handle) }
+}
+
+/// `MPI_Win_set_errhandler` (section 8.3.2).
+pub fn win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> Result<()> {
+    runtime()?;
+    let object = wins::get(win)?;
+    let attached = errhandler::attach(errhandler)?;
+    match attached.handler() {
+        Handler::Fatal | Handler::Return | Handler::Win(_) => {}
+        Handler::Comm(_) | Handler::File(_) => {
+            let why = "the error handler was made for another kind of object; make one by \
+                       MPI_Win_create_errhandler";
+            return Err(Error::new(Class::Arg, why));
+        }
+    }
+    *object.errhandler.lock() = attached;
+    Ok(())
+}
+
+/// `MPI_Win_get_errhandler` (section 8.3.2).
+///
+/// # Safety
+/// `errhandler` is valid or NULL.
+pub unsafe fn win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) -> Result<()> {
+    runtime()?;
+    let attached = wins::get(win)?.errhandler.lock().clone();
+    if errhandler.is_null() {
+        return Err(null("errhandler"));
+    }
+    // SAFETY: the caller's contract.
+    unsafe { put(errhandler, "errhandler", attached.handle()?) }
+}
+
+/// `MPI_Win_call_errhandler` (section 8.5).
+pub fn win_call_errhandler(win: MPI_Win, errorcode: c_int) -> Result<()> {
+    runtime()?;
+    wins::get(win)?;
+    let detail = "the program called the error handler with this code";
+    raise::raise(
+        Error::new(Class::User(errorcode), detail),
+        "MPI_Win_call_errhandler",
+        On::Win(win),
+        &[],
+    );
+    Ok(())
+}

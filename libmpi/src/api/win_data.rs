@@ -1,0 +1,510 @@
+//! Communication calls on windows (section 11.3).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::datatype::{Datatype, Group};
+use mpi_core::op::PredefinedOp;
+use mpi_core::rma::{Form, Origin, Target, Window};
+use mpi_core::{Class, Error, RequestId, Result};
+
+use super::win::check_rank;
+use super::{null, put};
+use crate::abi::{MPI_Aint, MPI_Datatype, MPI_Op, MPI_PROC_NULL, MPI_Request, MPI_Win};
+use crate::requests;
+use crate::runtime::{Runtime, runtime};
+use crate::{ops, types, wins};
+
+/// The origin's buffer of a call.
+#[derive(Clone, Copy)]
+struct From {
+    address: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+}
+
+impl From {
+    fn check(&self) -> Result<Origin<'static>> {
+        let (count, datatype) = types::checked(self.count, self.datatype)?;
+        types::check_address(self.address, count, datatype)?;
+        Ok(Origin {
+            base: self.address.cast_mut().cast(),
+            count,
+            datatype,
+        })
+    }
+}
+
+/// The target of a call.
+#[derive(Clone, Copy)]
+struct To {
+    rank: c_int,
+    displacement: MPI_Aint,
+    count: c_int,
+    datatype: MPI_Datatype,
+}
+
+impl To {
+    /// `None` for nobody.
+    fn check(&self, window: &Window) -> Result<Option<Target<'static>>> {
+        let (count, datatype) = types::checked(self.count, self.datatype)?;
+        if self.rank == MPI_PROC_NULL {
+            return Ok(None);
+        }
+        Ok(Some(Target {
+            rank: check_rank(window, self.rank)?,
+            displacement: self.displacement as isize,
+            count,
+            datatype,
+        }))
+    }
+}
+
+/// Where the request of a call goes, if it gives one.
+type Into = Option<*mut MPI_Request>;
+
+fn form(into: Into) -> Result<Form> {
+    match into {
+        None => Ok(Form::Plain),
+        Some(request) if request.is_null() => Err(null("request")),
+        Some(_) => Ok(Form::Request),
+    }
+}
+
+/// # Safety
+/// The address is valid, if there is one.
+unsafe fn give(into: Into, started: Option<RequestId>) -> Result<()> {
+    match into {
+        None => Ok(()),
+        // SAFETY: the caller's contract.
+        Some(request) => unsafe { put(request, "request", requests::handle(started)) },
+    }
+}
+
+fn site(win: MPI_Win) -> Result<(&'static Runtime, &'static Window)> {
+    Ok((runtime()?, &wins::get(win)?.window))
+}
+
+/// # Safety
+/// As for the functions of the API.
+#[inline(always)]
+unsafe fn any_put(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
+    let (runtime, window) = site(win)?;
+    let form = form(into)?;
+    let (origin, target) = (from.check()?, to.check(window)?);
+    let Some(target) = target else {
+        // SAFETY: the caller's contract.
+        return unsafe { give(into, None) };
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        let started = window.put(&runtime.process, origin, target, form)?;
+        give(into, started)
+    }
+}
+
+/// # Safety
+/// As for the functions of the API.
+#[inline(always)]
+unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
+    let (runtime, window) = site(win)?;
+    let form = form(into)?;
+    let (origin, target) = (from.check()?, to.check(window)?);
+    let Some(target) = target else {
+        // SAFETY: the caller's contract.
+        return unsafe { give(into, None) };
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        let started = window.get(&runtime.process, origin, target, form)?;
+        give(into, started)
+    }
+}
+
+/// # Safety
+/// As for the functions of the API.
+#[inline(always)]
+unsafe fn any_accumulate(
+    from: From,
+    result: Option<From>,
+    to: To,
+    op: MPI_Op,
+    win: MPI_Win,
+    into: Into,
+) -> Result<()> {
+    let (runtime, window) = site(win)?;
+    let form = form(into)?;
+    let op = ops::lookup(op)?;
+    // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
+    let reads = op.as_predefined() == Some(PredefinedOp::NoOp);
+    if reads && result.is_none() {
+        let why = "MPI_NO_OP changes nothing; it is for MPI_Get_accumulate and its like only";
+        return Err(Error::new(Class::Op, why));
+    }
+    let origin = match reads {
+        true => None,
+        false => Some(from.check()?),
+    };
+    let result = result.map(|result| result.check()).transpose()?;
+    let target = to.check(window)?;
+    op.check_accumulate(&types::object(to.datatype)?.datatype)?;
+    let Some(target) = target else {
+        // SAFETY: the caller's contract.
+        return unsafe { give(into, None) };
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        let started = window.accumulate(&runtime.process, origin, result, target, op, form)?;
+        give(into, started)
+    }
+}
+
+/// `MPI_Put` (section 11.3.1).
+///
+/// # Safety
+/// The origin's buffer is readable until the epoch ends.
+pub unsafe fn win_put(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> Result<()> {
+    let from = From {
+        address: origin_addr,
+        count: origin_count,
+        datatype: origin_datatype,
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: target_count,
+        datatype: target_datatype,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { any_put(from, to, win, None) }
+}
+
+/// `MPI_Rput` (section 11.3.5).
+///
+/// # Safety
+/// As for [`win_put`]; `request` is valid or NULL.
+pub unsafe fn win_rput(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let from = From {
+        address: origin_addr,
+        count: origin_count,
+        datatype: origin_datatype,
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: target_count,
+        datatype: target_datatype,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { any_put(from, to, win, Some(request)) }
+}
+
+/// `MPI_Get` (section 11.3.2).
+///
+/// # Safety
+/// The origin's buffer is writable until the epoch ends.
+pub unsafe fn win_get(
+    origin_addr: *mut c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> Result<()> {
+    let from = From {
+        address: origin_addr,
+        count: origin_count,
+        datatype: origin_datatype,
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: target_count,
+        datatype: target_datatype,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { any_get(from, to, win, None) }
+}
+
+/// `MPI_Rget` (section 11.3.5).
+///
+/// # Safety
+/// As for [`win_get`]; `request` is valid or NULL.
+pub unsafe fn win_rget(
+    origin_addr: *mut c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let from = From {
+        address: origin_addr,
+        count: origin_count,
+        datatype: origin_datatype,
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: target_count,
+        datatype: target_datatype,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { any_get(from, to, win, Some(request)) }
+}
+
+/// `MPI_Accumulate` (section 11.3.4).
+///
+/// # Safety
+/// As for [`win_put`].
+pub unsafe fn win_accumulate(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Result<()> {
+    let from = From {
+        address: origin_addr,
+        count: origin_count,
+        datatype: origin_datatype,
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: target_count,
+        datatype: target_datatype,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { any_accumulate(from, None, to, op, win, None) }
+}
+
+/// `MPI_Raccumulate` (section 11.3.5).
+///
+/// # Safety
+/// As for [`win_put`]; `request` is valid or NULL.
+pub unsafe fn win_raccumulate(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let from = From {
+        address: origin_addr,
+        count: origin_count,
+        datatype: origin_datatype,
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: target_count,
+        datatype: target_datatype,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { any_accumulate(from, None, to, op, win, Some(request)) }
+}
+
+/// `MPI_Get_accumulate` (section 11.3.4).
+///
+/// # Safety
+/// As for [`win_put`] and, for the result, [`win_get`].
+pub unsafe fn win_get_accumulate(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    result_addr: *mut c_void,
+    result_count: c_int,
+    result_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Result<()> {
+    let from = From {
+        address: origin_addr,
+        count: origin_count,
+        datatype: origin_datatype,
+    };
+    let result = From {
+        address: result_addr,
+        count: result_count,
+        datatype: result_datatype,
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: target_count,
+        datatype: target_datatype,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { any_accumulate(from, Some(result), to, op, win, None) }
+}
+
+/// `MPI_Rget_accumulate` (section 11.3.5).
+///
+/// # Safety
+/// As for [`win_get_accumulate`]; `request` is valid or NULL.
+pub unsafe fn win_rget_accumulate(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    result_addr: *mut c_void,
+    result_count: c_int,
+    result_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let from = From {
+        address: origin_addr,
+        count: origin_count,
+        datatype: origin_datatype,
+    };
+    let result = From {
+        address: result_addr,
+        count: result_count,
+        datatype: result_datatype,
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: target_count,
+        datatype: target_datatype,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { any_accumulate(from, Some(result), to, op, win, Some(request)) }
+}
+
+/// `MPI_Fetch_and_op` (section 11.3.4).
+///
+/// # Safety
+/// As for [`win_get_accumulate`], for one element each.
+pub unsafe fn win_fetch_and_op(
+    origin_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Result<()> {
+    predefined(datatype)?;
+    let from = From {
+        address: origin_addr,
+        count: 1,
+        datatype,
+    };
+    let result = From {
+        address: result_addr,
+        count: 1,
+        datatype,
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: 1,
+        datatype,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { any_accumulate(from, Some(result), to, op, win, None) }
+}
+
+/// A datatype that must be predefined.
+fn predefined(datatype: MPI_Datatype) -> Result<&'static Datatype> {
+    let found = &types::object(datatype)?.datatype;
+    if found.as_predefined().is_none() {
+        return Err(Error::new(
+            Class::Type,
+            format!("datatype {datatype:#x} ({found}) is derived; it must be a predefined one"),
+        ));
+    }
+    Ok(found)
+}
+
+/// `MPI_Compare_and_swap` (section 11.3.4).
+///
+/// # Safety
+/// As for [`win_fetch_and_op`].
+pub unsafe fn win_compare_and_swap(
+    origin_addr: *const c_void,
+    compare_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    win: MPI_Win,
+) -> Result<()> {
+    let (runtime, window) = site(win)?;
+    let element = predefined(datatype)?;
+    let group = element.as_predefined().map(|element| element.group());
+    let Some(
+        Group::CInteger | Group::FInteger | Group::Logical | Group::MultiLanguage | Group::Byte,
+    ) = group
+    else {
+        return Err(Error::new(
+            Class::Type,
+            format!("{element} can't be compared; it must be an integer, a logical or a byte"),
+        ));
+    };
+    let to = To {
+        rank: target_rank,
+        displacement: target_disp,
+        count: 1,
+        datatype,
+    };
+    let Some(target) = to.check(window)? else {
+        return Ok(());
+    };
+    types::check_address(origin_addr, 1, element)?;
+    types::check_address(compare_addr, 1, element)?;
+    types::check_address(result_addr, 1, element)?;
+    // SAFETY: the caller's contract; elements of these groups have up to 8 bytes.
+    unsafe {
+        window.compare_and_swap(
+            &runtime.process,
+            origin_addr.cast(),
+            compare_addr.cast(),
+            result_addr.cast(),
+            target,
+        )
+    }
+}

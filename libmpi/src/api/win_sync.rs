@@ -1,0 +1,172 @@
+//! Synchronisation of windows (section 11.5).
+
+use std::ffi::c_int;
+
+use mpi_core::rma::FenceAssert;
+use mpi_core::{Class, Error, Result};
+
+use super::put;
+use super::win::check_rank;
+use crate::abi::{
+    MPI_Group, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE,
+    MPI_MODE_NOPUT, MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_PROC_NULL, MPI_Win,
+};
+use crate::runtime::runtime;
+use crate::{groups, wins};
+
+/// Checks assertions against those that a function takes.
+fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
+    if assert & !allowed == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        Class::Assert,
+        format!(
+            "assert is {assert}, of which {:#x} is no assertion of this function; 0 is always right",
+            assert & !allowed
+        ),
+    ))
+}
+
+/// `MPI_Win_fence` (section 11.5.1).
+pub fn win_fence(assert: c_int, win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    let object = wins::get(win)?;
+    let allowed = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
+    check_assert(assert, allowed)?;
+    let assert = FenceAssert {
+        no_succeed: assert & MPI_MODE_NOSUCCEED != 0,
+        no_precede: assert & MPI_MODE_NOPRECEDE != 0,
+    };
+    object.window.fence(&runtime.process, assert)
+}
+
+/// `MPI_Win_start` (section 11.5.2).
+pub fn win_start(group: MPI_Group, assert: c_int, win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    let object = wins::get(win)?;
+    let group = groups::get(group)?;
+    check_assert(assert, MPI_MODE_NOCHECK)?;
+    object.window.start(&runtime.process, group)
+}
+
+/// `MPI_Win_complete` (section 11.5.2).
+pub fn win_complete(win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    wins::get(win)?.window.complete(&runtime.process)
+}
+
+/// `MPI_Win_post` (section 11.5.2).
+pub fn win_post(group: MPI_Group, assert: c_int, win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    let object = wins::get(win)?;
+    let group = groups::get(group)?;
+    check_assert(assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT)?;
+    object.window.post(&runtime.process, group)
+}
+
+/// `MPI_Win_wait` (section 11.5.2).
+pub fn win_wait(win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    wins::get(win)?.window.wait(&runtime.process)
+}
+
+/// `MPI_Win_test` (section 11.5.2).
+///
+/// # Safety
+/// `flag` is valid or NULL.
+pub unsafe fn win_test(win: MPI_Win, flag: *mut c_int) -> Result<()> {
+    let runtime = runtime()?;
+    let object = wins::get(win)?;
+    // SAFETY: the caller's contract. Written first, so that a result can't get lost.
+    unsafe {
+        put(flag, "flag", 0)?;
+        put(flag, "flag", object.window.test(&runtime.process)?.into())
+    }
+}
+
+/// `MPI_Win_lock` (section 11.5.3).
+pub fn win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    let window = &wins::get(win)?.window;
+    let exclusive = match lock_type {
+        MPI_LOCK_EXCLUSIVE => true,
+        MPI_LOCK_SHARED => false,
+        _ => {
+            return Err(Error::new(
+                Class::Locktype,
+                format!(
+                    "lock_type is {lock_type}; it can be MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE"
+                ),
+            ));
+        }
+    };
+    check_assert(assert, MPI_MODE_NOCHECK)?;
+    if rank == MPI_PROC_NULL {
+        return Ok(());
+    }
+    let rank = check_rank(window, rank)?;
+    window.lock(&runtime.process, rank, exclusive, assert != 0)
+}
+
+/// `MPI_Win_lock_all` (section 11.5.3).
+pub fn win_lock_all(assert: c_int, win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    let object = wins::get(win)?;
+    check_assert(assert, MPI_MODE_NOCHECK)?;
+    object.window.lock_all(&runtime.process, assert != 0)
+}
+
+/// `MPI_Win_unlock` (section 11.5.3).
+pub fn win_unlock(rank: c_int, win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    let window = &wins::get(win)?.window;
+    if rank == MPI_PROC_NULL {
+        return Ok(());
+    }
+    window.unlock(&runtime.process, check_rank(window, rank)?)
+}
+
+/// `MPI_Win_unlock_all` (section 11.5.3).
+pub fn win_unlock_all(win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    wins::get(win)?.window.unlock_all(&runtime.process)
+}
+
+/// `MPI_Win_flush` (section 11.5.4).
+pub fn win_flush(rank: c_int, win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    let window = &wins::get(win)?.window;
+    if rank == MPI_PROC_NULL {
+        return Ok(());
+    }
+    window.flush(&runtime.process, check_rank(window, rank)?)
+}
+
+/// `MPI_Win_flush_all` (section 11.5.4).
+pub fn win_flush_all(win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    wins::get(win)?.window.flush_all(&runtime.process)
+}
+
+/// `MPI_Win_flush_local` (section 11.5.4).
+pub fn win_flush_local(rank: c_int, win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    let window = &wins::get(win)?.window;
+    if rank == MPI_PROC_NULL {
+        return Ok(());
+    }
+    window.flush_local(&runtime.process, check_rank(window, rank)?)
+}
+
+/// `MPI_Win_flush_local_all` (section 11.5.4).
+pub fn win_flush_local_all(win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    wins::get(win)?.window.flush_local_all(&runtime.process)
+}
+
+/// `MPI_Win_sync` (section 11.5.4).
+pub fn win_sync(win: MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    wins::get(win)?.window.sync(&runtime.process)
+}

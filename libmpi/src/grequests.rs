@@ -1,0 +1,128 @@
+//! Generalized requests (section 12.2): operations of the program that are waited for as those of
+//! MPI are.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use mpi_core::{Class, Error, Result, Status};
+
+use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_SUCCESS, MPI_Status};
+use crate::status;
+
+/// The callbacks of a generalized request, and what they are given.
+pub struct Callbacks {
+    /// Says how the operation ended.
+    pub query: unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int,
+    /// Frees what belongs to it.
+    pub free: unsafe extern "C" fn(*mut c_void) -> c_int,
+    /// Cancels it.
+    pub cancel: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    /// Their first argument.
+    pub extra: *mut c_void,
+}
+
+/// A generalized request.
+pub struct Generalized {
+    callbacks: Callbacks,
+    state: AtomicU8,
+}
+
+/// The program has completed it.
+const COMPLETE: u8 = 1;
+/// The program has let go of the handle (`MPI_Request_free`).
+const GONE: u8 = 2;
+
+// SAFETY: the pointer is only handed to the callbacks; which thread calls them is the program's
+// business, which gave them for that (section 12.2).
+unsafe impl Send for Generalized {}
+// SAFETY: as above; the rest is atomic or constant.
+unsafe impl Sync for Generalized {}
+
+impl Generalized {
+    /// Begins one.
+    ///
+    /// # Safety
+    /// The callbacks keep to the standard's contract, and may be called with `extra` until `free`
+    /// has been.
+    pub unsafe fn new(callbacks: Callbacks) -> Self {
+        Generalized {
+            callbacks,
+            state: AtomicU8::new(0),
+        }
+    }
+
+    /// Whether the program has completed it.
+    pub fn is_complete(&self) -> bool {
+        self.state.load(Ordering::Acquire) & COMPLETE != 0
+    }
+
+    /// Whether the program has freed the handle.
+    pub fn is_gone(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & GONE != 0
+    }
+
+    /// Notes that the operation is complete. Returns whether nobody waits for it any more, so that
+    /// it is to be freed.
+    ///
+    /// # Errors
+    /// [`Class::Request`] the second time.
+    pub fn complete(&self) -> Result<bool> {
+        let before = self.state.fetch_or(COMPLETE, Ordering::AcqRel);
+        if before & COMPLETE != 0 {
+            let why = "the generalized request is complete already";
+            return Err(Error::new(Class::Request, why));
+        }
+        Ok(before & GONE != 0)
+    }
+
+    /// Lets go of it. Returns whether it is complete, so that it is to be freed.
+    pub fn let_go(&self) -> bool {
+        self.state.fetch_or(GONE, Ordering::AcqRel) & COMPLETE != 0
+    }
+
+    /// Asks the program how the operation ended.
+    pub fn query(&self) -> (Status, Result<()>) {
+        // What the callback leaves alone is as in an empty status.
+        let mut told = MPI_Status {
+            count_lo: 0,
+            count_hi_and_cancelled: 0,
+            MPI_SOURCE: MPI_ANY_SOURCE,
+            MPI_TAG: MPI_ANY_TAG,
+            MPI_ERROR: MPI_SUCCESS,
+        };
+        // SAFETY: promised to `new`; the status is a local variable.
+        let code = unsafe { (self.callbacks.query)(self.callbacks.extra, &raw mut told) };
+        let status = Status {
+            source: told.MPI_SOURCE,
+            tag: told.MPI_TAG,
+            bytes: status::bytes(&told),
+            cancelled: status::cancelled(&told),
+        };
+        (status, returned("query", code))
+    }
+
+    /// Has the program free what belongs to it. To be called once.
+    pub fn free(&self) -> Result<()> {
+        // SAFETY: promised to `new`.
+        let code = unsafe { (self.callbacks.free)(self.callbacks.extra) };
+        returned("free", code)
+    }
+
+    /// Asks the program to cancel it.
+    pub fn cancel(&self) -> Result<()> {
+        let complete = c_int::from(self.is_complete());
+        // SAFETY: promised to `new`.
+        let code = unsafe { (self.callbacks.cancel)(self.callbacks.extra, complete) };
+        returned("cancel", code)
+    }
+}
+
+fn returned(what: &str, code: c_int) -> Result<()> {
+    if code == MPI_SUCCESS {
+        return Ok(());
+    }
+    Err(Error::new(
+        Class::User(code),
+        format!("the {what} callback of a generalized request returned {code}"),
+    ))
+}

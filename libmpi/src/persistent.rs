@@ -1,0 +1,156 @@
+//! Persistent requests (section 3.9): the arguments of a communication, checked once, to be started
+//! again and again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mpi_core::comm::Purpose;
+use mpi_core::process::Mode;
+use mpi_core::{Buffer, Class, Error, RequestId, Result, Status};
+
+use crate::bsend;
+use crate::comms::CommObject;
+use crate::runtime::Runtime;
+
+/// What is started.
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    /// A send to a rank.
+    Send(u32, Mode),
+    /// A buffered send to a rank.
+    Buffered(u32),
+    /// A receive from a rank or any.
+    Receive(i32),
+    /// A send to `MPI_PROC_NULL`.
+    NullSend,
+    /// A receive from `MPI_PROC_NULL`.
+    NullReceive,
+}
+
+/// A persistent request.
+pub struct Persistent {
+    what: What,
+    comm: Arc<CommObject>,
+    buffer: Buffer,
+    tag: i32,
+    /// The number of the active operation, or one of the constants below.
+    state: AtomicU32,
+}
+
+/// Not started.
+const INACTIVE: u32 = u32::MAX;
+/// Being started.
+const STARTING: u32 = u32::MAX - 1;
+/// Started, and complete at once.
+const COMPLETE: u32 = u32::MAX - 2;
+
+/// What a persistent request is at.
+#[derive(Clone, Copy, Debug)]
+pub enum Active {
+    /// Nothing.
+    No,
+    /// An operation that was complete when it was started.
+    Complete(Status),
+    /// An operation of the process.
+    Operation(RequestId),
+}
+
+// SAFETY: the buffer is memory that the program lends to the library whenever it starts the request
+// (section 3.9); which thread does that makes no difference, and everything else is `Sync`.
+unsafe impl Sync for Persistent {}
+
+impl Persistent {
+    /// An inactive one.
+    ///
+    /// # Safety
+    /// The buffer is as a [`Buffer`] asks, from each start to the completion that follows.
+    pub unsafe fn new(what: What, comm: Arc<CommObject>, buffer: Buffer, tag: i32) -> Self {
+        Persistent {
+            what,
+            comm,
+            buffer,
+            tag,
+            state: AtomicU32::new(INACTIVE),
+        }
+    }
+
+    /// Whether it has been started and not completed.
+    pub fn is_active(&self) -> bool {
+        self.state.load(Ordering::Acquire) != INACTIVE
+    }
+
+    /// The operation that it is at, if that was not complete at once.
+    #[inline]
+    pub fn operation(&self) -> Option<RequestId> {
+        RequestId::from_index(self.state.load(Ordering::Acquire))
+    }
+
+    /// What it is at.
+    pub fn active(&self) -> Active {
+        self.decode(self.state.load(Ordering::Acquire))
+    }
+
+    /// What it was at; it is inactive from now on.
+    pub fn end(&self) -> Active {
+        self.decode(self.state.swap(INACTIVE, Ordering::AcqRel))
+    }
+
+    fn decode(&self, state: u32) -> Active {
+        match (RequestId::from_index(state), state) {
+            (Some(id), _) => Active::Operation(id),
+            (None, COMPLETE) => Active::Complete(match self.what {
+                What::NullReceive => Status::PROC_NULL,
+                _ => Status::EMPTY,
+            }),
+            (None, _) => Active::No,
+        }
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`Class::Request`] if it is active; those of the communication.
+    pub fn start(&self, runtime: &Runtime) -> Result<()> {
+        let begun =
+            self.state
+                .compare_exchange(INACTIVE, STARTING, Ordering::Acquire, Ordering::Relaxed);
+        if begun.is_err() {
+            return Err(self.active_already());
+        }
+        match self.communicate(runtime) {
+            Ok(started) => {
+                let state = started.map_or(COMPLETE, RequestId::index);
+                self.state.store(state, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => {
+                self.state.store(INACTIVE, Ordering::Release);
+                Err(error.on(self.comm.comm.owner()))
+            }
+        }
+    }
+
+    /// The error for one that can't be started yet.
+    #[cold]
+    pub fn active_already(&self) -> Error {
+        let why = "the persistent request is active; complete it (MPI_Wait, MPI_Test) before it is \
+                   started again";
+        Error::new(Class::Request, why).on(self.comm.comm.owner())
+    }
+
+    fn communicate(&self, runtime: &Runtime) -> Result<Option<RequestId>> {
+        let (process, comm, purpose) = (&runtime.process, &self.comm.comm, Purpose::PointToPoint);
+        // SAFETY: promised to `new`, and `start` lets only one operation at a time have it.
+        let buffer = unsafe { self.buffer.again() };
+        match self.what {
+            What::Send(rank, mode) => process.send_on(comm, purpose, buffer, rank, self.tag, mode),
+            What::Buffered(rank) => {
+                bsend::send(runtime, comm, &buffer, rank, self.tag).map(|()| None)
+            }
+            What::Receive(rank) => process
+                .receive_on(comm, purpose, buffer, rank, self.tag)
+                .map(Some),
+            What::NullSend | What::NullReceive => Ok(None),
+        }
+    }
+}

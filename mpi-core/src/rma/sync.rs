@@ -1,0 +1,625 @@
+//! Synchronisation (section 11.5): which epochs are open, and how they begin and end.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
+
+use parking_lot::Mutex;
+
+use super::message::{self, Kind};
+use super::{Way, Window};
+use crate::buffer::Buffer;
+use crate::error::{Class, Error, Result};
+use crate::group::Group;
+use crate::process::Process;
+use crate::request::RequestId;
+
+const SHARED: u8 = 1;
+const EXCLUSIVE: u8 = 2;
+/// With one of the above: no lock was taken (`MPI_MODE_NOCHECK`).
+const UNCHECKED: u8 = 4;
+const STARTED: u8 = 8;
+/// A lock of `MPI_Win_lock_all`'s has been taken.
+const OF_ALL: u8 = 16;
+
+const FENCE: u8 = 1;
+const LOCK_ALL: u8 = 2;
+const LOCK_ALL_UNCHECKED: u8 = 4;
+
+/// The epochs of a window in this process.
+pub(super) struct Epochs {
+    /// Access epochs by target.
+    targets: Box<[AtomicU8]>,
+    /// Access epochs to all targets.
+    all: AtomicU8,
+    /// Whether something was done in the epoch that a fence began.
+    fence_used: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Targets of `MPI_Win_start`.
+    started: Option<Vec<u32>>,
+    /// Number of origins of `MPI_Win_post`.
+    posted: Option<u32>,
+    /// Locks held by `MPI_Win_lock`.
+    locks: u32,
+}
+
+/// What `MPI_Win_fence` is told (section 11.5.5), as far as it matters here.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct FenceAssert {
+    /// No epoch begins (`MPI_MODE_NOSUCCEED`).
+    pub no_succeed: bool,
+    /// None ends (`MPI_MODE_NOPRECEDE`).
+    pub no_precede: bool,
+}
+
+#[cold]
+fn sync_error(what: impl Into<String>) -> Error {
+    Error::new(Class::RmaSync, what)
+}
+
+impl Epochs {
+    pub fn new(members: usize) -> Epochs {
+        Epochs {
+            targets: (0..members).map(|_| AtomicU8::new(0)).collect(),
+            all: AtomicU8::new(0),
+            fence_used: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether `target` may be accessed.
+    #[inline(always)]
+    fn check(&self, target: usize) -> Result<()> {
+        let (one, all) = (self.one(target), self.all());
+        if one == 0 && all & (FENCE | LOCK_ALL) == 0 {
+            return Err(sync_error(format!(
+                "no epoch is open in which rank {target} may be accessed; call MPI_Win_fence, \
+                 MPI_Win_start, MPI_Win_lock or MPI_Win_lock_all first"
+            )));
+        }
+        if one == 0 && all & LOCK_ALL == 0 && !self.fence_used.load(Ordering::Relaxed) {
+            self.fence_used.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn one(&self, target: usize) -> u8 {
+        self.targets[target].load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn all(&self) -> u8 {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    /// Whether `target` is locked, as flushes and request-based calls need it.
+    #[inline(always)]
+    pub fn check_passive(&self, target: usize) -> Result<()> {
+        if self.one(target) & (SHARED | EXCLUSIVE) != 0 || self.all() & LOCK_ALL != 0 {
+            return Ok(());
+        }
+        Err(sync_error(format!(
+            "rank {target} is not locked, which this function needs; call MPI_Win_lock or \
+             MPI_Win_lock_all first"
+        )))
+    }
+
+    fn check_any_passive(&self) -> Result<()> {
+        if self.all() & LOCK_ALL != 0 || self.state.lock().locks > 0 {
+            return Ok(());
+        }
+        Err(sync_error(
+            "nothing is locked, which this function needs; call MPI_Win_lock or MPI_Win_lock_all \
+             first",
+        ))
+    }
+
+    pub fn check_free(&self) -> Result<()> {
+        let state = self.state.lock();
+        let open = if state.locks > 0 {
+            "MPI_Win_lock has locked a target; call MPI_Win_unlock"
+        } else if self.all() & LOCK_ALL != 0 {
+            "MPI_Win_lock_all has locked all targets; call MPI_Win_unlock_all"
+        } else if state.started.is_some() {
+            "MPI_Win_start has begun an access epoch; call MPI_Win_complete"
+        } else if state.posted.is_some() {
+            "MPI_Win_post has begun an exposure epoch; call MPI_Win_wait"
+        } else {
+            return Ok(());
+        };
+        Err(sync_error(format!("{open} before the window is freed")))
+    }
+
+    /// Before another access epoch begins: an open fence has not begun one if nothing was done.
+    fn leave_fence(&self) -> Result<()> {
+        if self.all() & FENCE != 0 {
+            if self.fence_used.load(Ordering::Relaxed) {
+                return Err(sync_error(
+                    "an epoch of MPI_Win_fence is open, in which something was done; end it by \
+                     MPI_Win_fence with MPI_MODE_NOSUCCEED first",
+                ));
+            }
+            self.all.fetch_and(!FENCE, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl Window {
+    /// Checks that `target` may be accessed, and takes its lock where that was put off.
+    #[inline(always)]
+    pub(super) fn enter(&self, process: &Process, target: u32) -> Result<()> {
+        self.epochs.check(target as usize)?;
+        if self.way == Way::Messages && self.epochs.all() & LOCK_ALL != 0 {
+            self.lock_late(process, target)?;
+        }
+        Ok(())
+    }
+
+    /// Opens or closes an epoch between two fences (`MPI_Win_fence`).
+    pub fn fence(&self, process: &Process, assert: FenceAssert) -> Result<()> {
+        {
+            let state = self.epochs.state.lock();
+            if state.locks > 0 || self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "a target is locked; unlock it before MPI_Win_fence",
+                ));
+            }
+            if state.started.is_some() || state.posted.is_some() {
+                return Err(sync_error(
+                    "an epoch of MPI_Win_start or MPI_Win_post is open; end it before MPI_Win_fence",
+                ));
+            }
+            if assert.no_precede && self.epochs.fence_used.load(Ordering::Relaxed) {
+                return Err(Error::new(
+                    Class::Assert,
+                    "MPI_MODE_NOPRECEDE was given, but something was done since the last fence",
+                ));
+            }
+            self.epochs.fence_used.store(false, Ordering::Relaxed);
+            self.epochs
+                .all
+                .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
+        }
+        self.flush_dirty(process)?;
+        fence(Ordering::SeqCst);
+        process.barrier(&self.comm)?;
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// The ranks in the window of the members of `group`.
+    fn ranks(&self, group: &Group) -> Result<Vec<u32>> {
+        let mine = self.comm.local();
+        let rank = |(rank, peer): (usize, u32)| {
+            mine.rank_of(peer).ok_or_else(|| {
+                Error::new(
+                    Class::Group,
+                    format!("member {rank} of the group is not in the window's group"),
+                )
+            })
+        };
+        group.peers().enumerate().map(rank).collect()
+    }
+
+    /// Begins to access the members of `group` (`MPI_Win_start`): waits until they have posted.
+    pub fn start(&self, process: &Process, group: &Group) -> Result<()> {
+        let targets = self.ranks(group)?;
+        {
+            let mut state = self.epochs.state.lock();
+            if state.started.is_some() {
+                return Err(sync_error(
+                    "MPI_Win_start has begun an access epoch already; call MPI_Win_complete first",
+                ));
+            }
+            if state.locks > 0 || self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "a target is locked; unlock it before MPI_Win_start",
+                ));
+            }
+            self.epochs.leave_fence()?;
+            for &target in &targets {
+                self.epochs.targets[target as usize].fetch_or(STARTED, Ordering::Relaxed);
+            }
+            state.started = Some(targets.clone());
+        }
+        // Posts that the program vouches for (`MPI_MODE_NOCHECK`) are counted like others.
+        let (me, vci) = (self.rank(), self.comm.vci());
+        for target in targets {
+            match &self.service {
+                Some(service) => {
+                    process.wait_until(vci, || Ok(service.take_post(target).then_some(())))?
+                }
+                None => {
+                    let control = self.control()?;
+                    control.await_post(process, vci, me as usize, target as usize)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what [`Window::start`] began (`MPI_Win_complete`).
+    pub fn complete(&self, process: &Process) -> Result<()> {
+        let targets = self.epochs.state.lock().started.take().ok_or_else(|| {
+            sync_error("no access epoch of MPI_Win_start is open; call MPI_Win_start first")
+        })?;
+        for &target in &targets {
+            self.epochs.targets[target as usize].fetch_and(!STARTED, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+        for target in targets {
+            match &self.service {
+                Some(service) => {
+                    self.await_answers(process, Some(target))?;
+                    let message = message::encode(Kind::Complete, 0, [0; 2], &[], 0, |_| {});
+                    service.ask(process, target, message)?;
+                }
+                None => self.control()?.complete(target as usize),
+            }
+        }
+        Ok(())
+    }
+
+    /// Exposes this process's memory to the members of `group` (`MPI_Win_post`).
+    pub fn post(&self, process: &Process, group: &Group) -> Result<()> {
+        let origins = self.ranks(group)?;
+        {
+            let mut state = self.epochs.state.lock();
+            if state.posted.is_some() {
+                return Err(sync_error(
+                    "MPI_Win_post has begun an exposure epoch already; call MPI_Win_wait first",
+                ));
+            }
+            if self.epochs.all() & FENCE != 0 && self.epochs.fence_used.load(Ordering::Relaxed) {
+                return Err(sync_error(
+                    "an epoch of MPI_Win_fence is open, in which something was done",
+                ));
+            }
+            state.posted = Some(origins.len() as u32);
+        }
+        fence(Ordering::SeqCst);
+        let me = self.rank();
+        for origin in origins {
+            match &self.service {
+                Some(service) => {
+                    let message = message::encode(Kind::Post, 0, [0; 2], &[], 0, |_| {});
+                    service.ask(process, origin, message)?;
+                }
+                None => self.control()?.post(origin as usize, me as usize),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the exposure is over (`MPI_Win_test`); if so, it is ended.
+    pub fn test(&self, process: &Process) -> Result<bool> {
+        let look = || -> Result<bool> {
+            let mut state = self.epochs.state.lock();
+            let origins = state.posted.ok_or_else(|| {
+                sync_error("no exposure epoch of MPI_Win_post is open; call MPI_Win_post first")
+            })?;
+            let over = match &self.service {
+                Some(service) => service.is_complete(origins),
+                None => self.control()?.is_complete(self.rank() as usize, origins),
+            };
+            if over {
+                state.posted = None;
+                fence(Ordering::SeqCst);
+            }
+            Ok(over)
+        };
+        if look()? {
+            return Ok(true);
+        }
+        process.poll(self.comm.vci())?;
+        look()
+    }
+
+    /// Waits until all origins have completed (`MPI_Win_wait`).
+    pub fn wait(&self, process: &Process) -> Result<()> {
+        let vci = self.comm.vci();
+        if self.service.is_some() {
+            return process.wait_until(vci, || Ok(self.test(process)?.then_some(())));
+        }
+        let mut result = Ok(());
+        super::control::wait(process, vci, || match self.test(process) {
+            Ok(over) => over,
+            Err(error) => {
+                result = Err(error);
+                true
+            }
+        })?;
+        result
+    }
+
+    /// Locks a target (`MPI_Win_lock`).
+    pub fn lock(
+        &self,
+        process: &Process,
+        target: u32,
+        exclusive: bool,
+        unchecked: bool,
+    ) -> Result<()> {
+        let slot = &self.epochs.targets[target as usize];
+        {
+            let mut state = self.epochs.state.lock();
+            if slot.load(Ordering::Relaxed) & (SHARED | EXCLUSIVE) != 0 {
+                return Err(sync_error(format!(
+                    "rank {target} is locked already; call MPI_Win_unlock first"
+                )));
+            }
+            if self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "all targets are locked by MPI_Win_lock_all; call MPI_Win_unlock_all first",
+                ));
+            }
+            if state.started.is_some() {
+                return Err(sync_error(
+                    "an access epoch of MPI_Win_start is open; call MPI_Win_complete first",
+                ));
+            }
+            self.epochs.leave_fence()?;
+            let kind = if exclusive { EXCLUSIVE } else { SHARED };
+            let note = if unchecked { UNCHECKED } else { 0 };
+            slot.store(kind | note, Ordering::Relaxed);
+            state.locks += 1;
+        }
+        if !unchecked {
+            self.take_lock(process, target, exclusive)?;
+        }
+        Ok(())
+    }
+
+    fn take_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
+        if self.service.is_some() {
+            self.request(process, target, Kind::Lock, u64::from(exclusive))
+                .map(drop)
+        } else {
+            let (control, vci) = (self.control()?, self.comm.vci());
+            control.lock(process, vci, target as usize, exclusive)
+        }
+    }
+
+    fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
+        if self.service.is_some() {
+            self.await_answers(process, Some(target))?;
+            self.dirty[target as usize].store(0, Ordering::Relaxed);
+            let failed = self.request(process, target, Kind::Unlock, u64::from(exclusive))?;
+            report(target, failed)
+        } else {
+            fence(Ordering::SeqCst);
+            self.control()?.unlock(target as usize, exclusive);
+            Ok(())
+        }
+    }
+
+    /// Unlocks a target (`MPI_Win_unlock`): all is complete there.
+    pub fn unlock(&self, process: &Process, target: u32) -> Result<()> {
+        let slot = &self.epochs.targets[target as usize];
+        let held = {
+            let mut state = self.epochs.state.lock();
+            let held = slot.load(Ordering::Relaxed);
+            if held & (SHARED | EXCLUSIVE) == 0 || held & OF_ALL != 0 {
+                return Err(sync_error(format!(
+                    "rank {target} is not locked by MPI_Win_lock; call that first"
+                )));
+            }
+            slot.store(0, Ordering::Relaxed);
+            state.locks -= 1;
+            held
+        };
+        if held & UNCHECKED != 0 {
+            self.flush_one(process, target)
+        } else {
+            self.give_lock(process, target, held & EXCLUSIVE != 0)
+        }
+    }
+
+    /// Locks all targets (`MPI_Win_lock_all`).
+    ///
+    /// Where targets are asked by messages, each but this process itself is asked when it is first
+    /// accessed.
+    pub fn lock_all(&self, process: &Process, unchecked: bool) -> Result<()> {
+        {
+            let state = self.epochs.state.lock();
+            if self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "all targets are locked already; call MPI_Win_unlock_all first",
+                ));
+            }
+            if state.locks > 0 || state.started.is_some() {
+                return Err(sync_error(
+                    "an epoch of MPI_Win_lock or MPI_Win_start is open; end it before \
+                     MPI_Win_lock_all",
+                ));
+            }
+            self.epochs.leave_fence()?;
+            let note = if unchecked { LOCK_ALL_UNCHECKED } else { 0 };
+            self.epochs.all.fetch_or(LOCK_ALL | note, Ordering::Relaxed);
+        }
+        if unchecked {
+            return Ok(());
+        }
+        if self.way == Way::Messages {
+            return self.lock_late(process, self.rank());
+        }
+        for target in 0..self.size() {
+            self.take_lock(process, target, false)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a lock that `MPI_Win_lock_all` left for later.
+    fn lock_late(&self, process: &Process, target: u32) -> Result<()> {
+        if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 {
+            return Ok(());
+        }
+        let slot = &self.epochs.targets[target as usize];
+        // The first of several threads asks; the others' messages come after that one's, and
+        // the grant is waited for by it alone, which is enough: shared locks exclude no reader.
+        let before = slot.fetch_or(OF_ALL | SHARED, Ordering::Relaxed);
+        if before & OF_ALL == 0 {
+            self.take_lock(process, target, false)?;
+        }
+        Ok(())
+    }
+
+    /// Unlocks all targets (`MPI_Win_unlock_all`).
+    pub fn unlock_all(&self, process: &Process) -> Result<()> {
+        let unchecked = {
+            let _state = self.epochs.state.lock();
+            let all = self.epochs.all();
+            if all & LOCK_ALL == 0 {
+                return Err(sync_error(
+                    "the targets are not locked by MPI_Win_lock_all; call that first",
+                ));
+            }
+            let bits = LOCK_ALL | LOCK_ALL_UNCHECKED;
+            self.epochs.all.fetch_and(!bits, Ordering::Relaxed);
+            all & LOCK_ALL_UNCHECKED != 0
+        };
+        if unchecked {
+            return self.flush_dirty(process);
+        }
+        let mut result = Ok(());
+        for target in 0..self.size() {
+            if self.way == Way::Messages {
+                let slot = &self.epochs.targets[target as usize];
+                let held = slot.fetch_and(!(OF_ALL | SHARED), Ordering::Relaxed);
+                if held & OF_ALL == 0 {
+                    continue;
+                }
+            }
+            result = result.and(self.give_lock(process, target, false));
+        }
+        result
+    }
+
+    /// Completes everything at a target (`MPI_Win_flush`).
+    #[inline]
+    pub fn flush(&self, process: &Process, target: u32) -> Result<()> {
+        self.epochs.check_passive(target as usize)?;
+        self.flush_one(process, target)
+    }
+
+    #[inline]
+    fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
+        if self.way != Way::Messages {
+            fence(Ordering::SeqCst);
+            return Ok(());
+        }
+        self.await_answers(process, Some(target))?;
+        if self.dirty[target as usize].swap(0, Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let failed = self.request(process, target, Kind::Flush, 0)?;
+        report(target, failed)
+    }
+
+    /// Completes everything at all targets (`MPI_Win_flush_all`).
+    pub fn flush_all(&self, process: &Process) -> Result<()> {
+        self.epochs.check_any_passive()?;
+        self.flush_dirty(process)
+    }
+
+    /// Completes everything that is under way; asks all targets before it waits for the first.
+    pub(super) fn flush_dirty(&self, process: &Process) -> Result<()> {
+        if self.way != Way::Messages {
+            fence(Ordering::SeqCst);
+            return Ok(());
+        }
+        self.await_answers(process, None)?;
+        let mut answers = Vec::new();
+        for target in 0..self.size() {
+            if self.dirty[target as usize].swap(0, Ordering::Relaxed) != 0 {
+                let mut word = Box::new(0u64);
+                let id = self.request_to(process, target, Kind::Flush, 0, &mut word)?;
+                answers.push((target, id, word));
+            }
+        }
+        let mut result = Ok(());
+        for (target, id, word) in answers {
+            let ended = process.wait(id)?.1.map_or(Ok(()), Err);
+            result = result.and(ended).and(report(target, *word));
+        }
+        result
+    }
+
+    /// Completes everything on this side (`MPI_Win_flush_local`): data to be sent was copied.
+    #[inline]
+    pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
+        self.epochs.check_passive(target as usize)?;
+        self.await_answers(process, Some(target))
+    }
+
+    /// The same for all targets (`MPI_Win_flush_local_all`).
+    pub fn flush_local_all(&self, process: &Process) -> Result<()> {
+        self.epochs.check_any_passive()?;
+        self.await_answers(process, None)
+    }
+
+    /// Makes this process's view of its memory and the others' the same (`MPI_Win_sync`).
+    pub fn sync(&self, process: &Process) -> Result<()> {
+        fence(Ordering::SeqCst);
+        process.poll(self.comm.vci())?;
+        Ok(())
+    }
+
+    /// Waits for the answers of a target, or of all.
+    #[inline]
+    fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        let Some(service) = &self.service else {
+            return Ok(());
+        };
+        process.wait_until(self.comm.vci(), || {
+            Ok((!service.origin.lock().awaits(target)).then_some(()))
+        })
+    }
+
+    /// Asks `target` for something that it answers by a word, and waits for that.
+    fn request(&self, process: &Process, target: u32, kind: Kind, a: u64) -> Result<u64> {
+        let mut word = 0;
+        let id = self.request_to(process, target, kind, a, &mut word)?;
+        match process.wait(id)?.1 {
+            None => Ok(word),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// As [`Window::request`], and doesn't wait: `word` must stay until the request is complete.
+    fn request_to(
+        &self,
+        process: &Process,
+        target: u32,
+        kind: Kind,
+        a: u64,
+        word: &mut u64,
+    ) -> Result<RequestId> {
+        let service = self.service()?;
+        let tag = self.tag();
+        // SAFETY: both callers keep the word until the receive is complete; if that never comes
+        // about, a process is lost and the job ends.
+        let buffer = unsafe { Buffer::bytes((&raw mut *word).cast(), 8) };
+        let id = service.expect(process, target, tag, buffer)?;
+        let message = message::encode(kind, tag, [a, 0], &[], 0, |_| {});
+        service.ask(process, target, message)?;
+        Ok(id)
+    }
+}
+
+fn report(target: u32, failed: u64) -> Result<()> {
+    if failed == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        Class::RmaRange,
+        format!(
+            "{failed} operations on rank {target} went beyond the memory of its window; check \
+             displacements and what is attached there"
+        ),
+    ))
+}

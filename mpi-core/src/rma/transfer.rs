@@ -1,0 +1,628 @@
+//! Communication calls (section 11.3): what moves between an origin's buffers and a target's memory.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+use super::apply::{self, Reduction};
+use super::message::{self, Kind};
+use super::{Flavor, Way, Window};
+use crate::buffer::Buffer;
+use crate::comm::Comm;
+use crate::datatype::Datatype;
+use crate::engine::Address;
+use crate::error::{Class, Error, Result};
+use crate::op::{Op, PredefinedOp};
+use crate::process::Process;
+use crate::request::RequestId;
+
+/// A buffer of the origin's.
+#[derive(Clone, Copy)]
+pub struct Origin<'a> {
+    /// Its address.
+    pub base: *mut u8,
+    /// How many elements.
+    pub count: usize,
+    /// Of what.
+    pub datatype: &'a Datatype,
+}
+
+impl Origin<'_> {
+    fn len(&self) -> usize {
+        self.count * self.datatype.size()
+    }
+
+    /// The data if it is gapless.
+    #[inline(always)]
+    fn plain(&self) -> Option<*mut u8> {
+        let gapless = self.datatype.is_contiguous();
+        gapless.then(|| self.base.wrapping_offset(self.datatype.true_lb()))
+    }
+
+    /// # Safety
+    /// The buffer is readable, and `out` as long as its data.
+    unsafe fn pack(&self, out: &mut [u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.datatype.pack(self.base, self.count, 0, out) }
+    }
+
+    /// The data in one piece.
+    ///
+    /// # Safety
+    /// The buffer is readable.
+    unsafe fn packed(&self) -> Cow<'_, [u8]> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.plain() {
+                _ if self.len() == 0 => Cow::Borrowed(&[]),
+                Some(data) => Cow::Borrowed(std::slice::from_raw_parts(data, self.len())),
+                None => {
+                    let mut data = vec![0; self.len()];
+                    self.pack(&mut data);
+                    Cow::Owned(data)
+                }
+            }
+        }
+    }
+}
+
+/// A place in a target's memory.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    /// The target.
+    pub rank: u32,
+    /// In its units.
+    pub displacement: isize,
+    /// How many elements.
+    pub count: usize,
+    /// Of what.
+    pub datatype: &'a Datatype,
+}
+
+impl Target<'_> {
+    fn len(&self) -> usize {
+        self.count * self.datatype.size()
+    }
+}
+
+/// Whether a call gives a request. Without one, and where it is complete when it returns, it is
+/// `None`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// It doesn't.
+    Plain,
+    /// It does (`MPI_Rput` and its like), in passive target epochs only.
+    Request,
+}
+
+/// Copies `len` bytes between `local` and the memory of a process of this node at `address`.
+///
+/// # Safety
+/// `local` is valid for `len` bytes, and the member has lent what is at the address.
+pub(super) unsafe fn copy(
+    process: &Process,
+    comm: &Comm,
+    rank: u32,
+    write: bool,
+    local: *mut u8,
+    len: usize,
+    address: u64,
+) -> Result<()> {
+    let to = Address {
+        peer: comm.local().peer(rank),
+        vci: comm.vci(),
+    };
+    let mut state = process.lock_vci(comm.vci())?;
+    // SAFETY: the caller's promise.
+    unsafe { state.copy_local(to, write, local, len, address) }.map_err(|error| {
+        Error::new(
+            Class::RmaRange,
+            format!(
+                "{len} bytes at {address:#x} of rank {rank} can't be reached ({error}); is the \
+                 memory still there, and is the rank?"
+            ),
+        )
+    })
+}
+
+impl Window {
+    /// Checks a call and finds the place that it is about, in bytes from the beginning of the
+    /// target's memory. `None`: nothing is to be moved.
+    #[inline]
+    fn begin(&self, process: &Process, target: &Target<'_>, form: Form) -> Result<Option<i64>> {
+        if form == Form::Request {
+            self.epochs.check_passive(target.rank as usize)?;
+        }
+        self.enter(process, target.rank)?;
+        if target.len() == 0 {
+            return Ok(None);
+        }
+        let member = &self.members[target.rank as usize];
+        let datatype = target.datatype;
+        let at = (target.displacement as i64).checked_mul(member.unit);
+        let at = at.ok_or_else(|| self.beyond(target))?;
+        if self.flavor == Flavor::Dynamic {
+            return Ok(Some(at));
+        }
+        let more = (target.count as i64 - 1).saturating_mul(datatype.extent() as i64);
+        let low = at.saturating_add(datatype.true_lb() as i64);
+        let high = low.saturating_add(datatype.true_extent() as i64);
+        let (low, high) = (
+            low.saturating_add(more.min(0)),
+            high.saturating_add(more.max(0)),
+        );
+        if low < 0 || high as u64 > member.size {
+            return Err(self.beyond(target));
+        }
+        Ok(Some(at))
+    }
+
+    #[cold]
+    fn beyond(&self, target: &Target<'_>) -> Error {
+        let member = &self.members[target.rank as usize];
+        Error::new(
+            Class::RmaRange,
+            format!(
+                "{} elements of {} bytes at displacement {} (in units of {} bytes) are not all \
+                 within the window of rank {}, which has {} bytes",
+                target.count,
+                target.datatype.size(),
+                target.displacement,
+                member.unit,
+                target.rank,
+                member.size
+            ),
+        )
+    }
+
+    /// Where a target's memory is, if this process reaches it by plain stores and loads: its
+    /// beginning, or the address 0 of a dynamic window's.
+    #[inline(always)]
+    fn here(&self, rank: u32) -> Option<*mut u8> {
+        self.members[rank as usize].here
+    }
+
+    /// Runs of bytes of the target's data.
+    fn runs(&self, target: &Target<'_>, at: i64) -> Vec<(i64, usize)> {
+        let pieces = target
+            .datatype
+            .pieces(std::ptr::null_mut(), target.count, 0, usize::MAX);
+        pieces
+            .map(|(piece, len)| (at.wrapping_add(piece.addr() as i64), len))
+            .collect()
+    }
+
+    /// Moves packed data between `data` and the target's memory by the kernel.
+    ///
+    /// # Safety
+    /// `data` is as long as the target's data.
+    unsafe fn copy_runs(
+        &self,
+        process: &Process,
+        target: &Target<'_>,
+        at: i64,
+        write: bool,
+        data: *mut u8,
+    ) -> Result<()> {
+        let start = self.members[target.rank as usize].address;
+        let mut done = 0;
+        for (at, len) in self.runs(target, at) {
+            let address = start.wrapping_add(at as u64);
+            // SAFETY: the caller's promise; the member's memory is the window's.
+            unsafe {
+                let local = data.wrapping_add(done);
+                copy(process, &self.comm, target.rank, write, local, len, address)?;
+            }
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Asks a target for something, which makes it one to be flushed.
+    fn ask(&self, process: &Process, target: u32, message: Vec<u8>) -> Result<()> {
+        /// So many messages may wait for room before their origin waits too.
+        const MANY: usize = 256;
+        let service = self.service()?;
+        if service.origin.lock().sends() > MANY {
+            process.wait_until(self.comm.vci(), || {
+                Ok((service.origin.lock().sends() <= MANY / 2).then_some(()))
+            })?;
+        }
+        self.dirty[target as usize].store(1, Ordering::Relaxed);
+        service.ask(process, target, message)
+    }
+
+    /// Asks a target for data that goes to `result`.
+    ///
+    /// # Safety
+    /// `result` is writable until the next flush or, if there is one, the end of the request.
+    unsafe fn ask_for(
+        &self,
+        process: &Process,
+        target: u32,
+        result: &Origin<'_>,
+        form: Form,
+        message: impl FnOnce(i32) -> Vec<u8>,
+    ) -> Result<Option<RequestId>> {
+        let service = self.service()?;
+        let tag = self.tag();
+        let outer = match form {
+            Form::Plain => None,
+            Form::Request => Some(process.start_outside(self.comm.vci(), self.comm.owner())?),
+        };
+        // SAFETY: the caller's promise.
+        let buffer = unsafe { Buffer::typed(result.base, result.count, result.datatype) };
+        let id = service.expect(process, target, tag, buffer)?;
+        service.fetch(target, id, outer);
+        self.ask(process, target, message(tag))?;
+        Ok(outer)
+    }
+
+    /// Writes to a target's memory (`MPI_Put`, `MPI_Rput`).
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC` outside an epoch, `MPI_ERR_RMA_RANGE` beyond the target's memory,
+    /// `MPI_ERR_TRUNCATE` where the two sides' data differ in length.
+    ///
+    /// # Safety
+    /// The origin's buffer is readable, and not written to before the data has left it.
+    #[inline]
+    pub unsafe fn put(
+        &self,
+        process: &Process,
+        origin: Origin<'_>,
+        target: Target<'_>,
+        form: Form,
+    ) -> Result<Option<RequestId>> {
+        let Some(at) = self.begin(process, &target, form)? else {
+            return same_length(&origin, &target).map(|()| None);
+        };
+        same_length(&origin, &target)?;
+        // SAFETY: the caller's promise for the origin; the target's data is within its memory.
+        unsafe {
+            if let Some(start) = self.here(target.rank) {
+                let place = start.wrapping_offset(at as isize);
+                match (origin.plain(), target.datatype.as_run(target.count)) {
+                    // The two may be the same memory, or overlap.
+                    (Some(data), Some((skip, len))) => {
+                        std::ptr::copy(data, place.wrapping_offset(skip), len);
+                    }
+                    _ => {
+                        let mut data = vec![0; origin.len()];
+                        origin.pack(&mut data);
+                        target.datatype.unpack(place, target.count, 0, &data);
+                    }
+                }
+            } else if self.way == Way::Copied {
+                let data = origin.packed();
+                let data = data.as_ptr().cast_mut();
+                self.copy_runs(process, &target, at, true, data)?;
+            } else {
+                let runs = self.runs(&target, at);
+                let message = message::encode(Kind::Put, 0, [0; 2], &runs, origin.len(), |out| {
+                    origin.pack(out)
+                });
+                self.ask(process, target.rank, message)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads from a target's memory (`MPI_Get`, `MPI_Rget`).
+    ///
+    /// # Errors
+    /// As for [`Window::put`].
+    ///
+    /// # Safety
+    /// The origin's buffer is writable, and not used before the call is complete.
+    #[inline]
+    pub unsafe fn get(
+        &self,
+        process: &Process,
+        origin: Origin<'_>,
+        target: Target<'_>,
+        form: Form,
+    ) -> Result<Option<RequestId>> {
+        let Some(at) = self.begin(process, &target, form)? else {
+            return same_length(&origin, &target).map(|()| None);
+        };
+        same_length(&origin, &target)?;
+        // SAFETY: the caller's promise for the origin; the target's data is within its memory.
+        unsafe {
+            if let Some(start) = self.here(target.rank) {
+                let place = start.wrapping_offset(at as isize);
+                match (origin.plain(), target.datatype.as_run(target.count)) {
+                    (Some(data), Some((skip, len))) => {
+                        std::ptr::copy(place.wrapping_offset(skip), data, len);
+                    }
+                    _ => {
+                        let mut data = vec![0; origin.len()];
+                        target.datatype.pack(place, target.count, 0, &mut data);
+                        origin.datatype.unpack(origin.base, origin.count, 0, &data);
+                    }
+                }
+            } else if self.way == Way::Copied {
+                match origin.plain() {
+                    Some(data) => self.copy_runs(process, &target, at, false, data)?,
+                    None => {
+                        let mut data = vec![0; origin.len()];
+                        self.copy_runs(process, &target, at, false, data.as_mut_ptr())?;
+                        origin.datatype.unpack(origin.base, origin.count, 0, &data);
+                    }
+                }
+            } else {
+                let runs = self.runs(&target, at);
+                return self.ask_for(process, target.rank, &origin, form, |tag| {
+                    message::encode(Kind::Get, tag, [0; 2], &runs, 0, |_| {})
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reduces data into a target's memory, and reads what was there if there is a `result`
+    /// (`MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`, and with requests). Without an
+    /// `origin`, for `MPI_NO_OP`, only reads.
+    ///
+    /// # Errors
+    /// As for [`Window::put`]; `MPI_ERR_OP` for an operation that isn't for accumulates on this
+    /// datatype, `MPI_ERR_TYPE` where the two sides' elements differ.
+    ///
+    /// # Safety
+    /// The origin's buffer is readable, and not written to before the data has left it; the
+    /// result's is writable, and not used before the call is complete.
+    #[inline]
+    pub unsafe fn accumulate(
+        &self,
+        process: &Process,
+        origin: Option<Origin<'_>>,
+        result: Option<Origin<'_>>,
+        target: Target<'_>,
+        op: &Op,
+        form: Form,
+    ) -> Result<Option<RequestId>> {
+        let reduction = Reduction::new(op, target.datatype)?;
+        let origin = origin.filter(|_| reduction.op != PredefinedOp::NoOp);
+        let begun = self.begin(process, &target, form)?;
+        if let Some(origin) = &origin {
+            same_length(origin, &target)?;
+            same_elements(origin, &reduction)?;
+        } else if reduction.op != PredefinedOp::NoOp {
+            return Err(Error::new(
+                Class::Op,
+                "without data from the origin the operation must be MPI_NO_OP",
+            ));
+        }
+        if let Some(result) = &result {
+            same_length(result, &target)?;
+            same_elements(result, &reduction)?;
+        }
+        let Some(at) = begun else {
+            return Ok(None);
+        };
+        // SAFETY: the caller's promise for the buffers; the target's data is within its memory.
+        unsafe {
+            if let (Some(start), Some((skip, len))) =
+                (self.here(target.rank), target.datatype.as_run(target.count))
+                && self.way == Way::Mapped
+            {
+                // The short way: one run of elements, and plain buffers.
+                let place = start.wrapping_offset(at as isize + skip);
+                let input = origin.map_or(Some(std::ptr::null_mut()), |origin| origin.plain());
+                let output = result.map_or(Some(std::ptr::null_mut()), |result| result.plain());
+                if let (Some(input), Some(output)) = (input, output)
+                    && reduction.is_native(place)
+                {
+                    reduction.atomically(place, len / reduction.packed(), input, output);
+                    return Ok(None);
+                }
+            }
+            let runs = apply::runs(target.datatype, target.count, at, &reduction);
+            if self.way == Way::Messages {
+                let numbers = [reduction.op as u64, reduction.element as u64];
+                let len = origin.map_or(0, |origin| origin.len());
+                let encode = |tag| {
+                    message::encode(Kind::Accumulate, tag, numbers, &runs, len, |out| {
+                        if let Some(origin) = &origin {
+                            origin.pack(out);
+                        }
+                    })
+                };
+                return match &result {
+                    Some(result) => self.ask_for(process, target.rank, result, form, encode),
+                    None => self.ask(process, target.rank, encode(0)).map(|()| None),
+                };
+            }
+            let input = origin.as_ref().map(|origin| origin.packed());
+            let input = input
+                .as_ref()
+                .map_or(std::ptr::null(), |data| data.as_ptr());
+            match result.map(|result| (result, result.plain())) {
+                None => self.reduce(
+                    process,
+                    &reduction,
+                    target.rank,
+                    &runs,
+                    input,
+                    std::ptr::null_mut(),
+                )?,
+                Some((_, Some(output))) => {
+                    self.reduce(process, &reduction, target.rank, &runs, input, output)?;
+                }
+                Some((result, None)) => {
+                    let mut data = vec![0; result.len()];
+                    let output = data.as_mut_ptr();
+                    self.reduce(process, &reduction, target.rank, &runs, input, output)?;
+                    result.datatype.unpack(result.base, result.count, 0, &data);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reduces runs of elements in memory of this node.
+    ///
+    /// # Safety
+    /// `input` and `output` are NULL or packed data of all elements, which are the target's.
+    unsafe fn reduce(
+        &self,
+        process: &Process,
+        reduction: &Reduction,
+        target: u32,
+        runs: &[apply::Run],
+        input: *const u8,
+        output: *mut u8,
+    ) -> Result<()> {
+        let skipped = |start: *const u8, done: usize| match start.is_null() {
+            true => start,
+            false => start.wrapping_add(done),
+        };
+        let start = self.members[target as usize].address;
+        let mut done = 0;
+        for &(at, count) in runs {
+            let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
+            // SAFETY: the caller's promise. What the processor can't do at once is done under the
+            // target's lock, by all.
+            unsafe {
+                match self
+                    .here(target)
+                    .map(|here| here.wrapping_offset(at as isize))
+                {
+                    Some(place) if self.way == Way::Mapped && reduction.is_native(place) => {
+                        reduction.atomically(place, count, input, output);
+                    }
+                    Some(place) => self.control()?.alone(target as usize, || {
+                        reduction.plainly(place, count, input, output);
+                    }),
+                    None => {
+                        let address = start.wrapping_add(at as u64);
+                        let len = count * reduction.extent();
+                        let mut elements = vec![0u8; len];
+                        let local = elements.as_mut_ptr();
+                        let comm = &self.comm;
+                        self.control()?.alone(target as usize, || {
+                            copy(process, comm, target, false, local, len, address)?;
+                            reduction.plainly(local, count, input, output);
+                            match reduction.op {
+                                PredefinedOp::NoOp => Ok(()),
+                                _ => copy(process, comm, target, true, local, len, address),
+                            }
+                        })?;
+                    }
+                }
+            }
+            done += count * reduction.packed();
+        }
+        Ok(())
+    }
+
+    /// Compares the target's element with `compare`, replaces it by `new` if they are equal, and
+    /// writes to `result` what was there (`MPI_Compare_and_swap`).
+    ///
+    /// # Errors
+    /// As for [`Window::put`].
+    ///
+    /// # Safety
+    /// The buffers hold one element of the target's datatype, which has a size of up to 8 bytes;
+    /// `result` is not used before the call is complete.
+    #[inline]
+    pub unsafe fn compare_and_swap(
+        &self,
+        process: &Process,
+        new: *const u8,
+        compare: *const u8,
+        result: *mut u8,
+        target: Target<'_>,
+    ) -> Result<()> {
+        let Some(at) = self.begin(process, &target, Form::Plain)? else {
+            return Ok(());
+        };
+        let size = target.datatype.size();
+        let word = |from: *const u8| {
+            let mut bytes = [0; 8];
+            // SAFETY: the caller's promise.
+            unsafe { netmod::copy(from, bytes.as_mut_ptr(), size.min(8)) };
+            u64::from_le_bytes(bytes)
+        };
+        let (new, compare) = (word(new), word(compare));
+        let member = &self.members[target.rank as usize];
+        // SAFETY: the caller's promise; the element is within the target's memory, and is changed
+        // by the processor's atomic operations only, or under the target's lock only.
+        unsafe {
+            let found = match self
+                .here(target.rank)
+                .map(|here| here.wrapping_offset(at as isize))
+            {
+                Some(place) if self.way == Way::Mapped && place.addr() & (size - 1) == 0 => {
+                    apply::compare_and_swap(place, compare, new, size, true)
+                }
+                Some(place) => self.control()?.alone(target.rank as usize, || {
+                    apply::compare_and_swap(place, compare, new, size, false)
+                }),
+                None if self.way == Way::Copied => {
+                    let address = member.address.wrapping_add(at as u64);
+                    let mut bytes = [0u8; 8];
+                    let local = bytes.as_mut_ptr();
+                    let (comm, rank) = (&self.comm, target.rank);
+                    self.control()?.alone(rank as usize, || {
+                        copy(process, comm, rank, false, local, size, address)?;
+                        let found = u64::from_le_bytes(bytes);
+                        if found == compare {
+                            let mut bytes = new.to_le_bytes();
+                            let local = bytes.as_mut_ptr();
+                            copy(process, comm, rank, true, local, size, address)?;
+                        }
+                        Ok::<_, Error>(found)
+                    })?
+                }
+                None => {
+                    let result = Origin {
+                        base: result,
+                        count: 1,
+                        datatype: target.datatype,
+                    };
+                    let runs = [(at, size)];
+                    return self
+                        .ask_for(process, target.rank, &result, Form::Plain, |tag| {
+                            let words = [compare, new];
+                            message::encode(Kind::CompareAndSwap, tag, words, &runs, 0, |_| {})
+                        })
+                        .map(drop);
+                }
+            };
+            netmod::copy(found.to_le_bytes().as_ptr(), result, size.min(8));
+        }
+        Ok(())
+    }
+}
+
+#[inline(always)]
+fn same_length(origin: &Origin<'_>, target: &Target<'_>) -> Result<()> {
+    if origin.len() == target.len() {
+        return Ok(());
+    }
+    Err(different(origin.len(), target.len()))
+}
+
+#[cold]
+fn different(origin: usize, target: usize) -> Error {
+    Error::new(
+        Class::Truncate,
+        format!(
+            "the origin's buffer has {origin} bytes of data and the target's {target}; counts and \
+             datatypes must describe the same data"
+        ),
+    )
+}
+
+fn same_elements(origin: &Origin<'_>, reduction: &Reduction) -> Result<()> {
+    match origin.datatype.element() {
+        Some(element) if element.kind() == reduction.element.kind() => Ok(()),
+        _ => Err(Error::new(
+            Class::Type,
+            format!(
+                "the target's elements are {}, but the origin's are not",
+                reduction.element.name()
+            ),
+        )),
+    }
+}
