@@ -70,11 +70,10 @@ impl ContextId {
     }
 }
 
-/// There is nothing to look at.
-const PLAIN: u8 = 1;
-/// The communicator is not in use yet, or there are VCIs to choose from or promises to check. So
-/// whoever begins to use it comes by without the quick way having to look.
-const CAREFUL: u8 = 0;
+/// In place of a VCI's number: the communicator is not in use yet, or there are VCIs to choose from
+/// or promises to check. No VCI has this number, so that the quick way of sending, which looks for
+/// it, finds out at no cost that it must not be taken.
+const CAREFUL: u32 = u32::MAX;
 
 const NO_ANY_TAG: u8 = 1;
 const NO_ANY_SOURCE: u8 = 2;
@@ -114,10 +113,10 @@ pub struct Comm {
     rank: u32,
     /// That of collectives, and of all messages where there is no choice.
     vci: AtomicU16,
-    /// Whether sends have nothing to look at but `vci`: [`PLAIN`].
-    sends: AtomicU8,
+    /// `vci` if sends have nothing else to look at, or [`CAREFUL`].
+    sends: AtomicU32,
     /// The same for receives and probes.
-    receives: AtomicU8,
+    receives: AtomicU32,
     /// Promises about wildcards: [`NO_ANY_TAG`], [`NO_ANY_SOURCE`].
     promises: AtomicU8,
     /// Whether a message may be under way, so that VCIs must stay what they are.
@@ -161,8 +160,8 @@ impl Comm {
             remote: None,
             rank,
             vci: AtomicU16::new(0),
-            sends: AtomicU8::new(CAREFUL),
-            receives: AtomicU8::new(CAREFUL),
+            sends: AtomicU32::new(CAREFUL),
+            receives: AtomicU32::new(CAREFUL),
             promises: AtomicU8::new(0),
             used: AtomicBool::new(false),
             map: OnceLock::new(),
@@ -338,7 +337,7 @@ impl Comm {
         let used = self.used.load(Ordering::Relaxed);
         let one = used && self.map.get().is_none_or(|map| map.is_one());
         let unpromised = self.promises.load(Ordering::Relaxed) == 0;
-        let state = |plain| if plain { PLAIN } else { CAREFUL };
+        let state = |plain| if plain { self.vci().into() } else { CAREFUL };
         self.sends.store(state(one), Ordering::Release);
         self.receives
             .store(state(one && unpromised), Ordering::Release);
@@ -407,10 +406,9 @@ impl Comm {
     /// `MPI_ERR_TAG` or `MPI_ERR_RANK` for a wildcard that the program has promised not to use.
     #[inline(always)]
     pub fn receive_vci(&self, rank: i32, tag: i32) -> Result<VciId> {
-        if self.receives.load(Ordering::Relaxed) == PLAIN {
-            Ok(self.vci())
-        } else {
-            self.receive_vci_with_care(rank, tag)
+        match self.receives.load(Ordering::Relaxed) {
+            CAREFUL => self.receive_vci_with_care(rank, tag),
+            vci => Ok(vci as VciId),
         }
     }
 
@@ -589,9 +587,8 @@ impl Process {
     ) -> Result<Option<RequestId>> {
         let peer = comm.target(rank);
         let context = comm.context().of(Purpose::PointToPoint);
-        if comm.sends.load(Ordering::Relaxed) == PLAIN
-            && self.try_send(comm.vci(), peer, context, comm.rank as i32, tag, data)
-        {
+        let vci = comm.sends.load(Ordering::Relaxed);
+        if self.try_send(vci, peer, context, comm.rank as i32, tag, data) {
             return Ok(None);
         }
         // SAFETY: the caller's contract.

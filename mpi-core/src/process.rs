@@ -308,20 +308,21 @@ impl Process {
     }
 
     /// Sends `data` from `vci` to the same VCI of `peer` if it can leave at once. Returns whether it
-    /// has; if not, nothing was done.
+    /// has; if not, nothing was done. (`vci` may be a number that no VCI can have.)
     #[inline(always)]
     pub(crate) fn try_send(
         &self,
-        vci: VciId,
+        vci: u32,
         peer: Peer,
         context: u64,
         rank: i32,
         tag: i32,
         data: &[u8],
     ) -> bool {
-        let Some(slot) = self.vcis.get(usize::from(vci)).and_then(OnceLock::get) else {
+        let Some(slot) = self.vcis.get(vci as usize).and_then(OnceLock::get) else {
             return false;
         };
+        let vci = vci as VciId;
         let key = Key {
             context,
             source: rank,

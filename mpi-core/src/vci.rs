@@ -134,7 +134,7 @@ impl VciState {
     #[inline(always)]
     pub fn send_now(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
         let Some(stream) = self.engine.streams.peek(to.peer, to.vci) else {
-            return to.vci != self.engine.vci && self.send_across(to, key, data);
+            return false;
         };
         let quick = Quick {
             ways: &mut self.ways,
@@ -147,6 +147,9 @@ impl VciState {
     /// [`VciState::send_now`] to a VCI of another number.
     #[inline(never)]
     fn send_across(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
+        if to.vci == self.engine.vci {
+            return false;
+        }
         let quick = Quick {
             ways: &mut self.ways,
             window: self.engine.window,
@@ -167,7 +170,7 @@ impl VciState {
         owner: u32,
     ) -> Result<Option<RequestId>> {
         if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
-            && self.send_now(to, key, data)
+            && (self.send_now(to, key, data) || self.send_across(to, key, data))
         {
             return Ok(None);
         }
