@@ -65,11 +65,16 @@ fn key(peer: Peer) -> String {
     format!("weft-{peer}")
 }
 
+/// Addresses by name of the transport.
+type Named = Vec<(String, Vec<u8>)>;
+
 /// The cards of peers, fetched on first contact.
 struct Cards {
     pmi: Arc<Client>,
     node: u64,
     known: Mutex<HashMap<Peer, Card>>,
+    /// Addresses of VCIs other than 0 by transport, as far as communicators have exchanged them.
+    further: Mutex<HashMap<(Peer, VciId), Named>>,
     /// Names of the opened transports, in the order of the process's list.
     transports: Mutex<Vec<&'static str>>,
     /// Why there is no transport between nodes.
@@ -135,6 +140,21 @@ impl Router for Cards {
             )))
         })
     }
+
+    fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
+        let mut further = self.further.lock();
+        let known = further.entry((peer, vci)).or_default();
+        if !known.iter().any(|(name, _)| name == transport) {
+            known.push((transport.to_string(), address.to_vec()));
+        }
+    }
+}
+
+/// The address among several, by the name of its transport.
+fn address_of(addresses: &[(String, Vec<u8>)], transport: &str) -> Result<Vec<u8>, OpenError> {
+    let address = addresses.iter().find(|(name, _)| name == transport);
+    let address = address.map(|(_, address)| address.clone());
+    address.ok_or_else(|| OpenError(format!("it offers no {transport} address")))
 }
 
 /// The addresses of one transport.
@@ -145,19 +165,17 @@ struct Addresses {
 
 impl Resolver for Addresses {
     fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
-        if vci != 0 {
-            return Err(OpenError(format!(
-                "the address of its VCI {vci} has not been exchanged"
-            )));
+        if vci == 0 {
+            return self
+                .cards
+                .with(peer, |card| address_of(&card.addresses, self.transport));
         }
-        self.cards.with(peer, |card| {
-            let address = card
-                .addresses
-                .iter()
-                .find(|(name, _)| name == self.transport);
-            let address = address.map(|(_, address)| address.clone());
-            address.ok_or_else(|| OpenError(format!("it offers no {} address", self.transport)))
-        })
+        match self.cards.further.lock().get(&(peer, vci)) {
+            Some(addresses) => address_of(addresses, self.transport),
+            None => Err(OpenError(format!(
+                "the address of its VCI {vci} has not been exchanged"
+            ))),
+        }
     }
 }
 
@@ -218,6 +236,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         pmi: pmi.clone(),
         node,
         known: Mutex::default(),
+        further: Mutex::default(),
         transports: Mutex::default(),
         no_netmod: Mutex::default(),
     });
@@ -285,6 +304,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
     wait.spins = settings.spin.unwrap_or(wait.spins);
     wait.yields = settings.yields.unwrap_or(wait.yields);
+    wait.global_every = settings.progress_round.unwrap_or(wait.global_every);
     let window = (64 << 20) / (size as u32).max(64);
     let mut process = Process::new(Config {
         me,

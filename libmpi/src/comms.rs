@@ -1,8 +1,8 @@
 //! Communicators as the ABI sees them: with an error handler, attributes and hints.
 
-use mpi_core::Result;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
+use mpi_core::{Process, Result};
 use parking_lot::Mutex;
 
 use crate::abi::MPI_Comm;
@@ -50,21 +50,54 @@ impl CommObject {
         self.errhandler.lock().clone_from(&parent.errhandler.lock());
     }
 
-    /// Takes over what a duplicate has beyond that: attributes, by their copy callbacks, and hints.
+    /// Takes over what a duplicate has beyond that: attributes, by their copy callbacks.
     ///
     /// # Errors
     /// That of a callback.
     pub fn become_copy_of(&self, parent: &CommObject) -> Result<()> {
-        self.hints.lock().clone_from(&parent.hints.lock());
         parent
             .attributes
             .copy_all(&parent.handle(), &self.attributes, &self.handle())
     }
 
-    /// Takes hints that a program gives, if any.
-    pub fn take_hints(&self, info: Option<&Info>) {
+    /// Takes over hints without asking other members: the VCIs are those that it has.
+    pub fn copy_hints(&self, parent: &CommObject) {
+        let mut hints = parent.hints.lock().clone();
+        hints.settle(&self.comm);
+        *self.hints.lock() = hints;
+    }
+
+    /// Takes hints that a program gives, and agrees with the other members, who must do the same,
+    /// on what that means for VCIs.
+    pub fn take_hints(&self, process: &Process, info: Option<&Info>) -> Result<()> {
+        let mut hints = self.hints.lock().clone();
         if let Some(info) = info {
-            self.hints.lock().update_comm(info);
+            hints.update_comm(info);
         }
+        self.agree(process, hints)
+    }
+
+    /// Takes over the hints of the communicator that it is a duplicate of, all members together.
+    pub fn duplicate_hints(&self, process: &Process, parent: &CommObject, vcis: u32) -> Result<()> {
+        let mut hints = parent.hints.lock().clone();
+        // Hints about VCIs are there only where all members have them.
+        let wished = hints.wishes().any();
+        if !wished && vcis > 0 {
+            hints.ask_for_vcis(vcis);
+        }
+        if wished || vcis > 0 {
+            self.agree(process, hints)
+        } else {
+            hints.settle(&self.comm);
+            *self.hints.lock() = hints;
+            Ok(())
+        }
+    }
+
+    fn agree(&self, process: &Process, mut hints: Hints) -> Result<()> {
+        process.agree_on_vcis(&self.comm, &hints.wishes())?;
+        hints.settle(&self.comm);
+        *self.hints.lock() = hints;
+        Ok(())
     }
 }

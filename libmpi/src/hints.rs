@@ -2,7 +2,9 @@
 //! program sees by `MPI_Comm_get_info` what it got.
 
 use mpi_core::Result;
+use mpi_core::comm::Comm;
 use mpi_core::info::{Entry, Info};
+use mpi_core::mapping::{TagBits, Wishes};
 
 /// Whether a value is one that the hint can have.
 type Check = fn(&[u8]) -> bool;
@@ -13,7 +15,43 @@ const COMM: &[(&str, Check)] = &[
     ("mpi_assert_no_any_source", is_bool),
     ("mpi_assert_exact_length", is_bool),
     ("mpi_assert_allow_overtaking", is_bool),
+    ("weft_num_vcis", is_count),
+    ("vci", is_number),
+    ("sender_vci", is_number),
+    ("receiver_vci", is_number),
+    ("weft_tag_sender_bits", is_bits),
+    ("weft_tag_receiver_bits", is_bits),
 ];
+
+/// Hints that are in force only if all members gave them and the VCIs could be had.
+const VCIS: &[&str] = &[
+    "weft_num_vcis",
+    "vci",
+    "sender_vci",
+    "receiver_vci",
+    "weft_tag_sender_bits",
+    "weft_tag_receiver_bits",
+];
+
+fn parse<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+fn is_number(value: &[u8]) -> bool {
+    parse::<u16>(value).is_some()
+}
+
+fn is_count(value: &[u8]) -> bool {
+    parse::<u32>(value).is_some_and(|count| count > 0)
+}
+
+fn bits(value: &[u8]) -> Option<TagBits> {
+    TagBits::parse(std::str::from_utf8(value).ok()?)
+}
+
+fn is_bits(value: &[u8]) -> bool {
+    bits(value).is_some()
+}
 
 /// Hints on windows (section 11.2.1, 11.2.3).
 const WIN: &[(&str, Check)] = &[
@@ -63,9 +101,64 @@ impl Hints {
             if known.is_none_or(|(_, is_value)| !is_value(&value)) {
                 continue;
             }
-            match self.0.iter_mut().find(|entry| entry.0 == key) {
-                Some(entry) => entry.1 = value,
-                None => self.0.push((key, value)),
+            self.set(key, value);
+        }
+    }
+
+    fn set(&mut self, key: Box<[u8]>, value: Box<[u8]>) {
+        match self.0.iter_mut().find(|entry| entry.0 == key) {
+            Some(entry) => entry.1 = value,
+            None => self.0.push((key, value)),
+        }
+    }
+
+    fn get<T>(&self, key: &str, parse: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let entry = self.0.iter().find(|entry| &*entry.0 == key.as_bytes());
+        entry.and_then(|(_, value)| parse(value))
+    }
+
+    fn is_true(&self, key: &str) -> bool {
+        self.get(key, |value| (value == b"true").then_some(()))
+            .is_some()
+    }
+
+    /// What they say about VCIs.
+    pub fn wishes(&self) -> Wishes {
+        Wishes {
+            count: self.get("weft_num_vcis", parse),
+            vci: self.get("vci", parse),
+            sender_vci: self.get("sender_vci", parse),
+            receiver_vci: self.get("receiver_vci", parse),
+            sender_bits: self.get("weft_tag_sender_bits", bits),
+            receiver_bits: self.get("weft_tag_receiver_bits", bits),
+            no_any_tag: self.is_true("mpi_assert_no_any_tag"),
+            no_any_source: self.is_true("mpi_assert_no_any_source"),
+        }
+    }
+
+    /// Adds the wish for so many VCIs.
+    pub fn ask_for_vcis(&mut self, count: u32) {
+        let count = count.to_string().into_bytes();
+        self.set(b"weft_num_vcis".as_slice().into(), count.into());
+    }
+
+    /// Keeps of what concerns a communicator's VCIs and wildcards what is in force, and has the
+    /// communicator heed the rest.
+    pub fn settle(&mut self, comm: &Comm) {
+        let wishes = self.wishes();
+        self.0
+            .retain(|(key, _)| !VCIS.iter().any(|name| name.as_bytes() == &**key));
+        for (key, value) in comm.vci_hints(&wishes) {
+            self.set(key.as_bytes().into(), value.into_bytes().into());
+        }
+        comm.set_promises(wishes.no_any_tag, wishes.no_any_source);
+        let (no_any_tag, no_any_source) = comm.promises();
+        for (key, promised) in [
+            ("mpi_assert_no_any_tag", no_any_tag),
+            ("mpi_assert_no_any_source", no_any_source),
+        ] {
+            if promised {
+                self.set(key.as_bytes().into(), b"true".as_slice().into());
             }
         }
     }

@@ -7,6 +7,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, RequestId, Result, Status};
 
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
@@ -269,14 +270,18 @@ impl Runtime {
             .wait_until(request.vci(), || Ok(request.is_done().then_some(())))
     }
 
-    /// The VCI on which to wait for any of several requests: that of the first that is not complete.
-    pub fn vci_of(&self, all: &[Named]) -> u16 {
-        let pending = all.iter().find_map(|named| {
-            self.process
-                .request(named.operation()?)
-                .filter(|request| !request.is_done())
-        });
-        pending.map_or(0, |request| request.vci())
+    /// The VCIs on which to wait for any of several requests: those of the ones that are not complete.
+    pub fn vcis_of(&self, all: &[Named]) -> Vcis {
+        let mut vcis = Vcis::default();
+        for named in all {
+            if let Some(id) = named.operation()
+                && let Some(request) = self.process.request(id)
+                && !request.is_done()
+            {
+                vcis.add(request.vci());
+            }
+        }
+        vcis
     }
 
     /// Lets go of a request (section 3.7.3): what is active completes, and the rest is freed then.

@@ -39,6 +39,8 @@ pub struct Runtime {
     pub thread_level: c_int,
     /// The thread that called `MPI_Init`.
     pub main_thread: ThreadId,
+    /// VCIs that a duplicate gets without hints; 0: those of all.
+    pub dup_vcis: u32,
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -120,6 +122,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         node: started.node,
         thread_level,
         main_thread: std::thread::current().id(),
+        dup_vcis: settings.dup_vcis,
     });
     crate::infos::set_env(size, level_name(thread_level));
     RUNTIME.store(Box::into_raw(runtime), Ordering::Release);

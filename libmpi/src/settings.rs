@@ -96,6 +96,22 @@ pub const VARIABLES: &[Variable] = &[
                communicator or window first asks for one; unused ones cost nothing.",
     },
     Variable {
+        name: "WEFT_DUP_VCIS",
+        kind: "count",
+        default: "0",
+        help: "VCIs that a communicator from MPI_Comm_dup gets without asking for them by hints, the \
+               same on all ranks: 1 gives each its own, for programs whose threads have \
+               communicators of their own and that can't be changed. See docs/vcis.md.",
+    },
+    Variable {
+        name: "WEFT_PROGRESS_ROUND",
+        kind: "count",
+        default: "64",
+        help: "A waiting thread polls the VCIs that it waits for, and all others once in so many \
+               fruitless polls. With 1 all are polled every time. 0 never polls others: for \
+               measuring only, since correct programs can then wait forever.",
+    },
+    Variable {
         name: "WEFT_SPIN",
         kind: "count",
         default: "20000; 4 when a node has more ranks than cores",
@@ -163,6 +179,8 @@ pub struct Settings {
     pub eager_limit: usize,
     pub eager_window: Option<u32>,
     pub num_vcis: usize,
+    pub dup_vcis: u32,
+    pub progress_round: Option<u32>,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
     pub netmod: Netmod,
@@ -204,7 +222,13 @@ impl Settings {
             eager_window: reader
                 .number("WEFT_EAGER_WINDOW", 4096..=1 << 30)?
                 .map(|bytes| bytes as u32),
-            num_vcis: reader.number("WEFT_NUM_VCIS", 1..=4096)?.unwrap_or(64) as usize,
+            num_vcis: reader
+                .number("WEFT_NUM_VCIS", 1..=mpi_core::mapping::MAX_VCIS as u64)?
+                .unwrap_or(64) as usize,
+            dup_vcis: reader.number("WEFT_DUP_VCIS", 0..=4096)?.unwrap_or(0) as u32,
+            progress_round: reader
+                .number("WEFT_PROGRESS_ROUND", 0..=1 << 30)?
+                .map(|polls| polls as u32),
             spin: reader
                 .number("WEFT_SPIN", 0..=1 << 30)?
                 .map(|count| count as u32),

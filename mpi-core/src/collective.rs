@@ -197,6 +197,7 @@ impl Process {
         build: impl FnOnce(&mut Schedule),
     ) -> Result<RequestId> {
         let comm: &Comm = (*holder).as_ref();
+        comm.mark_used();
         let request = self.start_outside(comm.vci(), comm.owner())?;
         let tag = comm.next_collective();
         let mut run = comm.take_run();

@@ -1,6 +1,6 @@
 //! Communicators (MPI-3.1 chapter 6): who takes part, in which context, over which VCI.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use netmod::{Peer, VciId};
@@ -10,9 +10,10 @@ use crate::coll::{Neighbors, Nodes};
 use crate::collective::CommRun;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::mapping::{VciMap, Wishes};
 use crate::process::{Destination, Mode, Process, Source};
 use crate::topo::Topology;
-use crate::{PROC_NULL, RequestId, Status};
+use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL, RequestId, Status};
 
 /// What a message is for. Messages of different purposes never match each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +70,14 @@ impl ContextId {
     }
 }
 
+/// In place of a VCI's number: the communicator is not in use yet, or there are VCIs to choose from
+/// or promises to check. No VCI has this number, so that the quick way of sending, which looks for
+/// it, finds out at no cost that it must not be taken.
+const CAREFUL: u32 = u32::MAX;
+
+const NO_ANY_TAG: u8 = 1;
+const NO_ANY_SOURCE: u8 = 2;
+
 /// The processes that sends and receives name by rank, laid out for the send path: process
 /// `first + rank * step`, unless the group is irregular.
 #[derive(Clone, Copy)]
@@ -102,7 +111,18 @@ pub struct Comm {
     /// The other group of an intercommunicator.
     remote: Option<Group>,
     rank: u32,
-    vci: VciId,
+    /// That of collectives, and of all messages where there is no choice.
+    vci: AtomicU16,
+    /// `vci` if sends have nothing else to look at, or [`CAREFUL`].
+    sends: AtomicU32,
+    /// The same for receives and probes.
+    receives: AtomicU32,
+    /// Promises about wildcards: [`NO_ANY_TAG`], [`NO_ANY_SOURCE`].
+    promises: AtomicU8,
+    /// Whether a message may be under way, so that VCIs must stay what they are.
+    used: AtomicBool,
+    /// The VCIs that were agreed on.
+    map: OnceLock<Arc<VciMap>>,
     /// Given to requests, so that the caller finds the communicator they belong to.
     owner: AtomicU32,
     /// Collective operations begun, by which their messages are told apart.
@@ -139,7 +159,12 @@ impl Comm {
             local,
             remote: None,
             rank,
-            vci: 0,
+            vci: AtomicU16::new(0),
+            sends: AtomicU32::new(CAREFUL),
+            receives: AtomicU32::new(CAREFUL),
+            promises: AtomicU8::new(0),
+            used: AtomicBool::new(false),
+            map: OnceLock::new(),
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
@@ -288,10 +313,116 @@ impl Comm {
         self.targets.size
     }
 
-    /// The VCI that its messages use.
+    /// The VCI that its collectives use, and all its messages unless hints say otherwise.
     #[inline(always)]
     pub fn vci(&self) -> VciId {
-        self.vci
+        self.vci.load(Ordering::Relaxed)
+    }
+
+    /// Whether messages of the program may have been sent on it, or its VCIs are agreed on.
+    pub(crate) fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed) || self.map.get().is_some()
+    }
+
+    /// From now on its VCIs stay what they are.
+    #[inline]
+    pub(crate) fn mark_used(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+            self.find_quick_ways();
+        }
+    }
+
+    fn find_quick_ways(&self) {
+        let used = self.used.load(Ordering::Relaxed);
+        let one = used && self.map.get().is_none_or(|map| map.is_one());
+        let unpromised = self.promises.load(Ordering::Relaxed) == 0;
+        let state = |plain| if plain { self.vci().into() } else { CAREFUL };
+        self.sends.store(state(one), Ordering::Release);
+        self.receives
+            .store(state(one && unpromised), Ordering::Release);
+    }
+
+    /// Has its messages use these VCIs. It must not be in use.
+    pub(crate) fn use_vcis(&self, map: Arc<VciMap>) {
+        let first = map.first();
+        if self.map.set(map).is_ok() {
+            self.vci.store(first, Ordering::Relaxed);
+            self.find_quick_ways();
+        }
+    }
+
+    /// Has its messages use the same VCIs as another's.
+    pub(crate) fn share_vcis_of(&self, other: &Comm) {
+        if let Some(map) = other.map.get() {
+            self.use_vcis(map.clone());
+        }
+    }
+
+    /// Whether its members have agreed on VCIs.
+    pub fn has_vcis(&self) -> bool {
+        self.map.get().is_some()
+    }
+
+    /// What the program promises about wildcards. A promise that its VCIs were chosen by stays.
+    pub fn set_promises(&self, no_any_tag: bool, no_any_source: bool) {
+        let needs = |need: fn(&VciMap) -> bool| self.map.get().is_some_and(|map| need(map));
+        let no_any_tag = no_any_tag || needs(VciMap::needs_tag);
+        let no_any_source = no_any_source || needs(VciMap::needs_source);
+        let promises =
+            (u8::from(no_any_tag) * NO_ANY_TAG) | (u8::from(no_any_source) * NO_ANY_SOURCE);
+        self.promises.store(promises, Ordering::Relaxed);
+        self.find_quick_ways();
+    }
+
+    /// The promises in force: no `MPI_ANY_TAG`, no `MPI_ANY_SOURCE`.
+    pub fn promises(&self) -> (bool, bool) {
+        let promises = self.promises.load(Ordering::Relaxed);
+        (promises & NO_ANY_TAG != 0, promises & NO_ANY_SOURCE != 0)
+    }
+
+    /// Of hints about VCIs, those that are in force.
+    pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
+        let map = self.map.get();
+        map.map_or(Vec::new(), |map| map.in_force(wishes))
+    }
+
+    /// The VCIs, here and there, of a message of the program's.
+    #[inline]
+    fn send_vcis(&self, rank: u32, tag: i32) -> (VciId, VciId) {
+        self.mark_used();
+        match self.map.get() {
+            Some(map) if !map.is_one() => (
+                map.sender(self.rank, rank, tag),
+                map.receiver(self.rank, rank, tag),
+            ),
+            _ => (self.vci(), self.vci()),
+        }
+    }
+
+    /// The VCI where messages of the program's arrive that match a receive or probe.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TAG` or `MPI_ERR_RANK` for a wildcard that the program has promised not to use.
+    #[inline(always)]
+    pub fn receive_vci(&self, rank: i32, tag: i32) -> Result<VciId> {
+        match self.receives.load(Ordering::Relaxed) {
+            CAREFUL => self.receive_vci_with_care(rank, tag),
+            vci => Ok(vci as VciId),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_vci_with_care(&self, rank: i32, tag: i32) -> Result<VciId> {
+        self.mark_used();
+        let (no_any_tag, no_any_source) = self.promises();
+        if (no_any_tag && tag == ANY_TAG) || (no_any_source && rank == ANY_SOURCE) {
+            return Err(broken_promise(tag == ANY_TAG && no_any_tag));
+        }
+        Ok(match self.map.get() {
+            Some(map) => map.receiver(rank as u32, self.rank, tag),
+            None => self.vci(),
+        })
     }
 
     /// Sets what requests on it give back as their owner.
@@ -358,7 +489,7 @@ impl Comm {
     fn to(&self, rank: u32, tag: i32, purpose: Purpose) -> Destination {
         Destination {
             peer: self.target(rank),
-            vci: self.vci,
+            vci: self.vci(),
             context: self.context().of(purpose),
             rank: self.rank as i32,
             tag,
@@ -381,7 +512,7 @@ impl Comm {
         };
         Destination {
             peer,
-            vci: self.vci,
+            vci: self.vci(),
             context: self.context().of(purpose),
             rank: rank as i32,
             tag,
@@ -400,6 +531,26 @@ impl Comm {
     }
 }
 
+#[cold]
+fn broken_promise(tag: bool) -> Error {
+    let (class, what, hint) = if tag {
+        (Class::Tag, "tag is MPI_ANY_TAG", "mpi_assert_no_any_tag")
+    } else {
+        (
+            Class::Rank,
+            "source is MPI_ANY_SOURCE",
+            "mpi_assert_no_any_source",
+        )
+    };
+    Error::new(
+        class,
+        format!(
+            "{what}, but the communicator's hint {hint} promises that there is none; leave the \
+             hint, or receive on a communicator without it"
+        ),
+    )
+}
+
 /// Point-to-point on a communicator. Ranks and tags have been checked; [`PROC_NULL`] is for the
 /// caller to treat.
 impl Process {
@@ -414,7 +565,12 @@ impl Process {
         tag: i32,
         mode: Mode,
     ) -> Result<Option<RequestId>> {
-        self.isend(comm.vci, &comm.to(rank, tag, purpose), buffer, mode)
+        let mut to = comm.to(rank, tag, purpose);
+        let mut vci = to.vci;
+        if purpose == Purpose::PointToPoint {
+            (vci, to.vci) = comm.send_vcis(rank, tag);
+        }
+        self.isend(vci, &to, buffer, mode)
     }
 
     /// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.
@@ -431,7 +587,8 @@ impl Process {
     ) -> Result<Option<RequestId>> {
         let peer = comm.target(rank);
         let context = comm.context().of(Purpose::PointToPoint);
-        if self.try_send(comm.vci, peer, context, comm.rank as i32, tag, data) {
+        let vci = comm.sends.load(Ordering::Relaxed);
+        if self.try_send(vci, peer, context, comm.rank as i32, tag, data) {
             return Ok(None);
         }
         // SAFETY: the caller's contract.
@@ -474,7 +631,7 @@ impl Process {
         tag: i32,
     ) -> Result<Option<RequestId>> {
         let to = comm.to_member(number, tag, purpose);
-        self.isend(comm.vci, &to, buffer, Mode::Standard)
+        self.isend(to.vci, &to, buffer, Mode::Standard)
     }
 
     /// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].
@@ -488,12 +645,17 @@ impl Process {
         tag: i32,
     ) -> Result<RequestId> {
         debug_assert!(rank != PROC_NULL);
-        self.irecv(comm.vci, &comm.from(rank, tag, purpose), buffer)
+        let vci = match purpose {
+            Purpose::PointToPoint => comm.receive_vci(rank, tag)?,
+            _ => comm.vci(),
+        };
+        self.irecv(vci, &comm.from(rank, tag, purpose), buffer)
     }
 
     /// Looks for a message of the program's from `rank` with `tag`, wildcards allowed.
     pub fn probe_on(&self, comm: &Comm, rank: i32, tag: i32) -> Result<Option<Status>> {
-        self.iprobe(comm.vci, &comm.from(rank, tag, Purpose::PointToPoint))
+        let vci = comm.receive_vci(rank, tag)?;
+        self.iprobe(vci, &comm.from(rank, tag, Purpose::PointToPoint))
     }
 
     /// As [`Process::probe_on`], and takes the message out of matching.
@@ -503,7 +665,8 @@ impl Process {
         rank: i32,
         tag: i32,
     ) -> Result<Option<crate::MatchedMessage>> {
-        self.improbe(comm.vci, &comm.from(rank, tag, Purpose::PointToPoint))
+        let vci = comm.receive_vci(rank, tag)?;
+        self.improbe(vci, &comm.from(rank, tag, Purpose::PointToPoint))
     }
 }
 

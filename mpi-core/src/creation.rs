@@ -153,7 +153,10 @@ impl Process {
         object: impl FnOnce(Comm) -> T,
         holder: impl FnOnce(&Arc<T>) -> Holder,
     ) -> Result<(Arc<T>, RequestId)> {
-        let object = Arc::new(object(comm.same_in(ContextId::UNKNOWN)));
+        let copy = comm.same_in(ContextId::UNKNOWN);
+        // To agree on others would have to wait.
+        copy.share_vcis_of(comm);
+        let object = Arc::new(object(copy));
         let copy: &Comm = (*object).as_ref();
         if self.leads(comm) {
             copy.context_to_be()

@@ -17,6 +17,7 @@ mod flow;
 pub mod group;
 pub mod info;
 pub mod loopback;
+pub mod mapping;
 mod matching;
 pub mod op;
 pub mod process;

@@ -14,6 +14,7 @@ use crate::comm::ContextId;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
+use crate::mapping::MAX_VCIS;
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
 use crate::rma::Windows;
 pub use crate::vci::{Mode, Router};
@@ -82,6 +83,29 @@ impl Source {
     }
 }
 
+/// Some VCIs, each once: as many as are worth polling in turn. What happens on others the rounds
+/// over all VCIs take in.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Vcis {
+    list: [VciId; 8],
+    len: usize,
+}
+
+impl Vcis {
+    /// Adds one, if there is room.
+    pub fn add(&mut self, vci: VciId) {
+        if self.len < self.list.len() && !self.list[..self.len].contains(&vci) {
+            self.list[self.len] = vci;
+            self.len += 1;
+        }
+    }
+
+    /// Those that were added; VCI 0 if none was.
+    fn get(&self) -> &[VciId] {
+        &self.list[..self.len.max(1)]
+    }
+}
+
 /// Asks the own process to be reached by the loopback, all others as the given router says.
 struct SelfFirst {
     me: Peer,
@@ -94,6 +118,12 @@ impl Router for SelfFirst {
             Ok(0)
         } else {
             self.others.route(peer)
+        }
+    }
+
+    fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
+        if peer != self.me {
+            self.others.learn(peer, vci, transport, address);
         }
     }
 }
@@ -117,6 +147,10 @@ pub struct Process {
     window: u32,
     threaded: bool,
     opening: Mutex<()>,
+    /// How many communicators use each VCI; VCI 0 always has a user.
+    users: Arc<[AtomicU32]>,
+    /// Counts communicators that ask for VCIs.
+    turn: AtomicU32,
     pub(crate) collectives: Collectives,
     pub(crate) windows: Windows,
     /// Contexts that this process has led since the start.
@@ -130,11 +164,10 @@ impl Process {
     pub fn new(config: Config) -> Result<Process, OpenError> {
         let mut transports: Vec<Arc<dyn Transport>> = vec![Arc::new(Loopback::new(config.me))];
         transports.extend(config.transports);
+        let pool = config.max_vcis.clamp(1, MAX_VCIS);
         let process = Process {
             me: config.me,
-            vcis: (0..config.max_vcis.max(1))
-                .map(|_| OnceLock::new())
-                .collect(),
+            vcis: (0..pool).map(|_| OnceLock::new()).collect(),
             open: AtomicUsize::new(0),
             requests: RequestTable::new(),
             transports,
@@ -150,6 +183,10 @@ impl Process {
             window: config.window,
             threaded: config.threaded,
             opening: Mutex::new(()),
+            users: (0..pool)
+                .map(|vci| AtomicU32::new(u32::from(vci == 0)))
+                .collect(),
+            turn: AtomicU32::new(0),
             collectives: Collectives::default(),
             windows: Windows::default(),
             next_context: AtomicU32::new(0),
@@ -174,6 +211,25 @@ impl Process {
     /// The transports, the way to oneself first.
     pub fn transports(&self) -> &[Arc<dyn Transport>] {
         &self.transports
+    }
+
+    /// The greatest number of VCIs.
+    pub fn pool(&self) -> usize {
+        self.vcis.len()
+    }
+
+    /// How many communicators use each VCI.
+    pub(crate) fn users(&self) -> &Arc<[AtomicU32]> {
+        &self.users
+    }
+
+    pub(crate) fn next_turn(&self) -> u64 {
+        u64::from(self.turn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Notes the address of a peer's VCI in the named transport.
+    pub(crate) fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
+        self.router.learn(peer, vci, transport, address);
     }
 
     /// Opens a VCI if it is not open yet.
@@ -252,20 +308,21 @@ impl Process {
     }
 
     /// Sends `data` from `vci` to the same VCI of `peer` if it can leave at once. Returns whether it
-    /// has; if not, nothing was done.
+    /// has; if not, nothing was done. (`vci` may be a number that no VCI can have.)
     #[inline(always)]
     pub(crate) fn try_send(
         &self,
-        vci: VciId,
+        vci: u32,
         peer: Peer,
         context: u64,
         rank: i32,
         tag: i32,
         data: &[u8],
     ) -> bool {
-        let Some(slot) = self.vcis.get(usize::from(vci)).and_then(OnceLock::get) else {
+        let Some(slot) = self.vcis.get(vci as usize).and_then(OnceLock::get) else {
             return false;
         };
+        let vci = vci as VciId;
         let key = Key {
             context,
             source: rank,
@@ -442,7 +499,7 @@ impl Process {
     }
 
     /// One round of progress over all open VCIs but one.
-    pub fn poll_others(&self, but: VciId) -> Result<bool> {
+    fn poll_others(&self, but: VciId) -> Result<bool> {
         let mut any = false;
         for vci in 0..self.open.load(Ordering::Acquire) as VciId {
             if vci != but && self.vcis[usize::from(vci)].get().is_some() {
@@ -461,6 +518,43 @@ impl Process {
             }
         }
         Ok(any)
+    }
+
+    /// One round of progress on each of some VCIs and, now and then, over all. Returns whether
+    /// anything happened.
+    pub fn poll_among(&self, vcis: &Vcis) -> Result<bool> {
+        let (mut any, mut all_due) = (false, false);
+        for vci in vcis.get() {
+            let (one, due) = self.poll_one(*vci)?;
+            (any, all_due) = (any | one, all_due | due);
+        }
+        if all_due && !any && self.open.load(Ordering::Relaxed) > 1 {
+            any = self.poll_all()?;
+        }
+        Ok(any)
+    }
+
+    /// As [`Process::wait_until`] for what may come about on several VCIs.
+    pub fn wait_until_among<T>(
+        &self,
+        vcis: &Vcis,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let [first, _, ..] = *vcis.get() else {
+            return self.wait_until(vcis.get()[0], done);
+        };
+        let mut patience = Patience::default();
+        let mut waiting = Waiting::default();
+        loop {
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+            if self.poll_among(vcis)? {
+                patience.reset();
+            } else {
+                self.idle(first, &mut patience, &mut waiting)?;
+            }
+        }
     }
 
     /// Waits until `done` says so, which is asked again after each round of progress on `vci` (and,

@@ -19,7 +19,7 @@ use parking_lot::lock_api::RawMutex as _;
 use crate::buffer::Buffer;
 use crate::engine::{Action, Address, Counters, Engine};
 use crate::error::{Class, Error, Result};
-use crate::flow::cost;
+use crate::flow::{Stream, cost};
 use crate::request::{Records, RequestId, RequestTable, Returned, Role};
 use crate::wait::Patience;
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
@@ -28,6 +28,10 @@ use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 pub trait Router: Send + Sync {
     /// Index of the transport in the list that the process was made with.
     fn route(&self, peer: Peer) -> Result<usize, OpenError>;
+
+    /// Notes where a peer's VCI is, for the resolver of the named transport. (VCI 0 is found without
+    /// being told of.)
+    fn learn(&self, _peer: Peer, _vci: VciId, _transport: &str, _address: &[u8]) {}
 }
 
 /// When a send may complete (MPI-3.1 section 3.4). Ready mode is standard mode here.
@@ -132,32 +136,27 @@ impl VciState {
         let Some(stream) = self.engine.streams.peek(to.peer, to.vci) else {
             return false;
         };
-        let Some(way) = self.ways.get_mut(usize::from(stream.route).wrapping_sub(1)) else {
-            return false;
-        };
-        if data.len() > way.eager_max || stream.pending {
-            return false;
-        }
-        // Neither number is near 2^31: the window is bounded when it is set.
-        let after = stream.in_flight.wrapping_add(cost(data.len()));
-        if after > self.engine.window {
-            return false;
-        }
-        let trailer = Trailer {
-            kind: Kind::Eager,
+        let quick = Quick {
+            ways: &mut self.ways,
+            window: self.engine.window,
             from_vci: self.engine.vci,
-            credit: stream.owed,
         };
-        let header = wire::matched(key, trailer);
-        match way.lane.send(to.peer, to.vci, &header, data) {
-            Ok(()) => {
-                stream.in_flight = after;
-                stream.owed = 0;
-                way.eager_sent += 1;
-                true
-            }
-            Err(error) => refused(error),
+        quick.send(stream, to, key, data)
+    }
+
+    /// [`VciState::send_now`] to a VCI of another number.
+    #[inline(never)]
+    fn send_across(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
+        if to.vci == self.engine.vci {
+            return false;
         }
+        let quick = Quick {
+            ways: &mut self.ways,
+            window: self.engine.window,
+            from_vci: self.engine.vci,
+        };
+        let stream = self.engine.streams.get(to.peer, to.vci);
+        quick.send(stream, to, key, data)
     }
 
     /// Sends a message. `None`: the buffer may be reused already, no request is needed.
@@ -171,7 +170,7 @@ impl VciState {
         owner: u32,
     ) -> Result<Option<RequestId>> {
         if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
-            && self.send_now(to, key, data)
+            && (self.send_now(to, key, data) || self.send_across(to, key, data))
         {
             return Ok(None);
         }
@@ -635,6 +634,46 @@ impl VciState {
     pub fn disarm(&mut self) {
         for way in &mut self.ways {
             way.lane.disarm();
+        }
+    }
+}
+
+/// What a message that can leave at once needs of its VCI.
+struct Quick<'a> {
+    ways: &'a mut [Way],
+    window: u32,
+    from_vci: VciId,
+}
+
+impl Quick<'_> {
+    #[inline(always)]
+    fn send(self, stream: &mut Stream, to: Address, key: Key, data: &[u8]) -> bool {
+        let route = usize::from(stream.route).wrapping_sub(1);
+        let Some(way) = self.ways.get_mut(route) else {
+            return false;
+        };
+        if data.len() > way.eager_max || stream.pending {
+            return false;
+        }
+        // Neither number is near 2^31: the window is bounded when it is set.
+        let after = stream.in_flight.wrapping_add(cost(data.len()));
+        if after > self.window {
+            return false;
+        }
+        let trailer = Trailer {
+            kind: Kind::Eager,
+            from_vci: self.from_vci,
+            credit: stream.owed,
+        };
+        let header = wire::matched(key, trailer);
+        match way.lane.send(to.peer, to.vci, &header, data) {
+            Ok(()) => {
+                stream.in_flight = after;
+                stream.owed = 0;
+                way.eager_sent += 1;
+                true
+            }
+            Err(error) => refused(error),
         }
     }
 }

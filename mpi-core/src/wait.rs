@@ -20,7 +20,8 @@ pub struct WaitPolicy {
     /// The longest sleep. Bounded, because not every event rings (a message between two VCIs of one
     /// process, a transport without a doorbell).
     pub nap: Duration,
-    /// A round over all open VCIs is made after this many fruitless polls of one's own.
+    /// A round over all open VCIs is made after this many fruitless polls of one's own. With 0 there
+    /// is none, and correct programs can wait forever.
     pub global_every: u32,
     /// Threads of this process that can wait at once and still have a core each.
     pub waiters: u32,
@@ -83,7 +84,10 @@ impl Patience {
     /// Whether it is time for a round over all VCIs.
     #[inline(always)]
     pub fn global_round(&self, policy: &WaitPolicy) -> bool {
-        self.fruitless % policy.global_every == policy.global_every - 1
+        match policy.global_every {
+            0 => false,
+            every => self.fruitless % every == every - 1,
+        }
     }
 
     /// After a fruitless poll by somebody who does not wait: whether it is time for a round.

@@ -20,7 +20,6 @@ use crate::abi::{
     MPI_UNEQUAL,
 };
 use crate::comms::CommObject;
-use crate::hints::Hints;
 use crate::runtime::{Runtime, runtime};
 use crate::{groups, infos, requests};
 
@@ -94,10 +93,10 @@ pub(super) unsafe fn give(
     newcomm: *mut MPI_Comm,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { give_with_info(runtime, comm, parent, None, newcomm) }
+    unsafe { give_to(runtime, comm, parent, None, newcomm) }
 }
 
-/// As [`give`], with hints.
+/// As [`give`], in calls where members may give hints.
 ///
 /// # Safety
 /// `newcomm` is valid or NULL.
@@ -108,10 +107,25 @@ pub(super) unsafe fn give_with_info(
     info: Option<&Info>,
     newcomm: *mut MPI_Comm,
 ) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { give_to(runtime, comm, parent, Some(info), newcomm) }
+}
+
+/// # Safety
+/// `newcomm` is valid or NULL.
+unsafe fn give_to(
+    runtime: &Runtime,
+    comm: Option<Comm>,
+    parent: &CommObject,
+    hints: Option<Option<&Info>>,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
     let handle = match comm {
         Some(comm) => {
             let handle = runtime.add_comm(comm, Some(parent))?;
-            runtime.comm(handle)?.take_hints(info);
+            if let Some(info) = hints {
+                runtime.comm(handle)?.take_hints(&runtime.process, info)?;
+            }
             handle
         }
         None => MPI_COMM_NULL,
@@ -130,7 +144,10 @@ pub unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<()> {
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
-    let copy = duplicate(runtime, parent, |_| ())?;
+    let vcis = runtime.dup_vcis;
+    let copy = duplicate(runtime, parent, |copy| {
+        copy.duplicate_hints(&runtime.process, parent, vcis)
+    })?;
     // SAFETY: the caller's contract.
     unsafe { put(newcomm, "newcomm", copy) }
 }
@@ -151,27 +168,27 @@ pub unsafe fn comm_dup_with_info(
         return Err(null("newcomm"));
     }
     let copy = duplicate(runtime, parent, |copy| {
-        *copy.hints.lock() = Hints::default();
-        copy.take_hints(info);
+        copy.take_hints(&runtime.process, info)
     })?;
     // SAFETY: the caller's contract.
     unsafe { put(newcomm, "newcomm", copy) }
 }
 
-/// Duplicates a communicator with its attributes; `change` is for what differs.
+/// Duplicates a communicator with its attributes; `hints` gives it hints.
 fn duplicate(
     runtime: &Runtime,
     parent: &CommObject,
-    change: impl FnOnce(&CommObject),
+    hints: impl FnOnce(&CommObject) -> Result<()>,
 ) -> Result<MPI_Comm> {
     let copy = runtime.process.dup_comm(&parent.comm)?;
     let handle = runtime.add_comm(copy, Some(parent))?;
     let copy = runtime.comm(handle)?;
-    if let Err(error) = copy.become_copy_of(parent) {
+    // Hints first: members agree on them, whatever callbacks say of attributes.
+    let made = hints(copy).and_then(|()| copy.become_copy_of(parent));
+    if let Err(error) = made {
         runtime.comms.remove(handle);
         return Err(error);
     }
-    change(copy);
     Ok(handle)
 }
 
@@ -201,6 +218,7 @@ pub unsafe fn comm_idup(
     let object = |copy| {
         let object = CommObject::new(copy, MPI_COMM_NULL);
         object.inherit(&parent);
+        object.copy_hints(&parent);
         object
     };
     let (copy, id) = runtime.process.start_dup_comm(&parent.comm, object, both)?;

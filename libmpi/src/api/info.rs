@@ -196,13 +196,11 @@ pub unsafe fn info_free(info: *mut MPI_Info) -> Result<()> {
 }
 
 /// `MPI_Comm_set_info` (section 6.4.4): hints that are understood are added to those that there
-/// are.
+/// are. Those about VCIs count before the communicator is used for messages.
 pub fn comm_set_info(comm: MPI_Comm, info: MPI_Info) -> Result<()> {
-    let object = runtime()?.comm(comm)?;
-    if let Some(info) = infos::hints(info)? {
-        object.hints.lock().update_comm(info);
-    }
-    Ok(())
+    let runtime = runtime()?;
+    let object = runtime.comm(comm)?;
+    object.take_hints(&runtime.process, infos::hints(info)?)
 }
 
 /// `MPI_Comm_get_info` (section 6.4.4).

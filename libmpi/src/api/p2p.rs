@@ -763,9 +763,12 @@ pub unsafe fn probe(
     let (comm, source) = check_source(runtime, source, tag, comm)?;
     let comm = &comm.comm;
     let found = match source {
-        Some(source) => runtime
-            .process
-            .wait_until(comm.vci(), || runtime.process.probe_on(comm, source, tag))?,
+        Some(source) => {
+            let vci = comm.receive_vci(source, tag)?;
+            runtime
+                .process
+                .wait_until(vci, || runtime.process.probe_on(comm, source, tag))?
+        }
         None => Status::PROC_NULL,
     };
     // SAFETY: the caller's contract.
@@ -824,9 +827,10 @@ pub unsafe fn mprobe(
     let comm = &comm.comm;
     let (handle, found) = match source {
         Some(source) => {
-            let matched = runtime.process.wait_until(comm.vci(), || {
-                runtime.process.matched_probe_on(comm, source, tag)
-            })?;
+            let vci = comm.receive_vci(source, tag)?;
+            let matched = runtime
+                .process
+                .wait_until(vci, || runtime.process.matched_probe_on(comm, source, tag))?;
             let found = matched.status();
             (messages::keep(matched)?, found)
         }

@@ -110,10 +110,7 @@ fn is_complete_after_poll(
     if complete(runtime) {
         return Ok(true);
     }
-    runtime.process.poll(runtime.vci_of(all))?;
-    if !complete(runtime) {
-        runtime.process.poll_others(runtime.vci_of(all))?;
-    }
+    runtime.process.poll_among(&runtime.vcis_of(all))?;
     let done = complete(runtime);
     if !done {
         runtime.process.give_way();
@@ -224,10 +221,10 @@ pub unsafe fn waitany(
             status::write(status, &Status::EMPTY);
             return put(index, "index", MPI_UNDEFINED);
         }
-        let vci = runtime.vci_of(&all);
+        let vcis = runtime.vcis_of(&all);
         let found = runtime
             .process
-            .wait_until(vci, || Ok(any_complete(runtime, &all)))?;
+            .wait_until_among(&vcis, || Ok(any_complete(runtime, &all)))?;
         put(index, "index", found as c_int)?;
         conclude(runtime, all[found], &mut requests[found], status)
     }
@@ -490,10 +487,10 @@ pub unsafe fn waitsome(
         // SAFETY: the caller's contract.
         return unsafe { put(outcount, "outcount", MPI_UNDEFINED) };
     }
-    let vci = runtime.vci_of(&all);
+    let vcis = runtime.vcis_of(&all);
     runtime
         .process
-        .wait_until(vci, || Ok(any_complete(runtime, &all)))?;
+        .wait_until_among(&vcis, || Ok(any_complete(runtime, &all)))?;
     let found = some_complete(runtime, &all);
     // SAFETY: the caller's contract.
     unsafe {

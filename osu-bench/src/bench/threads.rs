@@ -29,16 +29,20 @@ impl Lane {
     }
 }
 
-/// Runs so many windows on each lane, each in a thread of its own, all starting together.
+/// Runs so many windows on each lane, each in a thread of its own, all starting together. Returns
+/// the time from the first thread's start to the last one's end, as they saw it themselves: the
+/// caller may get no core meanwhile.
 fn run_threads(lanes: &mut [Lane], role: Role, iterations: u64) -> Result<Duration> {
-    let ready = Barrier::new(lanes.len() + 1);
+    let ready = Barrier::new(lanes.len());
     let work = |lane: &mut Lane| {
         ready.wait();
+        let start = Instant::now();
         if let Err(error) = (0..iterations).try_for_each(|_| lane.step(role)) {
             // Other threads may wait for messages that now never come.
             output::complain(&format!("osu-bench: rank {}: {error}", lane.world.rank));
             lane.world.abort();
         }
+        (start, Instant::now())
     };
     thread::scope(|scope| {
         let work = &work;
@@ -46,14 +50,20 @@ fn run_threads(lanes: &mut [Lane], role: Role, iterations: u64) -> Result<Durati
             .iter_mut()
             .map(|lane| scope.spawn(move || work(lane)))
             .collect();
-        ready.wait();
-        let start = Instant::now();
+        let mut times = Vec::with_capacity(handles.len());
         for handle in handles {
-            handle
-                .join()
-                .map_err(|_| Error::new("a thread ended early; please report this"))?;
+            times.push(
+                handle
+                    .join()
+                    .map_err(|_| Error::new("a thread ended early; please report this"))?,
+            );
         }
-        Ok(start.elapsed())
+        let start = times.iter().map(|(start, _)| *start).min();
+        let end = times.iter().map(|(_, end)| *end).max();
+        Ok(match (start, end) {
+            (Some(start), Some(end)) => end - start,
+            _ => Duration::ZERO,
+        })
     })
 }
 

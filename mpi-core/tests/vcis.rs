@@ -1,0 +1,232 @@
+//! Communicators with VCIs of their own: who takes how many locks, and threads that use several VCIs
+//! at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use mpi_core::comm::{Comm, ContextId, Purpose};
+use mpi_core::group::Group;
+use mpi_core::mapping::Wishes;
+use mpi_core::process::{Config, Process, Router};
+use mpi_core::wait::WaitPolicy;
+use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class};
+use netmod::{OpenError, Peer, Resolver, Transport, VciId};
+
+type Book = Mutex<HashMap<(Peer, VciId), Vec<u8>>>;
+
+/// Addresses of one process as it learns them.
+#[derive(Default)]
+struct Known(Book);
+
+impl Resolver for Known {
+    fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
+        let found = self.0.lock().unwrap().get(&(peer, vci)).cloned();
+        found.ok_or_else(|| OpenError(format!("process {peer} told nothing of VCI {vci}")))
+    }
+}
+
+struct Only(Arc<Known>);
+
+impl Router for Only {
+    fn route(&self, _peer: Peer) -> Result<usize, OpenError> {
+        Ok(1)
+    }
+
+    fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
+        assert_eq!(transport, "shm");
+        self.0.0.lock().unwrap().insert((peer, vci), address.into());
+    }
+}
+
+/// Processes with a pool of `pool` VCIs, of which only the addresses of VCI 0 are known.
+fn processes<const N: usize>(pool: usize) -> [Process; N] {
+    let books: [_; N] = std::array::from_fn(|_| Arc::new(Known::default()));
+    std::array::from_fn(|me| {
+        let me = me as Peer;
+        let config = shmmod::Config {
+            me,
+            single_copy: false,
+        };
+        let known = books[me as usize].clone();
+        let shm = Arc::new(shmmod::Shm::open(config, known.clone()));
+        let process = Process::new(Config {
+            me,
+            transports: vec![shm.clone()],
+            router: Arc::new(Only(known)),
+            wait: WaitPolicy::for_share(8, 2),
+            eager_limit: 1000,
+            window: 100_000,
+            max_vcis: pool,
+            threaded: true,
+        })
+        .unwrap();
+        for book in &books {
+            book.0.lock().unwrap().insert((me, 0), shm.address(0));
+        }
+        process
+    })
+}
+
+fn comm(size: u32, rank: u32, number: u32) -> Comm {
+    Comm::new(ContextId::new(0, number), Group::identity(size), rank)
+}
+
+fn buffer(data: &mut [u8]) -> Buffer {
+    // SAFETY: the tests wait for all requests before the data goes.
+    unsafe { Buffer::bytes(data.as_mut_ptr(), data.len()) }
+}
+
+/// Locks taken on a VCI by `action`.
+fn locks(process: &Process, vci: VciId, action: impl FnOnce()) -> u64 {
+    // Sends that leave at once take one each and are counted by themselves.
+    let taken = || {
+        let counters = process.counters(vci).unwrap();
+        counters.locked + counters.eager_sent
+    };
+    let before = taken();
+    action();
+    // Asking takes one too.
+    taken() - before - 1
+}
+
+#[test]
+fn operations_take_one_lock_and_finished_ones_none() {
+    let [process] = processes::<1>(4);
+    let comm = comm(1, 0, 5);
+    let one = Wishes {
+        count: Some(1),
+        ..Wishes::default()
+    };
+    process.agree_on_vcis(&comm, &one).unwrap();
+    let vci = comm.vci();
+    assert_ne!(vci, 0);
+    let (data, mut room) = ([1u8; 8], [0u8; 8]);
+    let purpose = Purpose::PointToPoint;
+    // The first message finds the way.
+    for _ in 0..2 {
+        let id = process
+            .receive_on(&comm, purpose, buffer(&mut room), 0, 0)
+            .unwrap();
+        // SAFETY: the message is complete before the data goes.
+        let sent = unsafe { process.send_plain(&comm, &data, 0, 0) }.unwrap();
+        process.wait(id).unwrap();
+        sent.map(|sent| process.wait(sent).unwrap());
+    }
+    let mut received = None;
+    let taken = locks(&process, vci, || {
+        received = Some(
+            process
+                .receive_on(&comm, purpose, buffer(&mut room), 0, 0)
+                .unwrap(),
+        );
+    });
+    assert_eq!(taken, 1, "a receive");
+    let taken = locks(&process, vci, || {
+        // SAFETY: as above.
+        let sent = unsafe { process.send_plain(&comm, &data, 0, 0) }.unwrap();
+        assert!(sent.is_none(), "it left at once: its wait takes no lock");
+    });
+    assert_eq!(taken, 1, "a send that leaves at once");
+    let taken = locks(&process, vci, || {
+        process.wait(received.unwrap()).unwrap();
+    });
+    assert_eq!(
+        taken, 1,
+        "the wait for a receive: one poll, nothing to free it"
+    );
+    let mut long = vec![2u8; 50_000];
+    let mut sent = None;
+    let taken = locks(&process, vci, || {
+        let mode = mpi_core::process::Mode::Standard;
+        sent = process
+            .send_on(&comm, purpose, buffer(&mut long), 0, 0, mode)
+            .unwrap();
+    });
+    assert_eq!(taken, 1, "a send that needs a request");
+    let mut longer = vec![0u8; 50_000];
+    let id = process
+        .receive_on(&comm, purpose, buffer(&mut longer), 0, 0)
+        .unwrap();
+    process.wait(id).unwrap();
+    let sent = sent.unwrap();
+    while !process.request(sent).unwrap().is_done() {
+        process.poll(vci).unwrap();
+    }
+    let taken = locks(&process, vci, || {
+        process.wait(sent).unwrap();
+    });
+    assert_eq!(taken, 0, "the wait for what is complete");
+    assert_eq!(longer, long);
+    assert_eq!(process.open_vcis().count(), 2, "others were not opened");
+}
+
+#[test]
+fn promised_wildcards_are_errors_and_others_are_not() {
+    let [process] = processes::<1>(4);
+    let comm = comm(1, 0, 5);
+    for (no_any_tag, no_any_source) in [(false, false), (true, false), (false, true)] {
+        comm.set_promises(no_any_tag, no_any_source);
+        let class = |rank, tag| {
+            let result = process.probe_on(&comm, rank, tag);
+            result.err().map(|error| error.class())
+        };
+        assert_eq!(class(0, ANY_TAG), no_any_tag.then_some(Class::Tag));
+        assert_eq!(class(ANY_SOURCE, 0), no_any_source.then_some(Class::Rank));
+        assert_eq!(class(0, 0), None);
+    }
+}
+
+/// Threads of two processes, each with a tag, on one communicator that spreads tags over VCIs.
+#[test]
+fn threads_with_tags_of_their_own_use_vcis_of_their_own() {
+    const THREADS: i32 = 4;
+    const ROUNDS: u32 = 2000;
+    let processes = processes::<2>(16);
+    thread::scope(|scope| {
+        for (rank, process) in processes.iter().enumerate() {
+            scope.spawn(move || {
+                let comm = comm(2, rank as u32, 5);
+                let wishes = Wishes {
+                    count: Some(THREADS as u32),
+                    no_any_tag: true,
+                    ..Wishes::default()
+                };
+                process.agree_on_vcis(&comm, &wishes).unwrap();
+                assert_eq!(process.open_vcis().count(), 1 + THREADS as usize);
+                thread::scope(|scope| {
+                    for tag in 0..THREADS {
+                        let comm = &comm;
+                        scope.spawn(move || exchange(process, comm, tag, ROUNDS));
+                    }
+                });
+                for vci in 1..=THREADS as VciId {
+                    let sent = process.counters(vci).unwrap().eager_sent;
+                    assert!(sent >= u64::from(ROUNDS), "VCI {vci} sent {sent}");
+                }
+                process.barrier(&comm).unwrap();
+                process.drain().unwrap();
+            });
+        }
+    });
+}
+
+fn exchange(process: &Process, comm: &Comm, tag: i32, rounds: u32) {
+    let other = 1 - comm.rank();
+    for round in 0..rounds {
+        let data = (round * 7 + tag as u32).to_ne_bytes();
+        let mut room = [0; 4];
+        let (purpose, from) = (Purpose::PointToPoint, ANY_SOURCE);
+        let into = buffer(&mut room);
+        let id = process.receive_on(comm, purpose, into, from, tag).unwrap();
+        // SAFETY: the request is waited for below.
+        let sent = unsafe { process.send_plain(comm, &data, other, tag) }.unwrap();
+        let (status, error) = process.wait(id).unwrap();
+        assert!(error.is_none());
+        assert_eq!((status.source, status.tag), (other as i32, tag));
+        assert_eq!(room, data);
+        if let Some(sent) = sent {
+            process.wait(sent).unwrap();
+        }
+    }
+}
