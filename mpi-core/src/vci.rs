@@ -174,7 +174,23 @@ impl VciState {
         {
             return Ok(None);
         }
+        if self.is_short_of_credit(to) {
+            // It may have come back unseen: a process that only sends never polls otherwise.
+            self.progress();
+            if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
+                && (self.send_now(to, key, data) || self.send_across(to, key, data))
+            {
+                return Ok(None);
+            }
+        }
         self.send_queued(to, key, buffer, mode, owner).map(Some)
+    }
+
+    /// Whether the stream to `to` has little of its window left.
+    fn is_short_of_credit(&mut self, to: Address) -> bool {
+        let window = self.engine.window;
+        let stream = self.engine.streams.get(to.peer, to.vci);
+        stream.in_flight > window / 2
     }
 
     /// The send that can't leave at once and whole.

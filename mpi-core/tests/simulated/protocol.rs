@@ -524,6 +524,35 @@ fn drain_sends_what_waits_for_room() {
     job.check_ended();
 }
 
+/// Flow control: a process that does nothing but send finds the credit that has come back. (A program
+/// whose receiver has taken all messages, and waits for something else than MPI, relies on that.)
+#[test]
+fn a_process_that_only_sends_finds_its_credit() {
+    let setup = Setup {
+        window: 2000,
+        ..Setup::new(2)
+    };
+    let job = Job::new(1, SimConfig::default(), setup);
+    let mut data = [7u8; 100];
+    for round in 0..100 {
+        let mut room = [0u8; 100];
+        let receive = job.receive(1, 0, 0, &mut room);
+        // The first contact takes the long way.
+        match job.send(0, 1, 0, &mut data) {
+            Some(id) if round == 0 => job.finish(0, Some(id)),
+            send => assert_eq!(send, None, "no need to wait in round {round}"),
+        }
+        while !job.ranks[1].request(receive).unwrap().is_done() {
+            job.ranks[1].poll(0).unwrap();
+            job.sim.step();
+        }
+        job.finish(1, Some(receive));
+        // Let credit travel, without rank 0 looking at it.
+        while job.sim.step().is_some() {}
+    }
+    assert_eq!(job.ranks[0].counters(0).unwrap().rendezvous_sent, 0);
+}
+
 /// Flow control: credit that found no room on its way back is not lost. What the receiver keeps at
 /// the end of a round is less than a quarter of the window, and the rest carries the next round.
 #[test]
