@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     FAILS(MPI_ERR_OP, MPI_Reduce(in, out, 1, MPI_INT, MPI_OP_NULL, 0, w));
     FAILS(MPI_ERR_OP, MPI_Reduce(in, out, 1, MPI_INT, MPI_REPLACE, 0, w));
     FAILS(MPI_ERR_OP, MPI_Reduce(in, out, 1, MPI_DOUBLE, MPI_BAND, 0, w));
-    FAILS(MPI_ERR_OP, MPI_Allreduce(in, out, 1, MPI_CHAR, MPI_SUM, w));
+    FAILS(MPI_ERR_OP, MPI_Allreduce(in, out, 1, MPI_WCHAR, MPI_SUM, w));
     FAILS(MPI_ERR_OP, MPI_Allreduce(in, out, 1, MPI_INT, MPI_MAXLOC, w));
     FAILS(MPI_ERR_OP, MPI_Iallreduce(in, out, 1, MPI_BYTE, MPI_MAX, w, &request));
     FAILS(MPI_ERR_ROOT, MPI_Reduce(in, out, 1, MPI_INT, MPI_SUM, -5, w));
