@@ -42,6 +42,14 @@ fn implementations(table: &Table) -> String {
             function.name,
             params.join(", ")
         );
+        if function.fast {
+            let _ = writeln!(
+                text,
+                "pub unsafe fn {}_fast({}) -> Option<c_int> {{ None }}",
+                function.name,
+                params.join(", ")
+            );
+        }
     }
     text
 }
