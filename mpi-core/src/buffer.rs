@@ -3,7 +3,13 @@
 use std::ptr;
 use std::slice;
 
+use netmod::Piece;
+
 use crate::datatype::Datatype;
+
+/// Mean length of runs, in bytes, from which a gather list beats packing: the kernel's work for a run
+/// costs about as much as copying this much once more.
+const LISTABLE: usize = 1024;
 
 /// `count` elements of a datatype at an address: what a program passes to MPI.
 ///
@@ -106,6 +112,37 @@ impl Buffer {
     #[inline(always)]
     pub fn as_ptr(&self) -> Option<*mut u8> {
         self.layout.is_none().then_some(self.ptr)
+    }
+
+    /// Whether the data has gaps between runs that are long enough to be named in a gather list rather
+    /// than packed.
+    pub fn is_listable(&self) -> bool {
+        const LOOKED_AT: usize = 32;
+        let Some(datatype) = &self.layout else {
+            return false;
+        };
+        let runs = datatype.pieces(self.ptr, self.count, 0, LOOKED_AT);
+        let (count, bytes) = runs.fold((0, 0), |(count, bytes), run| (count + 1, bytes + run.1));
+        bytes >= count * LISTABLE
+    }
+
+    /// Fills `list` with the runs of data from byte `skip` of the packed data on, no more than `len`
+    /// bytes of it. Returns how many runs, and how many bytes in them.
+    pub fn list(&self, skip: usize, len: usize, list: &mut [Piece]) -> (usize, usize) {
+        let Some(datatype) = &self.layout else {
+            return (0, 0);
+        };
+        let (mut count, mut bytes) = (0, 0);
+        for (ptr, run) in datatype.pieces(self.ptr, self.count, skip, list.len()) {
+            let run = run.min(len - bytes);
+            if run == 0 {
+                break;
+            }
+            list[count] = Piece { ptr, len: run };
+            count += 1;
+            bytes += run;
+        }
+        (count, bytes)
     }
 
     /// Copies the packed data from byte `skip` on to `out`, all of which is within the data.

@@ -31,6 +31,8 @@ pub(crate) struct Address {
 pub(crate) enum Action {
     /// Send a control message.
     Control(Address, Kind, Control),
+    /// Ask the sender for the data of a receive.
+    Ask(Address, RequestId),
     /// Send the first message of a queued send request.
     Launch(Address, RequestId),
     /// Go on sending the pieces of a send request.
@@ -50,7 +52,8 @@ pub(crate) enum Action {
 impl Action {
     pub fn address(&self) -> Address {
         match *self {
-            Action::Control(to, ..) | Action::Launch(to, _) | Action::Stream(to, _) => to,
+            Action::Control(to, ..) | Action::Ask(to, _) => to,
+            Action::Launch(to, _) | Action::Stream(to, _) => to,
             Action::Fetch { from, .. } => from,
             Action::Withdraw(to, ..) => to,
         }
@@ -129,6 +132,10 @@ pub struct Counters {
     pub streamed: u64,
     /// Their bytes.
     pub streamed_bytes: u64,
+    /// Rendezvous messages written to the receiver's memory by gather lists.
+    pub gathered: u64,
+    /// Their bytes.
+    pub gathered_bytes: u64,
     /// Receives that are posted and have not matched, now.
     pub posted: u64,
     /// Messages that are unexpected, now.
@@ -157,6 +164,8 @@ impl Counters {
             fetched_bytes: self.fetched_bytes + other.fetched_bytes,
             streamed: self.streamed + other.streamed,
             streamed_bytes: self.streamed_bytes + other.streamed_bytes,
+            gathered: self.gathered + other.gathered,
+            gathered_bytes: self.gathered_bytes + other.gathered_bytes,
             posted: self.posted + other.posted,
             unexpected: self.unexpected + other.unexpected,
             unexpected_arrived: self.unexpected_arrived + other.unexpected_arrived,
@@ -298,7 +307,7 @@ impl Engine {
         record.error = (rts.len > room).then(|| truncation(&key, rts.len, room));
         match rts.key {
             _ if total == 0 => self.finish_fetch(id),
-            Some(remote) if record.buffer.as_ptr().is_some() => {
+            Some(remote) if record.buffer.as_ptr().is_some() || record.buffer.is_listable() => {
                 let remote = RemoteAddr {
                     key: remote,
                     offset: 0,
@@ -324,12 +333,7 @@ impl Engine {
             peer: record.peer,
             vci: record.peer_vci,
         };
-        let body = Control {
-            request: record.remote,
-            extra: id.index(),
-            value: record.total,
-        };
-        self.outbox.push(Action::Control(to, Kind::Cts, body));
+        self.outbox.push(Action::Ask(to, id));
     }
 
     /// The data of a receive has been read from the sender: both sides are done.
@@ -533,14 +537,16 @@ impl Engine {
                 record.remote = body.extra;
                 record.total = body.value;
                 record.moved = 0;
-                self.counters.streamed += 1;
-                self.counters.streamed_bytes += body.value;
+                record.place = payload.try_into().ok().map(u64::from_ne_bytes);
                 self.outbox.push(Action::Stream(from, id));
             }
             Kind::Data => {
                 let Some(record) = self.records.get(id) else {
                     return;
                 };
+                if payload.is_empty() {
+                    record.moved = record.total;
+                }
                 record.buffer.write(body.value as usize, payload);
                 record.moved += payload.len() as u64;
                 if record.moved >= record.total {

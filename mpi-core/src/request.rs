@@ -204,6 +204,8 @@ pub(crate) struct Record {
     pub error: Option<Error>,
     /// What a sender exposed for its receiver to read.
     pub exposed: Option<RemoteKey>,
+    /// The address of the receiver's buffer, where a sender of this node may put the data.
+    pub place: Option<u64>,
 }
 
 /// Where a request stands in its protocol.
@@ -247,6 +249,7 @@ impl Record {
         moved: 0,
         error: None,
         exposed: None,
+        place: None,
     };
 }
 

@@ -24,6 +24,8 @@ use crate::request::{Records, RequestId, RequestTable, Returned, Role};
 use crate::wait::Patience;
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 
+mod pieces;
+
 /// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.
 pub trait Router: Send + Sync {
     /// Index of the transport in the list that the process was made with.
@@ -365,6 +367,7 @@ impl VciState {
         let to = action.address();
         let outcome = match action {
             Action::Control(_, kind, body) => self.send_control(to, kind, body),
+            Action::Ask(_, id) => self.ask(to, id),
             Action::Launch(_, id) => self.launch(to, id),
             Action::Stream(_, id) => self.stream(to, id, any),
             Action::Fetch {
@@ -387,7 +390,8 @@ impl VciState {
             Err(LaneError::Again | LaneError::Unsupported) => Some(action),
             Err(LaneError::PeerLost(lost)) => {
                 let Lost { peer, why } = *lost;
-                if let Action::Launch(_, id)
+                if let Action::Ask(_, id)
+                | Action::Launch(_, id)
                 | Action::Stream(_, id)
                 | Action::Fetch { request: id, .. } = action
                 {
@@ -423,12 +427,11 @@ impl VciState {
     ) -> Result<(), LaneError> {
         let way = self.route(from)?;
         let VciState { engine, ways, .. } = self;
-        let Some(local) = engine
-            .records
-            .get(id)
-            .and_then(|record| record.buffer.as_ptr())
-        else {
+        let Some(record) = engine.records.get(id) else {
             return Ok(());
+        };
+        let Some(local) = record.buffer.as_ptr() else {
+            return self.fetch_pieces(from, id, remote, len);
         };
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
@@ -583,13 +586,42 @@ impl VciState {
         result
     }
 
+    /// Asks the sender for the data of a receive. A sender of this node is told where to put it.
+    fn ask(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(());
+        };
+        let body = Control {
+            request: record.remote,
+            extra: id.index(),
+            value: record.total,
+        };
+        let place = record.buffer.as_ptr().map(|ptr| (ptr as u64).to_ne_bytes());
+        let trailer = self.engine.trailer(to, Kind::Cts);
+        let way = self.way(to)?;
+        let place = place.as_ref().filter(|_| way.transport.is_local());
+        let payload: &[u8] = place.map_or(&[], |place| place);
+        let result = way
+            .lane
+            .send(to.peer, to.vci, &body.header(trailer), payload);
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
     /// Sends pieces of a message that the receiver asked for, as many as there is room for.
     fn stream(&mut self, to: Address, id: RequestId, any: &mut bool) -> Result<(), LaneError> {
+        if self.put_pieces(to, id)? {
+            *any = true;
+            self.engine.finish_send(id);
+            return Ok(());
+        }
         loop {
             let Some(record) = self.engine.records.get(id) else {
                 return Ok(());
             };
             if record.moved >= record.total {
+                self.engine.counters.streamed += 1;
+                self.engine.counters.streamed_bytes += record.total;
                 self.engine.finish_send(id);
                 return Ok(());
             }

@@ -20,9 +20,11 @@ pub(crate) enum Kind {
     /// An `EagerSync` has matched. Names the sender's request.
     Ack = 4,
     /// Clear to send: the receiver asks for the data in pieces. Names the sender's request; `extra`
-    /// is the receiver's, `value` the number of bytes wanted.
+    /// is the receiver's, `value` the number of bytes wanted. Between processes of a node the payload
+    /// is the address of the receiver's gapless buffer, where the sender may put the data.
     Cts = 5,
-    /// A piece of the data. Names the receiver's request; `value` is the piece's place.
+    /// A piece of the data. Names the receiver's request; `value` is the piece's place. Without
+    /// payload: all of the data has been put into the receiver's buffer.
     Data = 6,
     /// The receiver has fetched the data. Names the sender's request.
     Fin = 7,

@@ -90,6 +90,18 @@ pub struct RemoteAddr {
     pub offset: u64,
 }
 
+/// A run of bytes in this process's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// Where it begins.
+    pub ptr: *mut u8,
+    /// Its length in bytes.
+    pub len: usize,
+}
+
+/// The most pieces that are given to [`Lane::get_pieces`] and [`Lane::put_pieces`] at once.
+pub const MAX_PIECES: usize = 256;
+
 /// Names an operation on remote memory between its issue and [`Sink::complete`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Token(pub u64);
@@ -322,6 +334,37 @@ pub trait Lane: Send {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError>;
+
+    /// Reads exposed memory of `peer`, from `remote` on, to `local` pieces one after the other (a
+    /// scatter list), at most [`MAX_PIECES`]; complete when it returns. A transport that has no such
+    /// lists, or would not be complete, answers [`LaneError::Unsupported`], as the default does.
+    ///
+    /// # Safety
+    /// All pieces must be valid for writes.
+    unsafe fn get_pieces(
+        &mut self,
+        _peer: Peer,
+        _vci: VciId,
+        _local: &[Piece],
+        _remote: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        Err(LaneError::Unsupported)
+    }
+
+    /// Writes `local` pieces one after the other to exposed memory of `peer`, from `remote` on (a
+    /// gather list); otherwise like [`Lane::get_pieces`], and visible at the peer when it returns.
+    ///
+    /// # Safety
+    /// All pieces must be valid for reads.
+    unsafe fn put_pieces(
+        &mut self,
+        _peer: Peer,
+        _vci: VciId,
+        _local: &[Piece],
+        _remote: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        Err(LaneError::Unsupported)
+    }
 
     /// An 8-byte atomic on exposed memory of `peer`; the value found is written to `result` by
     /// completion. The remote address is 8-byte aligned.

@@ -1,10 +1,11 @@
 //! A VCI's lane: its own queue to receive from, and peers' queues to send to.
 
+use std::io;
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, PeerTable, RemoteAddr, Resolver,
-    Sink, Token, VciId,
+    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, PeerTable, Piece, RemoteAddr,
+    Resolver, Sink, Token, VciId,
 };
 
 use crate::bell;
@@ -186,6 +187,20 @@ impl ShmLane {
             .send_long(me, senders_fence, header, payload)
     }
 
+    /// The process number of a peer whose memory can be copied directly; tried at first contact.
+    fn single_copy(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let allowed = self.single_copy;
+        let remote = self.remote(peer, vci)?;
+        let at = remote.at;
+        match remote
+            .single_copy
+            .get_or_insert_with(|| allowed && single_copy::works(&at))
+        {
+            true => Ok(at.pid),
+            false => Err(LaneError::Unsupported),
+        }
+    }
+
     fn copy(
         &mut self,
         direction: Direction,
@@ -193,30 +208,39 @@ impl ShmLane {
         vci: VciId,
         local: *mut u8,
         len: usize,
-        remote_addr: RemoteAddr,
+        remote: RemoteAddr,
     ) -> Result<Issued, LaneError> {
-        let allowed = self.single_copy;
-        let remote = self.remote(peer, vci)?;
-        let at = remote.at;
-        if !*remote
-            .single_copy
-            .get_or_insert_with(|| allowed && single_copy::works(&at))
-        {
-            return Err(LaneError::Unsupported);
-        }
-        let place = remote_addr.key.address + remote_addr.offset;
+        let pid = self.single_copy(peer, vci)?;
+        let place = remote.key.address + remote.offset;
         // SAFETY: `get` and `put` are promised that `local` is valid; the peer has exposed `place`.
-        match unsafe { single_copy::copy(direction, at.pid, local, place, len) } {
-            Ok(()) => Ok(Issued::Done),
-            Err(error) => Err(LaneError::lost(
-                peer,
-                format!(
-                    "its memory (process {}, {len} bytes at {place:#x}) could not be copied: {error}",
-                    at.pid
-                ),
-            )),
-        }
+        let copied = unsafe { single_copy::copy(direction, pid, local, place, len) };
+        copied.map_err(|error| not_copied(peer, pid, place, &error))?;
+        Ok(Issued::Done)
     }
+
+    fn copy_pieces(
+        &mut self,
+        direction: Direction,
+        peer: Peer,
+        vci: VciId,
+        local: &[Piece],
+        remote: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let pid = self.single_copy(peer, vci)?;
+        let place = remote.key.address + remote.offset;
+        // SAFETY: `get_pieces` and `put_pieces` are promised that all pieces are valid; the peer has
+        // exposed `place`.
+        let copied = unsafe { single_copy::copy_pieces(direction, pid, local, place) };
+        copied.map_err(|error| not_copied(peer, pid, place, &error))
+    }
+}
+
+#[cold]
+fn not_copied(peer: Peer, pid: u32, place: u64, error: &io::Error) -> LaneError {
+    LaneError::lost(
+        peer,
+        format!("its memory (process {pid}, at {place:#x}) could not be copied: {error}"),
+    )
 }
 
 #[cold]
@@ -318,6 +342,26 @@ impl Lane for ShmLane {
         _token: Token,
     ) -> Result<Issued, LaneError> {
         self.copy(Direction::Write, peer, vci, local.cast_mut(), len, remote)
+    }
+
+    unsafe fn get_pieces(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[Piece],
+        remote: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        self.copy_pieces(Direction::Read, peer, vci, local, remote)
+    }
+
+    unsafe fn put_pieces(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[Piece],
+        remote: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        self.copy_pieces(Direction::Write, peer, vci, local, remote)
     }
 
     unsafe fn atomic(

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use netmod::{MAX_PIECES, Piece};
+
 use crate::segment::Location;
 
 /// Direction of a copy.
@@ -24,31 +26,83 @@ pub(crate) unsafe fn copy(
     remote: u64,
     len: usize,
 ) -> io::Result<()> {
-    let mut done = 0;
-    while done < len {
-        let here = libc::iovec {
-            iov_base: local.wrapping_add(done).cast(),
-            iov_len: len - done,
-        };
+    let mut here = [libc::iovec {
+        iov_base: local.cast(),
+        iov_len: len,
+    }];
+    // SAFETY: the caller's promise.
+    unsafe { copy_vectors(direction, pid, &mut here, remote) }
+}
+
+/// Copies between the `local` pieces here, at most [`MAX_PIECES`], one after the other, and `remote`
+/// in process `pid`.
+///
+/// # Safety
+/// As for [`copy`], for all pieces.
+pub(crate) unsafe fn copy_pieces(
+    direction: Direction,
+    pid: u32,
+    local: &[Piece],
+    remote: u64,
+) -> io::Result<()> {
+    let mut here = [libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    }; MAX_PIECES];
+    for (vector, piece) in here.iter_mut().zip(local) {
+        vector.iov_base = piece.ptr.cast();
+        vector.iov_len = piece.len;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { copy_vectors(direction, pid, &mut here[..local.len()], remote) }
+}
+
+/// Copies between `here`, which is used up, and `remote` in process `pid`.
+///
+/// # Safety
+/// As for [`copy`], for all vectors.
+unsafe fn copy_vectors(
+    direction: Direction,
+    pid: u32,
+    mut here: &mut [libc::iovec],
+    mut remote: u64,
+) -> io::Result<()> {
+    let call = match direction {
+        Direction::Read => libc::process_vm_readv,
+        Direction::Write => libc::process_vm_writev,
+    };
+    let mut left: usize = here.iter().map(|vector| vector.iov_len).sum();
+    while left > 0 {
         let there = libc::iovec {
-            iov_base: (remote as usize + done) as *mut libc::c_void,
-            iov_len: len - done,
+            iov_base: remote as usize as *mut libc::c_void,
+            iov_len: left,
         };
-        let call = match direction {
-            Direction::Read => libc::process_vm_readv,
-            Direction::Write => libc::process_vm_writev,
-        };
-        // SAFETY: one vector each; the local one is as the caller promises, the remote one is
-        // checked by the kernel.
-        let moved = unsafe { call(pid as libc::pid_t, &here, 1, &there, 1, 0) };
-        match moved {
+        let count = here.len() as libc::c_ulong;
+        // SAFETY: `count` local vectors, valid as the caller promises; the remote one is checked by
+        // the kernel.
+        let moved = unsafe { call(pid as libc::pid_t, here.as_ptr(), count, &there, 1, 0) };
+        let mut moved = match moved {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            1.. => done += moved as usize,
+            1.. => moved as usize,
             _ => {
                 let error = io::Error::last_os_error();
                 if error.kind() != io::ErrorKind::Interrupted {
                     return Err(error);
                 }
+                continue;
+            }
+        };
+        left -= moved;
+        remote += moved as u64;
+        // The kernel may stop anywhere: take off what is done.
+        while moved > 0 {
+            let first = &mut here[0];
+            let done = moved.min(first.iov_len);
+            first.iov_base = first.iov_base.wrapping_byte_add(done);
+            first.iov_len -= done;
+            moved -= done;
+            if first.iov_len == 0 {
+                here = &mut here[1..];
             }
         }
     }

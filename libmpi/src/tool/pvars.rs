@@ -178,6 +178,20 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| totals(runtime).streamed_bytes,
     },
     Variable {
+        name: "gathered_sent",
+        class: Class::Counter,
+        category: "messages",
+        help: "Messages with gaps written to the receiver's memory by gather lists.",
+        read: |runtime| totals(runtime).gathered,
+    },
+    Variable {
+        name: "gathered_bytes_sent",
+        class: Class::Sum,
+        category: "messages",
+        help: "Bytes of such messages.",
+        read: |runtime| totals(runtime).gathered_bytes,
+    },
+    Variable {
         name: "vcis_open",
         class: Class::Level,
         category: "vcis",

@@ -1,0 +1,105 @@
+//! Data with gaps moved by the transport's scatter and gather lists, without packing.
+
+use netmod::{LaneError, MAX_PIECES, Piece, RemoteAddr, RemoteKey};
+
+use super::VciState;
+use crate::engine::Address;
+use crate::request::RequestId;
+use crate::wire::{Control, Kind};
+
+const NONE: Piece = Piece {
+    ptr: std::ptr::null_mut(),
+    len: 0,
+};
+
+impl VciState {
+    /// Reads the data of a matched rendezvous message to a buffer with gaps.
+    pub(super) fn fetch_pieces(
+        &mut self,
+        from: Address,
+        id: RequestId,
+        mut remote: RemoteAddr,
+        len: usize,
+    ) -> Result<(), LaneError> {
+        let way = self.route(from)?;
+        let VciState { engine, ways, .. } = self;
+        let Some(record) = engine.records.get(id) else {
+            return Ok(());
+        };
+        let mut list = [NONE; MAX_PIECES];
+        let mut moved = 0;
+        while moved < len {
+            let (count, bytes) = record.buffer.list(moved, len - moved, &mut list);
+            let lane = &mut ways[way].lane;
+            // SAFETY: the runs are part of the receive's buffer, which stays until it completes.
+            match unsafe { lane.get_pieces(from.peer, from.vci, &list[..count], remote) } {
+                Ok(()) => {
+                    moved += bytes;
+                    remote.offset += bytes as u64;
+                }
+                Err(LaneError::Unsupported) => {
+                    engine.ask_for_data(id);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        engine.finish_fetch(id);
+        Ok(())
+    }
+
+    /// Writes data with gaps to where its receiver wants it, if it has said where and the transport
+    /// has gather lists, and tells the receiver. Returns whether that is done.
+    pub(super) fn put_pieces(&mut self, to: Address, id: RequestId) -> Result<bool, LaneError> {
+        let way = self.route(to)?;
+        let VciState { engine, ways, .. } = self;
+        let Some(record) = engine.records.get(id) else {
+            return Ok(false);
+        };
+        let Some(place) = record.place else {
+            return Ok(false);
+        };
+        if record.moved == 0 {
+            if !record.buffer.is_listable() {
+                record.place = None;
+                return Ok(false);
+            }
+            let total = record.total as usize;
+            let mut list = [NONE; MAX_PIECES];
+            let mut moved = 0;
+            while moved < total {
+                let (count, bytes) = record.buffer.list(moved, total - moved, &mut list);
+                let remote = RemoteAddr {
+                    key: RemoteKey::default(),
+                    offset: place + moved as u64,
+                };
+                let lane = &mut ways[way].lane;
+                // SAFETY: the runs are part of the send's buffer, which stays until it completes.
+                match unsafe { lane.put_pieces(to.peer, to.vci, &list[..count], remote) } {
+                    Ok(()) => moved += bytes,
+                    Err(LaneError::Unsupported) => {
+                        record.place = None;
+                        return Ok(false);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            // Should there be no room for the word to the receiver, only that is tried again.
+            record.moved = record.total;
+        }
+        let total = record.total;
+        let body = Control {
+            request: record.remote,
+            ..Control::default()
+        };
+        let trailer = engine.trailer(to, Kind::Data);
+        let lane = &mut ways[way].lane;
+        let result = lane.send(to.peer, to.vci, &body.header(trailer), &[]);
+        if result.is_ok() {
+            engine.counters.gathered += 1;
+            engine.counters.gathered_bytes += total;
+        }
+        self.restore_credit(to, trailer, &result);
+        result.map(|()| true)
+    }
+}
