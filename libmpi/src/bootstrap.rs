@@ -93,7 +93,7 @@ impl Cards {
         }
         let text = self
             .pmi
-            .get(&key(peer))
+            .get(peer, &key(peer))
             .map_err(|error| OpenError(format!("the launcher did not answer: {error}")))?;
         let card = text
             .as_deref()
