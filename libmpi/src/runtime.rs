@@ -97,7 +97,11 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     }
     let failed = |why: String| Error::new(Class::Other, why);
     let settings = Settings::from_env().map_err(failed)?;
-    let pmi = Arc::new(Client::from_env().map_err(|error| failed(error.to_string()))?);
+    let variable = |name: &str| match crate::settings::raw(name) {
+        Some(value) => Some(value.into()),
+        None => std::env::var_os(name),
+    };
+    let pmi = Arc::new(Client::connect(variable).map_err(|error| failed(error.to_string()))?);
     let (rank, size) = (pmi.rank(), pmi.size());
     identity::set(rank as usize, size as usize);
     fatal::set_launcher(pmi.clone());

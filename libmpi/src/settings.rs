@@ -163,6 +163,20 @@ pub const VARIABLES: &[Variable] = &[
                other, for a node, the same on all ranks.",
     },
     Variable {
+        name: "WEFT_PMI",
+        kind: "auto, pmi1, pmi2, pmix or none",
+        default: "auto",
+        help: "How to talk to the launcher, the same on all ranks. With auto its environment decides: \
+               a socket (PMI_FD, PMI_PORT) comes first, then a PMIx server. With none each process \
+               runs alone, as rank 0 of 1.",
+    },
+    Variable {
+        name: "WEFT_PMIX_LIBRARY",
+        kind: "name",
+        default: "the launcher's own, else libpmix.so.2",
+        help: "Path of the library that talks to a PMIx server.",
+    },
+    Variable {
         name: "WEFT_INFO",
         kind: "0 or 1",
         default: "0",
@@ -213,6 +227,14 @@ impl Settings {
 
     fn read(get: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
         let reader = Reader { get };
+        // Only looked at here: the crate that finds the launcher reads it itself.
+        let pmi = reader.text("WEFT_PMI");
+        let known = ["auto", "pmi1", "pmi2", "pmix", "none"];
+        if let Some(other) = pmi.filter(|text| !known.contains(&text.as_str())) {
+            return Err(format!(
+                "WEFT_PMI is {other:?}; it can be auto, pmi1, pmi2, pmix or none"
+            ));
+        }
         Ok(Settings {
             shm: reader.flag("WEFT_SHM", true)?,
             shm_single_copy: reader.flag("WEFT_SHM_SINGLE_COPY", true)?,
@@ -349,6 +371,7 @@ mod tests {
             ("WEFT_EAGER_LIMIT", "-1"),
             ("WEFT_EAGER_LIMIT", "99999999999999999999k"),
             ("WEFT_NETMOD", "ucy"),
+            ("WEFT_PMI", "pmi3"),
             ("WEFT_COLL", "bcast"),
             ("WEFT_COLL", "barrier=tree,bcast=chian"),
             ("WEFT_COLL_NODE", "0"),

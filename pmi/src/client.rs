@@ -1,13 +1,14 @@
 //! The rank's side, whatever the launcher speaks.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use crate::alone::Alone;
 use crate::channel::Channel;
 use crate::connection::Connection;
-use crate::environment::{Launch, Version, detect};
+use crate::environment::{self, Launch, Version, detect};
 use crate::link::Link;
 use crate::pmi1::{self, Pmi1};
 use crate::pmi2::Pmi2;
@@ -60,9 +61,13 @@ impl Client {
     /// If the environment shows a launcher that can't be talked to (see [`detect`]), or if
     /// the exchange with the launcher fails.
     pub fn from_env() -> Result<Client, PmiError> {
-        let variable = |name: &str| std::env::var_os(name);
+        Client::connect(|name| std::env::var_os(name))
+    }
+
+    /// As [`Client::from_env`], with another way to look up variables.
+    pub fn connect(variable: impl Fn(&str) -> Option<OsString>) -> Result<Client, PmiError> {
         let spawned = variable("PMI_SPAWNED").is_some_and(|v| !v.is_empty() && v != "0");
-        match detect(variable)? {
+        match detect(&variable)? {
             Launch::Alone => Ok(Client::singleton()),
             Launch::Socket {
                 fd,
@@ -154,7 +159,7 @@ impl Client {
         }
     }
 
-    fn pmix(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Result<Client, PmiError> {
+    fn pmix(variable: impl Fn(&str) -> Option<OsString>) -> Result<Client, PmiError> {
         let text = |name: &str| {
             let value = variable(name)?.to_string_lossy().into_owned();
             (!value.is_empty()).then_some(value)
@@ -164,10 +169,9 @@ impl Client {
             None => {
                 let prefix = text("PMIX_INSTALL_PREFIX");
                 let beside = prefix.map(|prefix| format!("{prefix}/lib/libpmix.so.2"));
-                ["libpmix.so.2".to_owned()]
-                    .into_iter()
-                    .chain(beside)
-                    .collect()
+                let system = Some("libpmix.so.2".to_owned());
+                let own = environment::launchers_library("libpmix.so.2");
+                [own, beside, system].into_iter().flatten().collect()
             }
         };
         let (link, place) = Pmix::start(&libraries)?;

@@ -207,9 +207,40 @@ fn foreign(look: &impl Fn(&str) -> Option<String>) -> Option<String> {
     // The step's own count decides where there is one: `srun -n1` within a larger allocation.
     let tasks = match look("SLURM_STEP_NUM_TASKS") {
         Some(_) => many("SLURM_STEP_NUM_TASKS"),
+        // A batch script is process 0 and has no step: what it starts directly is one process.
+        None if look("SLURM_PROCID")? == "0" && look("SLURM_STEP_ID").is_none() => None,
         None => many("SLURM_NTASKS").or_else(|| many("SLURM_NPROCS")),
     }?;
     Some(format!("{tasks} and {rank} (Slurm)"))
+}
+
+/// The path of the library `name` that the launcher itself uses, as far as it can be seen: client
+/// and server of the same version understand each other best. Shells and the like may stand
+/// between the launcher and us.
+pub(crate) fn launchers_library(name: &str) -> Option<String> {
+    let mut process = std::os::unix::process::parent_id();
+    for _ in 0..4 {
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        let found = maps
+            .lines()
+            .filter_map(|line| Some(&line[line.find('/')?..]))
+            .find(|path| is_library(path, name));
+        if let Some(path) = found {
+            return Some(path.to_owned());
+        }
+        // `pid (name) state parent …`; the name may contain anything.
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+        process = parent.parse().ok().filter(|&pid| pid > 1)?;
+    }
+    None
+}
+
+/// Whether a file is the library `name`, perhaps with further numbers behind it.
+fn is_library(path: &str, name: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let rest = file.strip_prefix(name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
@@ -271,12 +302,27 @@ mod tests {
     }
 
     #[test]
+    fn libraries_are_known_by_their_names() {
+        for (path, is) in [
+            ("/usr/lib/libpmix.so.2", true),
+            ("/usr/lib/libpmix.so.2.6.2", true),
+            ("/usr/lib/libpmix.so.20", false),
+            ("/usr/lib/libpmix.so.2 (deleted)", false),
+            ("/usr/lib/xlibpmix.so.2", false),
+            ("", false),
+        ] {
+            assert_eq!(is_library(path, "libpmix.so.2"), is, "{path}");
+        }
+    }
+
+    #[test]
     fn harmless_traces_leave_a_singleton() {
         for variables in [
             &[("PMIX_MCA_gds", "hash")][..],
             &[("OMPI_COMM_WORLD_SIZE", "1")],
             &[("SLURM_NTASKS", "8")],
             &[("SLURM_NTASKS", "1"), ("SLURM_PROCID", "0")],
+            &[("SLURM_NTASKS", "8"), ("SLURM_PROCID", "0")],
             &[
                 ("SLURM_NTASKS", "8"),
                 ("SLURM_PROCID", "0"),
@@ -294,6 +340,14 @@ mod tests {
             (
                 &[("SLURM_NTASKS", "8"), ("SLURM_PROCID", "3")][..],
                 "SLURM_NTASKS=8 and SLURM_PROCID=3",
+            ),
+            (
+                &[
+                    ("SLURM_NTASKS", "8"),
+                    ("SLURM_PROCID", "0"),
+                    ("SLURM_STEP_ID", "0"),
+                ],
+                "SLURM_NTASKS=8 and SLURM_PROCID=0",
             ),
             (&[("PMIX_RANK", "0")], "PMIX_RANK=0"),
             (&[("OMPI_COMM_WORLD_SIZE", "2")], "OMPI_COMM_WORLD_SIZE=2"),

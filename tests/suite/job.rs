@@ -22,16 +22,19 @@ pub enum Variant {
     Hydra,
     /// libfabric between two network namespaces, which play two hosts.
     Hosts,
+    /// The same with four.
+    FourHosts,
     /// Without a launcher; for one rank only.
     Single,
 }
 
-const ALL: [Variant; 6] = [
+const ALL: [Variant; 7] = [
     Variant::Shm,
     Variant::ShmTwoCopy,
     Variant::Ofi,
     Variant::Hydra,
     Variant::Hosts,
+    Variant::FourHosts,
     Variant::Single,
 ];
 
@@ -43,6 +46,7 @@ impl Variant {
             Variant::Ofi => "ofi",
             Variant::Hydra => "hydra",
             Variant::Hosts => "hosts",
+            Variant::FourHosts => "hosts4",
             Variant::Single => "single",
         }
     }
@@ -57,24 +61,30 @@ impl Variant {
             Variant::Shm | Variant::Hydra | Variant::Single => &[],
             Variant::ShmTwoCopy => &[("WEFT_SHM_SINGLE_COPY", "0")],
             Variant::Ofi => &[("WEFT_SHM", "0"), ("WEFT_OFI_INTERFACE", "lo")],
-            Variant::Hosts => &[("WEFT_NETMOD", "ofi")],
+            Variant::Hosts | Variant::FourHosts => &[("WEFT_NETMOD", "ofi")],
         }
     }
 
     /// Whether this machine lacks something for it.
     pub fn missing(self) -> bool {
-        let libfabric = || {
-            ["x86_64", "aarch64"].iter().all(|machine| {
-                !Path::new(&format!("/usr/lib/{machine}-linux-gnu/libfabric.so.1")).exists()
-            })
-        };
+        let libfabric = || !has_library("libfabric.so.1");
         match self {
             Variant::Shm | Variant::ShmTwoCopy | Variant::Single => false,
             Variant::Ofi => libfabric(),
             Variant::Hydra => !Path::new("/usr/bin/mpiexec.hydra").exists(),
-            Variant::Hosts => libfabric() || !can_mount() || !Hosts::possible(),
+            Variant::Hosts | Variant::FourHosts => {
+                libfabric() || !can_mount() || !Hosts::possible()
+            }
         }
     }
+}
+
+/// Whether Debian's package of a library is installed.
+pub fn has_library(name: &str) -> bool {
+    let dir = |machine| format!("/usr/lib/{machine}-linux-gnu/{name}");
+    ["x86_64", "aarch64"]
+        .iter()
+        .any(|machine| Path::new(&dir(machine)).exists())
 }
 
 /// A run to be made.
@@ -91,7 +101,8 @@ impl Job<'_> {
     pub fn run(&self, prefix: &Path) -> Result {
         let room = Room::new()?;
         let hosts = match self.variant {
-            Variant::Hosts => Some(Hosts::new()?),
+            Variant::Hosts => Some(Hosts::new(2)?),
+            Variant::FourHosts => Some(Hosts::new(4)?),
             _ => None,
         };
         let limit = patience(self.program.timeout);

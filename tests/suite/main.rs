@@ -9,6 +9,7 @@
 
 mod hosts;
 mod job;
+mod launchers;
 mod outcome;
 mod prefix;
 mod program;
@@ -76,6 +77,7 @@ fn trials() -> Result<Vec<Trial>> {
         }
     }
     trials.extend(tools::trials());
+    trials.extend(launchers::trials());
     Ok(trials)
 }
 

@@ -126,37 +126,42 @@ impl Library {
     }
 
     fn load(handle: *mut c_void) -> Result<Library, String> {
-        let find = |name: &CStr| {
-            // SAFETY: `handle` is an open library, `name` a C string.
-            let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
-            match symbol.is_null() {
-                false => Ok(symbol),
-                true => Err(format!("it has no function {}", name.to_string_lossy())),
-            }
-        };
-        // SAFETY: the functions of these names have these signatures in every version of the
-        // library with this soname; a pointer to a function and one to data are the same size on
-        // the systems that have dlsym.
+        // SAFETY: `handle` is an open library whose functions of these names have these signatures
+        // in every version with this soname.
         unsafe {
-            use std::mem::transmute;
             Ok(Library {
-                init: transmute::<*mut c_void, _>(find(c"PMIx_Init")?),
-                finalize: transmute::<*mut c_void, _>(find(c"PMIx_Finalize")?),
-                abort: transmute::<*mut c_void, _>(find(c"PMIx_Abort")?),
-                put: transmute::<*mut c_void, _>(find(c"PMIx_Put")?),
-                commit: transmute::<*mut c_void, _>(find(c"PMIx_Commit")?),
-                fence: transmute::<*mut c_void, _>(find(c"PMIx_Fence")?),
-                get: transmute::<*mut c_void, _>(find(c"PMIx_Get")?),
-                publish: transmute::<*mut c_void, _>(find(c"PMIx_Publish")?),
-                lookup: transmute::<*mut c_void, _>(find(c"PMIx_Lookup")?),
-                unpublish: transmute::<*mut c_void, _>(find(c"PMIx_Unpublish")?),
-                resolve_nodes: transmute::<*mut c_void, _>(find(c"PMIx_Resolve_nodes")?),
-                resolve_peers: transmute::<*mut c_void, _>(find(c"PMIx_Resolve_peers")?),
-                error_string: transmute::<*mut c_void, _>(find(c"PMIx_Error_string")?),
-                version: transmute::<*mut c_void, _>(find(c"PMIx_Get_version")?),
+                init: find(handle, c"PMIx_Init")?,
+                finalize: find(handle, c"PMIx_Finalize")?,
+                abort: find(handle, c"PMIx_Abort")?,
+                put: find(handle, c"PMIx_Put")?,
+                commit: find(handle, c"PMIx_Commit")?,
+                fence: find(handle, c"PMIx_Fence")?,
+                get: find(handle, c"PMIx_Get")?,
+                publish: find(handle, c"PMIx_Publish")?,
+                lookup: find(handle, c"PMIx_Lookup")?,
+                unpublish: find(handle, c"PMIx_Unpublish")?,
+                resolve_nodes: find(handle, c"PMIx_Resolve_nodes")?,
+                resolve_peers: find(handle, c"PMIx_Resolve_peers")?,
+                error_string: find(handle, c"PMIx_Error_string")?,
+                version: find(handle, c"PMIx_Get_version")?,
             })
         }
     }
+}
+
+/// A function of an open library.
+///
+/// # Safety
+/// `handle` is an open library, and `F` the type of a pointer to this function.
+unsafe fn find<F: Copy>(handle: *mut c_void, name: &CStr) -> Result<F, String> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: `handle` is an open library, `name` a C string.
+    let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    if symbol.is_null() {
+        return Err(format!("it has no function {}", name.to_string_lossy()));
+    }
+    // SAFETY: `F` is a pointer to a function, of the size of one to data, and not null.
+    Ok(unsafe { std::mem::transmute_copy(&symbol) })
 }
 
 fn open(name: &str) -> Result<*mut c_void, String> {
