@@ -21,6 +21,7 @@
  * stderr: exited with code 3 without calling MPI_Finalize
  * case: leave-recv
  * exit: 1
+ * ends: 2.5
  * stderr: exited with code 0 without calling MPI_Finalize
  * case: abort-recv
  * exit: 42
