@@ -121,6 +121,16 @@ impl Program {
         if program.cases.is_empty() {
             program.cases.push(common);
         }
+        let twins = [
+            (Variant::Ofi, Variant::Ucx),
+            (Variant::Hosts, Variant::UcxHosts),
+        ];
+        for (ofi, ucx) in twins {
+            let wanted = program.variants.contains(&ofi) && !program.variants.contains(&ucx);
+            if wanted && std::env::var_os("WEFT_TEST_UCX").is_some() {
+                program.variants.push(ucx);
+            }
+        }
         Ok(program)
     }
 
