@@ -125,9 +125,10 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_NETMOD",
-        kind: "auto, ofi or none",
+        kind: "auto, ofi, ucx or none",
         default: "auto",
-        help: "The transport between nodes, the same on all ranks. With auto libfabric is opened unless the launcher says \
+        help: "The transport between nodes, the same on all ranks: libfabric (ofi) or UCX. With auto it is UCX if it has \
+               an RDMA device to use, otherwise libfabric, otherwise UCX; none is opened if the launcher says \
                that all ranks share this node.",
     },
     Variable {
@@ -141,6 +142,31 @@ pub const VARIABLES: &[Variable] = &[
         kind: "name",
         default: "lo when all ranks share this node, otherwise chosen by what libfabric offers",
         help: "The network interface or libfabric domain to use, for instance eth0 or lo.",
+    },
+    Variable {
+        name: "WEFT_OFI_LIBRARY",
+        kind: "name",
+        default: "libfabric.so.1",
+        help: "File name or path of libfabric, 1.17 or newer.",
+    },
+    Variable {
+        name: "WEFT_UCX_TLS",
+        kind: "list",
+        default: "UCX_TLS; without it all transports of UCX that reach other hosts",
+        help: "UCX's own transports to use, the same on all ranks, for instance tcp or rc,ud_verbs:aux (see ucx_info -d). \
+               UCX's own variables hold for everything that is not said here.",
+    },
+    Variable {
+        name: "WEFT_UCX_DEVICES",
+        kind: "list",
+        default: "UCX_NET_DEVICES; without it all but bridges to containers and virtual machines",
+        help: "Network devices that UCX is to use, for instance eth0 or mlx5_0:1 (see ucx_info -d).",
+    },
+    Variable {
+        name: "WEFT_UCX_LIBRARY",
+        kind: "name",
+        default: "libucp.so.0",
+        help: "File name or path of UCX's library UCP, 1.13 or newer.",
     },
     Variable {
         name: "WEFT_COLL",
@@ -200,6 +226,10 @@ pub struct Settings {
     pub netmod: Netmod,
     pub ofi_provider: Option<String>,
     pub ofi_interface: Option<String>,
+    pub ofi_library: Option<String>,
+    pub ucx_tls: Option<String>,
+    pub ucx_devices: Option<String>,
+    pub ucx_library: Option<String>,
     pub coll: Option<String>,
     pub coll_node: Option<u32>,
     pub info: bool,
@@ -211,6 +241,7 @@ pub struct Settings {
 pub enum Netmod {
     Auto,
     Ofi,
+    Ucx,
     None,
 }
 
@@ -260,15 +291,20 @@ impl Settings {
             netmod: match reader.text("WEFT_NETMOD").as_deref() {
                 None | Some("auto") => Netmod::Auto,
                 Some("ofi") => Netmod::Ofi,
+                Some("ucx") => Netmod::Ucx,
                 Some("none") => Netmod::None,
                 Some(other) => {
                     return Err(format!(
-                        "WEFT_NETMOD is {other:?}; it can be auto, ofi or none"
+                        "WEFT_NETMOD is {other:?}; it can be auto, ofi, ucx or none"
                     ));
                 }
             },
             ofi_provider: reader.text("WEFT_OFI_PROVIDER"),
             ofi_interface: reader.text("WEFT_OFI_INTERFACE"),
+            ofi_library: reader.text("WEFT_OFI_LIBRARY"),
+            ucx_tls: reader.text("WEFT_UCX_TLS"),
+            ucx_devices: reader.text("WEFT_UCX_DEVICES"),
+            ucx_library: reader.text("WEFT_UCX_LIBRARY"),
             coll: {
                 let text = reader.text("WEFT_COLL");
                 choices(text.as_deref())?;

@@ -1,6 +1,6 @@
 /* A rank that fails takes the others along at once, wherever they wait, and the message names it.
  * ranks: 4
- * variants: shm ofi
+ * variants: shm ofi ucx
  * alone: yes
  * ends: 1.5
  * stderr: rank 2 on

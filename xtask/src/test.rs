@@ -17,6 +17,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mpich", "/usr/bin/mpiexec.hydra"),
     ("libmpich-dev", "/usr/lib/*/libmpich.so"),
     ("libfabric1", "/usr/lib/*/libfabric.so.1"),
+    ("libucx0", "/usr/lib/*/libucp.so.0"),
     ("libfabric-dev", "/usr/lib/*/libfabric.so"),
     ("valgrind", "/usr/bin/valgrind"),
     ("munge", "/usr/sbin/munged"),
