@@ -14,7 +14,7 @@ use netmod::{OpenError, Peer, Resolver, Transport, VciId};
 use parking_lot::Mutex;
 use pmi::Client;
 
-use crate::settings::{Netmod, Settings};
+use crate::settings::{Info, Netmod, Settings};
 
 /// A process's card.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -246,6 +246,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             transport,
         })
     };
+    // Refused transports and why, in the order in which they were tried.
     let mut notes = Vec::new();
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
 
@@ -277,7 +278,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     let place = Place {
         me,
         settings,
-        one_machine: here == Some(size) && settings.netmod == Netmod::Auto,
+        one_machine: size > 1 && here == Some(size) && settings.netmod == Netmod::Auto,
         cards: &cards,
     };
     match wanted.and_then(|()| open_netmod(&place, &mut notes)) {
@@ -297,10 +298,23 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         .iter()
         .map(|transport| transport.name())
         .collect();
-    notes.splice(
-        0..0,
-        transports.iter().map(|transport| transport.describe()),
+    if settings.info == Info::All {
+        try_others(&place, &transports, &mut notes);
+    }
+    let used = transports.iter().flat_map(|transport| {
+        let considered = transport.considered().into_iter();
+        let considered = considered.map(|other| format!("  not chosen: {other}"));
+        std::iter::once(format!("using {}", transport.describe())).chain(considered)
+    });
+    let launcher = format!(
+        "launcher: {}; {size} {}, {} on this node ({})",
+        pmi.describe(),
+        if size == 1 { "process" } else { "processes" },
+        here.map_or("an unknown number".to_string(), |count| count.to_string()),
+        crate::identity::host(),
     );
+    let head = [crate::api::env::LIBRARY_VERSION.to_string(), launcher];
+    notes = head.into_iter().chain(used).chain(notes).collect();
 
     let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
     wait.spins = settings.spin.unwrap_or(wait.spins);
@@ -389,6 +403,28 @@ fn open_netmod(place: &Place, notes: &mut Vec<String>) -> Result<Arc<dyn Transpo
         }
     }
     Err(refused.join("; "))
+}
+
+/// Notes for each transport between nodes that was not opened what would come of it.
+fn try_others(place: &Place, opened: &[Arc<dyn Transport>], notes: &mut Vec<String>) {
+    let mut known: Vec<&str> = opened.iter().map(|transport| transport.name()).collect();
+    for (name, _, open) in NETMODS {
+        match open(place) {
+            Ok(transport) if known.contains(&transport.name()) => {}
+            Ok(transport) => {
+                known.push(transport.name());
+                notes.push(format!("could be used: {}", transport.describe()));
+                let considered = transport.considered().into_iter();
+                notes.extend(considered.map(|other| format!("  not chosen: {other}")));
+            }
+            Err(error) => {
+                let note = format!("{name} is not used: {error}");
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+    }
 }
 
 fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {

@@ -21,7 +21,7 @@ use crate::abi::{
 use crate::comms::CommObject;
 use crate::errhandler::{Attached, RETURN};
 use crate::handles::{HandleTable, Type};
-use crate::settings::Settings;
+use crate::settings::{Info, Settings};
 use crate::{bootstrap, fatal, identity};
 
 /// Everything that exists while MPI is up.
@@ -112,7 +112,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     fatal::set_launcher(pmi.clone());
     let threaded = threaded || crate::tool::wants_locks();
     let started = bootstrap::start(&pmi, &settings, threaded).map_err(|error| failed(error.0))?;
-    if settings.info && rank == 0 {
+    if settings.info != Info::None && rank == 0 {
         for note in &started.notes {
             eprintln!("Weft: {note}");
         }

@@ -204,9 +204,11 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_INFO",
-        kind: "0 or 1",
+        kind: "0, 1 or all",
         default: "0",
-        help: "Rank 0 prints at start which transports were chosen, and what was refused and why.",
+        help: "Rank 0 prints at start the library's version, the launcher, which transports were \
+               chosen, and what was refused and why. With all it also tries the transports that \
+               are not needed.",
     },
 ];
 
@@ -232,7 +234,16 @@ pub struct Settings {
     pub ucx_library: Option<String>,
     pub coll: Option<String>,
     pub coll_node: Option<u32>,
-    pub info: bool,
+    pub info: Info,
+}
+
+/// `WEFT_INFO`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table says it")]
+pub enum Info {
+    None,
+    Used,
+    All,
 }
 
 /// `WEFT_NETMOD`.
@@ -313,7 +324,14 @@ impl Settings {
             coll_node: reader
                 .number("WEFT_COLL_NODE", 1..=1 << 30)?
                 .map(|count| count as u32),
-            info: reader.flag("WEFT_INFO", false)?,
+            info: match reader.text("WEFT_INFO").as_deref() {
+                None | Some("0") => Info::None,
+                Some("1") => Info::Used,
+                Some("all") => Info::All,
+                Some(other) => {
+                    return Err(format!("WEFT_INFO is {other:?}; it can be 0, 1 or all"));
+                }
+            },
         })
     }
 }
@@ -408,6 +426,7 @@ mod tests {
             ("WEFT_EAGER_LIMIT", "99999999999999999999k"),
             ("WEFT_NETMOD", "ucy"),
             ("WEFT_PMI", "pmi3"),
+            ("WEFT_INFO", "2"),
             ("WEFT_COLL", "bcast"),
             ("WEFT_COLL", "barrier=tree,bcast=chian"),
             ("WEFT_COLL_NODE", "0"),

@@ -17,8 +17,10 @@ pub enum Request {
     Help,
     /// Print the version.
     Version,
-    /// Print what the launcher sees of this machine.
+    /// Print what the launcher sees of this machine, and the library's choices.
     Info,
+    /// Start MPI from this library and end it again: what `Info` runs to see the choices.
+    Probe(OsString),
     /// Run a job.
     Run(Options),
 }
@@ -168,6 +170,9 @@ const WITHOUT_EFFECT: &[&str] = &[
 const ELSEWHERE: &str = "this launcher starts ranks on this machine only; for several machines use \
      Slurm ('srun --mpi=pmi2'), Hydra ('mpiexec.hydra -hosts …', of MPICH) or PRRTE ('prterun \
      --host …'): the program runs under each of them as it is";
+
+/// For ourselves only; see [`Request::Probe`].
+pub const PROBE: &str = "probe-library";
 
 /// More ranks than this on one machine are taken for a slip.
 const MAX_RANKS: usize = 65_536;
@@ -334,6 +339,7 @@ fn option<'a>(
             };
         }
         "info" => return Ok(Some(Request::Info)),
+        PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),
         _ => return Err(unknown(name)),

@@ -20,7 +20,9 @@ fn help_version_and_info() {
             .out
             .starts_with("mpiexec (Weft) ")
     );
-    assert!(run(&["--info"]).expect(0).out.contains("cores:"));
+    let info = run(&["--info"]);
+    assert!(info.expect(0).out.contains("cores:"));
+    assert!(info.out.contains("library:"), "{}", info.out);
 }
 
 #[test]

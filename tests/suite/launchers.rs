@@ -29,6 +29,8 @@ pub fn trials() -> Vec<Trial> {
         timed(format!("launchers/{name}"), false, test).with_ignored_flag(missing)
     };
     vec![
+        trial("info/2", !has_library("libfabric.so.1"), info),
+        trial("no-library/2", false, no_library),
         trial("hydra-pmi2/4", hydra, hydra_pmi2),
         trial("hydra-hosts/4", hydra || hosts, hydra_hosts),
         trial("slurm/4", slurm, slurm_runs),
@@ -62,6 +64,59 @@ fn four(here: usize) -> Case {
 fn run(room: &Room, command: &mut Command, case: &Case) -> Result {
     let outcome = Outcome::of(command, patience(LIMIT))?;
     outcome.judge(case, &room.leftovers())
+}
+
+fn own(arguments: &[&str], program: bool, case: &Case) -> Result {
+    let room = Room::new()?;
+    let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
+    clear(&mut command);
+    command.args(["-timeout", "30"]).args(arguments);
+    if program {
+        command.arg(self::program()?);
+    }
+    run(&room, &mut command, case)
+}
+
+/// What was chosen, what was refused and why.
+fn info() -> Result {
+    let shown = [
+        "Weft: Weft ",
+        "launcher: PMI-1 over the inherited socket",
+        "2 processes, 2 on this node",
+        "using libfabric ",
+        "not chosen: ",
+        "shared memory is not used: WEFT_SHM=0",
+    ];
+    let case = Case {
+        stdout: vec!["rank 0 of 2".into()],
+        stderr: shown.map(String::from).to_vec(),
+        ..Case::default()
+    };
+    let variables = ["-env", "WEFT_INFO", "1", "-env", "WEFT_SHM", "0", "-n", "2"];
+    own(&variables, true, &case)?;
+    let shown = ["cores:", "launcher: none (rank 0 of 1)", "libfabric "];
+    let case = Case {
+        stdout: shown.map(String::from).to_vec(),
+        ..Case::default()
+    };
+    own(&["-info"], false, &case)
+}
+
+/// A library that is not there is named, with what to install.
+fn no_library() -> Result {
+    let shown = [
+        "/nowhere.so could not be opened",
+        "libfabric1",
+        "WEFT_OFI_LIBRARY",
+    ];
+    let case = Case {
+        exit: 15,
+        stderr: shown.map(String::from).to_vec(),
+        ..Case::default()
+    };
+    let mut arguments = vec!["-genv", "WEFT_NETMOD", "ofi", "-genv", "WEFT_SHM", "0"];
+    arguments.extend(["-genv", "WEFT_OFI_LIBRARY", "/nowhere.so", "-n", "2"]);
+    own(&arguments, true, &case)
 }
 
 fn hydra_pmi2() -> Result {
