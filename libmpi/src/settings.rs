@@ -204,9 +204,9 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_INFO",
-        kind: "0, 1 or all",
-        default: "0",
-        help: "Rank 0 prints at start the library's version, the launcher, which transports were \
+        kind: "off, on or all",
+        default: "off",
+        help: "With on, or 1, rank 0 prints at start the library's version, the launcher, which transports were \
                chosen, and what was refused and why. With all it also tries the transports that \
                are not needed.",
     },
@@ -325,11 +325,11 @@ impl Settings {
                 .number("WEFT_COLL_NODE", 1..=1 << 30)?
                 .map(|count| count as u32),
             info: match reader.text("WEFT_INFO").as_deref() {
-                None | Some("0") => Info::None,
-                Some("1") => Info::Used,
+                None | Some("off" | "0" | "no" | "false") => Info::None,
+                Some("on" | "1" | "yes" | "true") => Info::Used,
                 Some("all") => Info::All,
                 Some(other) => {
-                    return Err(format!("WEFT_INFO is {other:?}; it can be 0, 1 or all"));
+                    return Err(format!("WEFT_INFO is {other:?}; it can be off, on or all"));
                 }
             },
         })
