@@ -1,7 +1,7 @@
 /* A process is lost, and programs that ask for error codes get them: from what the lost one takes
  * part in, within bounded time, while the others go on together.
  * ranks: 4
- * variants: shm ofi hosts
+ * variants: shm ofi ucx hosts ucx-hosts
  * alone: yes
  * launcher: -disable-auto-cleanup
  * timeout: 20
