@@ -46,6 +46,9 @@ pub enum Mode {
 /// Messages of up to this many events are taken in by one poll.
 const POLL_BUDGET: usize = 64;
 
+/// Sends to one address that wait for a poll, at most, before the next one makes it.
+const GATHER_MOST: usize = 64;
+
 struct Way {
     lane: Box<dyn Lane>,
     transport: Arc<dyn Transport>,
@@ -218,8 +221,14 @@ impl VciState {
             record.sync = mode == Mode::Synchronous;
             record.exposed = None;
         }
+        // Not dispatched with all that waits: small messages that a lane has held back, to let them
+        // travel together, leave when the program waits for one of them or many have gathered.
         self.engine.outbox.push(Action::Launch(to, id));
-        self.dispatch();
+        self.carry_out();
+        let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MOST;
+        if self.waiting.get(&to).is_some_and(many) {
+            self.dispatch();
+        }
         Ok(id)
     }
 
@@ -300,15 +309,25 @@ impl VciState {
     /// too, since the program may not call again for a long time once its receive is complete.
     pub fn dispatch(&mut self) -> bool {
         let mut any = false;
+        self.gather(true);
         loop {
             any |= self.carry_out();
             if self.waiting.is_empty() {
-                return any;
+                break;
             }
             any |= self.retry();
             if self.engine.outbox.is_empty() {
-                return any;
+                break;
             }
+        }
+        self.gather(false);
+        any
+    }
+
+    /// Tells all lanes but the one to oneself whether what they are given may travel together.
+    fn gather(&mut self, on: bool) {
+        for way in self.ways.iter_mut().skip(1) {
+            way.lane.gather(on);
         }
     }
 

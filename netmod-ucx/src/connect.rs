@@ -4,6 +4,7 @@ use crate::ffi::*;
 use crate::inbox::{Tie, on_break, on_end};
 use crate::lane::{Notice, UcxLane};
 use crate::peers::Endpoint;
+use netmod::bundle::Pace;
 use netmod::{LaneError, Peer, VciId};
 use std::collections::HashMap;
 use std::ptr::{null, null_mut};
@@ -103,6 +104,8 @@ impl UcxLane {
             peer: process,
             vci,
             seq: 0,
+            pace: Pace::default(),
+            bundle: None,
             broken: self.peers.processes[process as usize].lost.is_some(),
             written: false,
             flushes: 0,
@@ -138,6 +141,7 @@ impl UcxLane {
 
     /// Closes an endpoint without asking its peer; all that is under way on it ends by that.
     pub(crate) fn close(&mut self, endpoint: u32) {
+        self.drop_bundle(endpoint);
         let state = self.peers.endpoint(endpoint);
         state.broken = true;
         let ep = std::mem::replace(&mut state.ep, null_mut());
