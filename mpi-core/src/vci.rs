@@ -221,12 +221,16 @@ impl VciState {
             record.sync = mode == Mode::Synchronous;
             record.exposed = None;
         }
-        // Not dispatched with all that waits: small messages that a lane has held back, to let them
-        // travel together, leave when the program waits for one of them or many have gathered.
         self.engine.outbox.push(Action::Launch(to, id));
-        self.carry_out();
-        let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MOST;
-        if self.waiting.get(&to).is_some_and(many) {
+        // Small messages that a lane holds back, to let them travel together, leave when the program
+        // waits for one of them, or when many have gathered.
+        if self.way(to).is_ok_and(|way| way.lane.gathers()) {
+            self.carry_out();
+            let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MOST;
+            if self.waiting.get(&to).is_some_and(many) {
+                self.dispatch();
+            }
+        } else {
             self.dispatch();
         }
         Ok(id)

@@ -474,6 +474,10 @@ impl Lane for OfiLane {
         self.send_message(endpoint, header, len, true, fill)
     }
 
+    fn gathers(&self) -> bool {
+        true
+    }
+
     fn gather(&mut self, on: bool) {
         self.gathering = on;
         if !on && !self.bundled.is_empty() {

@@ -433,6 +433,10 @@ impl Lane for UcxLane {
         self.send_message(endpoint, header, len, fill)
     }
 
+    fn gathers(&self) -> bool {
+        true
+    }
+
     fn gather(&mut self, on: bool) {
         self.gathering = on;
         if !on && !self.bundled.is_empty() {

@@ -300,6 +300,12 @@ pub trait Lane: Send {
         let _ = on;
     }
 
+    /// Whether [`Lane::gather`] does something, so that a message may be refused although there is
+    /// room.
+    fn gathers(&self) -> bool {
+        false
+    }
+
     /// Takes in what has arrived and reports it to `sink`, at most about `budget` events. Returns
     /// whether anything happened: a retry that did nothing is not progress.
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool;
