@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 const MARK: &[u8] = b"UCX1";
 
 /// How long a broken connection may be explained by a good-bye that is still on its way, over
-/// another connection.
-const GRACE: Duration = Duration::from_millis(100);
+/// another connection, or by the launcher, which knows best how a process has ended and ends the job.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// UCX's address as peers get it.
 pub(crate) fn marked(address: &[u8]) -> Vec<u8> {
