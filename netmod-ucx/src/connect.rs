@@ -69,6 +69,9 @@ impl UcxLane {
             )));
         };
         let process = self.peers.process(peer);
+        if self.peers.processes[process as usize].doubtful.is_some() {
+            return Err(LaneError::Again);
+        }
         let tie = Box::new(Tie {
             inbox: &raw const *self.inbox,
             endpoint: self.peers.endpoints.len() as u32,
@@ -92,12 +95,17 @@ impl UcxLane {
         // SAFETY: the worker is open, `params` is valid for its mask, `ep` is written on success.
         let status = unsafe { (self.shared.lib.ep_create)(self.worker, &params, &mut ep) };
         if status != UCS_OK {
-            return Err(fail(format!(
-                "UCX finds no way to it ({}) with {}; both processes need a transport and a network \
-                 in common (WEFT_UCX_TLS, WEFT_UCX_DEVICES; ucx_info -d shows what there is)",
+            // It may have ended, which the launcher would tell better.
+            let why = format!(
+                "UCX finds no way to it ({}) with {}; it has ended, or the two have no transport and \
+                 no network in common (WEFT_UCX_TLS, WEFT_UCX_DEVICES; ucx_info -d shows what there \
+                 is)",
                 self.shared.lib.text(status),
                 self.shared.resources.join(", ")
-            )));
+            );
+            self.peers.processes[process as usize].doubtful = Some((Instant::now(), why));
+            self.doubts += 1;
+            return Err(LaneError::Again);
         }
         let endpoint = Endpoint {
             ep,

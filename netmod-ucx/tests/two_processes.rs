@@ -433,11 +433,12 @@ fn drive(node: &mut Node, key: RemoteKey) {
     }
 
     // The server sleeps: what is accepted is bounded, and nothing is lost.
-    send(node, 0, SERVER, [SLEEP, 700, 0], &[]);
+    send(node, 0, SERVER, [SLEEP, 3000, 0], &[]);
     let payload = random.bytes(most);
     let start = Instant::now();
     let (mut again, mut accepted) = (0_u64, 0);
-    while start.elapsed() < Duration::from_millis(600) {
+    let elapsed = |ms| start.elapsed() >= Duration::from_millis(ms);
+    while !elapsed(600) || (again == 0 && !elapsed(2500)) {
         let header = Header([NUMBERED, counts[0], 0]);
         match node.lanes[0].send(SERVER, 0, &header, &payload) {
             Ok(()) => {
