@@ -47,6 +47,9 @@ pub enum Mode {
 /// Messages of up to this many events are taken in by one poll.
 const POLL_BUDGET: usize = 64;
 
+/// Sends to one address that wait for a poll, at most, before the next one makes it.
+const GATHER_MOST: usize = 64;
+
 struct Way {
     lane: Box<dyn Lane>,
     transport: Arc<dyn Transport>,
@@ -220,7 +223,17 @@ impl VciState {
             record.exposed = None;
         }
         self.engine.outbox.push(Action::Launch(to, id));
-        self.dispatch();
+        // Small messages that a lane holds back, to let them travel together, leave when the program
+        // waits for one of them, or when many have gathered.
+        if self.way(to).is_ok_and(|way| way.lane.gathers()) {
+            self.carry_out();
+            let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MOST;
+            if self.waiting.get(&to).is_some_and(many) {
+                self.dispatch();
+            }
+        } else {
+            self.dispatch();
+        }
         Ok(id)
     }
 
@@ -401,15 +414,25 @@ impl VciState {
     /// too, since the program may not call again for a long time once its receive is complete.
     pub fn dispatch(&mut self) -> bool {
         let mut any = false;
+        self.gather(true);
         loop {
             any |= self.carry_out();
             if self.waiting.is_empty() {
-                return any;
+                break;
             }
             any |= self.retry();
             if self.engine.outbox.is_empty() {
-                return any;
+                break;
             }
+        }
+        self.gather(false);
+        any
+    }
+
+    /// Tells all lanes but the one to oneself whether what they are given may travel together.
+    fn gather(&mut self, on: bool) {
+        for way in self.ways.iter_mut().skip(1) {
+            way.lane.gather(on);
         }
     }
 

@@ -4,6 +4,7 @@ use crate::ffi::*;
 use crate::inbox::{Tie, on_break, on_end};
 use crate::lane::{Notice, UcxLane};
 use crate::peers::Endpoint;
+use netmod::bundle::Pace;
 use netmod::{LaneError, Peer, VciId};
 use std::collections::HashMap;
 use std::ptr::{null, null_mut};
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 const MARK: &[u8] = b"UCX1";
 
 /// How long a broken connection may be explained by a good-bye that is still on its way, over
-/// another connection.
-const GRACE: Duration = Duration::from_millis(100);
+/// another connection, or by the launcher, which knows best how a process has ended and ends the job.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// UCX's address as peers get it.
 pub(crate) fn marked(address: &[u8]) -> Vec<u8> {
@@ -68,6 +69,9 @@ impl UcxLane {
             )));
         };
         let process = self.peers.process(peer);
+        if self.peers.processes[process as usize].doubtful.is_some() {
+            return Err(LaneError::Again);
+        }
         let tie = Box::new(Tie {
             inbox: &raw const *self.inbox,
             endpoint: self.peers.endpoints.len() as u32,
@@ -91,18 +95,25 @@ impl UcxLane {
         // SAFETY: the worker is open, `params` is valid for its mask, `ep` is written on success.
         let status = unsafe { (self.shared.lib.ep_create)(self.worker, &params, &mut ep) };
         if status != UCS_OK {
-            return Err(fail(format!(
-                "UCX finds no way to it ({}) with {}; both processes need a transport and a network \
-                 in common (WEFT_UCX_TLS, WEFT_UCX_DEVICES; ucx_info -d shows what there is)",
+            // It may have ended, which the launcher would tell better.
+            let why = format!(
+                "UCX finds no way to it ({}) with {}; it has ended, or the two have no transport and \
+                 no network in common (WEFT_UCX_TLS, WEFT_UCX_DEVICES; ucx_info -d shows what there \
+                 is)",
                 self.shared.lib.text(status),
                 self.shared.resources.join(", ")
-            )));
+            );
+            self.peers.processes[process as usize].doubtful = Some((Instant::now(), why));
+            self.doubts += 1;
+            return Err(LaneError::Again);
         }
         let endpoint = Endpoint {
             ep,
             peer: process,
             vci,
             seq: 0,
+            pace: Pace::default(),
+            bundle: None,
             broken: self.peers.processes[process as usize].lost.is_some(),
             written: false,
             flushes: 0,
@@ -138,6 +149,7 @@ impl UcxLane {
 
     /// Closes an endpoint without asking its peer; all that is under way on it ends by that.
     pub(crate) fn close(&mut self, endpoint: u32) {
+        self.drop_bundle(endpoint);
         let state = self.peers.endpoint(endpoint);
         state.broken = true;
         let ep = std::mem::replace(&mut state.ep, null_mut());

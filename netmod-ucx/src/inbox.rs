@@ -151,20 +151,27 @@ impl Inbox {
     }
 
     fn deliver(&self, head: &Head, payload: &[u8]) {
-        if head.kind != Kind::Message {
-            self.push(Event::Internal(*head, payload.to_vec()));
-            return;
+        match head.kind {
+            Kind::Message => self.message(head.peer, &head.header, payload),
+            Kind::Bundle => {
+                for (header, payload) in netmod::bundle::messages(payload) {
+                    self.message(head.peer, &header, payload);
+                }
+            }
+            _ => self.push(Event::Internal(*head, payload.to_vec())),
         }
+    }
+
+    #[inline]
+    fn message(&self, from: Peer, header: &Header, payload: &[u8]) {
         // SAFETY: see `state`.
         let state = unsafe { self.state() };
         state.count += 1;
         match state.sink {
             // SAFETY: the sink is borrowed by the poll that is under way, and is nobody else's. The
             // reference to the state is not used any longer.
-            Some(sink) => unsafe { (*sink).message(head.peer, &head.header, payload) },
-            None => state
-                .held
-                .push_back((head.peer, head.header, payload.to_vec())),
+            Some(sink) => unsafe { (*sink).message(from, header, payload) },
+            None => state.held.push_back((from, *header, payload.to_vec())),
         }
     }
 

@@ -42,11 +42,11 @@ enum Drain {
 }
 
 /// Buffers that messages leave from.
-struct Buffers {
+pub(crate) struct Buffers {
     area: Box<[u64]>,
     /// Bytes of each.
     size: usize,
-    free: Vec<u32>,
+    pub(crate) free: Vec<u32>,
     notes: Box<[Note]>,
 }
 
@@ -65,6 +65,15 @@ impl Buffers {
                 .collect(),
         }
     }
+    /// The first `len` bytes of a buffer that UCX does not use.
+    #[inline]
+    pub(crate) fn bytes(&mut self, buffer: u32, len: usize) -> &mut [u8] {
+        assert!(len <= self.size && (buffer as usize) < self.notes.len());
+        let place = self.area.as_mut_ptr().cast::<u8>();
+        // SAFETY: the area has `notes.len()` buffers of `size` bytes each. Those that UCX reads at the
+        // moment are not in the list of free ones and not a bundle's, so nobody asks for them here.
+        unsafe { std::slice::from_raw_parts_mut(place.add(buffer as usize * self.size), len) }
+    }
     /// All messages have left.
     fn are_free(&self) -> bool {
         self.free.len() == self.notes.len()
@@ -75,13 +84,19 @@ impl Buffers {
 pub(crate) struct UcxLane {
     pub(crate) worker: *mut ucp_worker,
     pub(crate) inbox: Box<Inbox>,
-    buffers: Buffers,
+    pub(crate) buffers: Buffers,
     pub(crate) peers: Peers,
     pub(crate) ops: Ops,
     /// At fixed places, since UCX knows their addresses.
     #[allow(clippy::vec_box)]
     pub(crate) flushes: Vec<Box<Flush>>,
     pub(crate) notices: VecDeque<Notice>,
+    /// Endpoints with a bundle.
+    pub(crate) bundled: Vec<u32>,
+    /// Whether small messages are put together.
+    pub(crate) gathering: bool,
+    /// Counts polls.
+    pub(crate) round: u32,
     /// Processes with a broken connection of which it is not known whether they are lost.
     pub(crate) doubts: usize,
     /// Keys of exposed memory that peers have asked for.
@@ -142,6 +157,9 @@ impl UcxLane {
             ops: Ops::new(place, config.operations),
             flushes: Vec::new(),
             notices: VecDeque::new(),
+            bundled: Vec::new(),
+            gathering: false,
+            round: 0,
             doubts: 0,
             replies: VecDeque::new(),
             asked: HashSet::new(),
@@ -208,7 +226,7 @@ impl UcxLane {
 
     /// Sends a message with a payload of `len` bytes that `fill` writes.
     #[inline]
-    fn transmit(
+    pub(crate) fn transmit(
         &mut self,
         endpoint: u32,
         kind: Kind,
@@ -219,6 +237,24 @@ impl UcxLane {
         let Some(&buffer) = self.buffers.free.last() else {
             return Err(LaneError::Again);
         };
+        fill(&mut self.buffers.bytes(buffer, HEAD + len)[HEAD..]);
+        if self.send_buffer(endpoint, buffer, kind, header, len)? {
+            self.buffers.free.pop();
+        }
+        Ok(())
+    }
+
+    /// Sends a message whose payload is in a buffer. Returns whether the buffer is needed until its
+    /// request ends.
+    #[inline]
+    pub(crate) fn send_buffer(
+        &mut self,
+        endpoint: u32,
+        buffer: u32,
+        kind: Kind,
+        header: &Header,
+        len: usize,
+    ) -> Result<bool, LaneError> {
         let state = self.peers.endpoint(endpoint);
         let head = Head {
             peer: self.shared.config.peer,
@@ -228,40 +264,35 @@ impl UcxLane {
             header: *header,
         };
         let ep = state.ep;
-        let size = self.buffers.size;
-        debug_assert!(HEAD + len <= size);
-        // SAFETY: the buffer is free, so UCX does not use it, and has `size` bytes, which the caller
-        // keeps to.
-        let (place, bytes) = unsafe {
-            let area = self.buffers.area.as_mut_ptr().cast::<u8>();
-            let place = area.add(buffer as usize * size);
-            (place, std::slice::from_raw_parts_mut(place, HEAD + len))
-        };
+        let bytes = self.buffers.bytes(buffer, HEAD + len);
         bytes[..HEAD].copy_from_slice(&head.to_bytes());
-        fill(&mut bytes[HEAD..]);
+        let (place, payload) = (bytes.as_ptr(), bytes[HEAD..].as_ptr());
         let note = &self.buffers.notes[buffer as usize];
         let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_EAGER);
         // SAFETY: the endpoint is open (it is not broken), buffer and note stay until the request
         // ends.
         let request = unsafe {
-            let payload = place.add(HEAD).cast();
-            (self.shared.lib.am_send_nbx)(ep, AM_ID, place.cast(), HEAD, payload, len, &param)
+            (self.shared.lib.am_send_nbx)(
+                ep,
+                AM_ID,
+                place.cast(),
+                HEAD,
+                payload.cast(),
+                len,
+                &param,
+            )
         };
-        if !request.is_null() {
-            match error_of(request) {
-                None => {
-                    self.buffers.free.pop();
-                }
-                Some(UCS_ERR_NO_RESOURCE) => return Err(LaneError::Again),
-                Some(status) => {
-                    self.broke(endpoint, status);
-                    return Err(self.unusable(endpoint));
-                }
+        match error_of(request) {
+            None => {}
+            Some(UCS_ERR_NO_RESOURCE) => return Err(LaneError::Again),
+            Some(status) => {
+                self.broke(endpoint, status);
+                return Err(self.unusable(endpoint));
             }
         }
         self.peers.endpoint(endpoint).seq = head.seq.wrapping_add(1);
         self.drain = Drain::Dirty;
-        Ok(())
+        Ok(!request.is_null())
     }
 
     /// Sends a message of our own.
@@ -307,7 +338,7 @@ impl UcxLane {
                             .push_back((head.peer, head.vci, head.header.0[0]));
                     }
                     Kind::Key => self.key_arrived(head.peer, head.vci, head.header.0[0], &data),
-                    Kind::Message => {}
+                    Kind::Message | Kind::Bundle => {}
                 },
             }
         }
@@ -384,7 +415,7 @@ impl Lane for UcxLane {
     ) -> Result<(), LaneError> {
         self.check(payload.len())?;
         let endpoint = self.endpoint(to, vci)?;
-        self.transmit(endpoint, Kind::Message, header, payload.len(), |room| {
+        self.send_message(endpoint, header, payload.len(), |room| {
             room.copy_from_slice(payload)
         })
     }
@@ -399,10 +430,22 @@ impl Lane for UcxLane {
     ) -> Result<(), LaneError> {
         self.check(len)?;
         let endpoint = self.endpoint(to, vci)?;
-        self.transmit(endpoint, Kind::Message, header, len, fill)
+        self.send_message(endpoint, header, len, fill)
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn gather(&mut self, on: bool) {
+        self.gathering = on;
+        if !on && !self.bundled.is_empty() {
+            self.send_bundles();
+        }
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, _budget: usize) -> bool {
+        self.round = self.round.wrapping_add(1);
         let (worker, progress) = (self.worker, self.shared.lib.worker_progress);
         let mut steps = 0;
         self.inbox.with_sink(sink, || {
@@ -418,6 +461,9 @@ impl Lane for UcxLane {
         }
         if !self.replies.is_empty() {
             any |= self.send_replies();
+        }
+        if !self.bundled.is_empty() {
+            any |= self.send_bundles();
         }
         while let Some(notice) = self.notices.pop_front() {
             any = true;
@@ -492,6 +538,7 @@ impl Lane for UcxLane {
         let idle = self.inbox.is_empty()
             && self.notices.is_empty()
             && self.replies.is_empty()
+            && self.bundled.is_empty()
             && self.doubts == 0;
         // SAFETY: the worker is open.
         idle && self.doorbell.is_some()

@@ -4,6 +4,7 @@
 
 use crate::ffi::{ucp_ep, ucp_rkey};
 use crate::inbox::Tie;
+use netmod::bundle::{Bundle, Pace};
 use netmod::{Peer, PeerTable, VciId};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -24,6 +25,10 @@ pub(crate) struct Endpoint {
     pub(crate) vci: VciId,
     /// Number of the next message.
     pub(crate) seq: u32,
+    /// Decides which small messages leave at once.
+    pub(crate) pace: Pace,
+    /// The send buffer of those that leave together, and how full it is.
+    pub(crate) bundle: Option<(u32, Bundle)>,
     /// It takes nothing any more: broken, or its process is lost.
     pub(crate) broken: bool,
     /// A put or an atomic was issued since the last flush.

@@ -293,7 +293,14 @@ impl UcxLane {
             match issued {
                 Ok(Issued::Pending) => {}
                 Ok(Issued::Done) => self.notices.push_back(Notice::Complete(token, Ok(()))),
-                Err(error) => self.notices.push_back(Notice::Complete(token, Err(error))),
+                Err(error) => {
+                    // It has been issued, so that "ask again" is no answer any more.
+                    let result = match self.peers.endpoint(endpoint).broken {
+                        true => self.result(endpoint, "access to its memory", UCS_ERR_CANCELED),
+                        false => Err(error),
+                    };
+                    self.notices.push_back(Notice::Complete(token, result));
+                }
             }
         }
     }

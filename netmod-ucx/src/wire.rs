@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     KeyRequest,
     /// The key that was asked for; empty if there is none of that number.
     Key,
+    /// Several of the core's; its own header says nothing.
+    Bundle,
 }
 
 /// All that stands in front of a payload.
@@ -56,6 +58,7 @@ impl Head {
             2 => Kind::Bye,
             3 => Kind::KeyRequest,
             4 => Kind::Key,
+            5 => Kind::Bundle,
             _ => return None,
         };
         Some(Head {
@@ -75,8 +78,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_survive(peer: u32, vci: u16, seq: u32, words: [u64; 3], kind in 0usize..4) {
-            let kind = [Kind::Message, Kind::Bye, Kind::KeyRequest, Kind::Key][kind];
+        fn heads_survive(peer: u32, vci: u16, seq: u32, words: [u64; 3], kind in 0usize..5) {
+            let kinds = [Kind::Message, Kind::Bye, Kind::KeyRequest, Kind::Key, Kind::Bundle];
+            let kind = kinds[kind];
             let head = Head { peer, vci, kind, seq, header: Header(words) };
             prop_assert_eq!(Head::parse(&head.to_bytes()), Some(head));
         }

@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+pub mod bundle;
 mod copy;
 mod peer_table;
 
@@ -300,6 +301,21 @@ pub trait Lane: Send {
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError>;
+
+    /// Several messages are about to be sent, between `gather(true)` and `gather(false)`: the lane may
+    /// let small ones to the same destination travel together, and has sent them all when
+    /// `gather(false)` returns or when there is room (see [`bundle`]). Other messages it may refuse
+    /// by [`LaneError::Again`] in order to be offered them this way later. By default nothing is
+    /// gathered.
+    fn gather(&mut self, on: bool) {
+        let _ = on;
+    }
+
+    /// Whether [`Lane::gather`] does something, so that a message may be refused although there is
+    /// room.
+    fn gathers(&self) -> bool {
+        false
+    }
 
     /// Takes in what has arrived and reports it to `sink`, at most about `budget` events. Returns
     /// whether anything happened: a retry that did nothing is not progress.

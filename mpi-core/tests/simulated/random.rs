@@ -510,6 +510,7 @@ pub fn random_network(rng: &mut Rng) -> SimConfig {
         max_payload: rng.pick(&[1024, 1500, 4096]),
         depth: rng.pick(&[1, 2, 8, usize::MAX]),
         again: rng.pick(&[0, 10, 50]),
+        burst: rng.pick(&[0, 0, 1, 3]),
         get: rng.pick(&[Get::Unsupported, Get::Immediate, Get::Delayed, Get::Mixed]),
         get_refused: rng.pick(&[0, 0, 50]),
         get_fails: rng.pick(&[0, 30]),
