@@ -21,7 +21,7 @@ use crate::abi::{
 use crate::comms::CommObject;
 use crate::errhandler::{Attached, RETURN};
 use crate::handles::{HandleTable, Type};
-use crate::settings::Settings;
+use crate::settings::{Info, Settings};
 use crate::{bootstrap, fatal, identity};
 
 /// Everything that exists while MPI is up.
@@ -102,13 +102,17 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     }
     let failed = |why: String| Error::new(Class::Other, why);
     let settings = Settings::from_env().map_err(failed)?;
-    let pmi = Arc::new(Client::from_env().map_err(|error| failed(error.to_string()))?);
+    let variable = |name: &str| match crate::settings::raw(name) {
+        Some(value) => Some(value.into()),
+        None => std::env::var_os(name),
+    };
+    let pmi = Arc::new(Client::connect(variable).map_err(|error| failed(error.to_string()))?);
     let (rank, size) = (pmi.rank(), pmi.size());
     identity::set(rank as usize, size as usize);
     fatal::set_launcher(pmi.clone());
     let threaded = threaded || crate::tool::wants_locks();
     let started = bootstrap::start(&pmi, &settings, threaded).map_err(|error| failed(error.0))?;
-    if settings.info && rank == 0 {
+    if settings.info != Info::None && rank == 0 {
         for note in &started.notes {
             eprintln!("Weft: {note}");
         }
@@ -153,9 +157,17 @@ pub fn stop() -> Result<()> {
     // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
-    runtime.process.barrier(&runtime.world.comm)?;
-    runtime.process.drain()?;
-    leave_together(runtime)?;
+    let together = runtime
+        .process
+        .barrier(&runtime.world.comm)
+        .and_then(|()| runtime.process.drain())
+        .and_then(|()| leave_together(runtime));
+    // With a process lost there is no leaving together: what can be cleaned up is.
+    if let Err(error) = together
+        && runtime.process.first_loss().is_none()
+    {
+        return Err(error);
+    }
     runtime
         .pmi
         .finalize()
@@ -177,17 +189,31 @@ fn leave_together(runtime: &Runtime) -> Result<()> {
     if runtime.pmi.size() == 1 {
         return Ok(());
     }
+    let transports = runtime.process.transports();
+    if transports.iter().skip(1).all(|way| way.is_local()) {
+        // What was sent lies in the receivers' memory: nobody needs us for it any more.
+        return runtime.pmi.fence().map_err(failed);
+    }
+    let me = std::thread::current();
     std::thread::scope(|scope| {
-        let fence = || runtime.pmi.fence();
+        let fence = || {
+            let result = runtime.pmi.fence();
+            me.unpark();
+            result
+        };
         let Ok(fence) = std::thread::Builder::new().spawn_scoped(scope, fence) else {
             return runtime.pmi.fence().map_err(failed);
         };
         // The launcher is asked by another thread, because a peer's last messages may need us to
         // take them in before they count as sent.
+        let mut nap = Duration::from_micros(50);
         while !fence.is_finished() {
             // A peer that is lost now has left.
-            let _ = runtime.process.poll_all();
-            std::thread::sleep(Duration::from_micros(50));
+            if let Ok(true) = runtime.process.poll_all() {
+                nap = Duration::from_micros(50);
+            }
+            std::thread::park_timeout(nap);
+            nap = (2 * nap).min(Duration::from_millis(1));
         }
         match fence.join() {
             Ok(result) => result.map_err(failed),

@@ -206,6 +206,8 @@ pub(crate) struct Record {
     pub exposed: Option<RemoteKey>,
     /// The address of the receiver's buffer, where a sender of this node may put the data.
     pub place: Option<u64>,
+    /// The transport is reading a sender's memory, and will tell when it is done.
+    pub fetching: bool,
 }
 
 /// Where a request stands in its protocol.
@@ -250,6 +252,7 @@ impl Record {
         error: None,
         exposed: None,
         place: None,
+        fetching: false,
     };
 }
 

@@ -82,7 +82,7 @@ impl OfiLane {
                     _ => NOT_EXPOSED,
                 }
             }
-            Kind::Message | Kind::Nop | Kind::Answer => return,
+            Kind::Message | Kind::Bundle | Kind::Nop | Kind::Answer => return,
         };
         let endpoint = match self.endpoint(prefix.peer, prefix.vci) {
             Ok(endpoint) => endpoint,

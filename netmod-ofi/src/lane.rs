@@ -7,12 +7,13 @@ use crate::ffi::*;
 use crate::ops::Ops;
 use crate::peers::Peers;
 use crate::transport::Shared;
+use crate::watch::Watched;
 use crate::wire::{self, Kind, Prefix};
 use netmod::{
     AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
     VciId,
 };
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -96,6 +97,12 @@ pub(crate) struct OfiLane {
     /// Receive buffers that the provider did not take back at once.
     pub(crate) unposted: Vec<u32>,
     pub(crate) notices: VecDeque<Notice>,
+    /// Endpoints with a bundle.
+    pub(crate) bundled: Vec<u32>,
+    /// Whether small messages are put together.
+    pub(crate) gathering: bool,
+    /// Counts polls.
+    pub(crate) round: u32,
     /// Endpoints to which something was injected that may not have left.
     dirty: Vec<u32>,
     pub(crate) sends_under_way: usize,
@@ -111,6 +118,8 @@ pub(crate) struct OfiLane {
     doorbell: Option<RawFd>,
     /// Whether peers that take nothing can be asked whether they are there.
     pub(crate) probes: bool,
+    /// Peers from which something is awaited.
+    pub(crate) watched: HashMap<Peer, Watched>,
     scratch: [u64; INJECT_MOST / 8],
     pub(crate) shared: Arc<Shared>,
 }
@@ -196,6 +205,9 @@ impl OfiLane {
             replies: VecDeque::new(),
             unposted: (0..config.recv_buffers as u32).rev().collect(),
             notices: VecDeque::with_capacity(config.operations),
+            bundled: Vec::new(),
+            gathering: false,
+            round: 0,
             dirty: Vec::new(),
             sends_under_way: 0,
             requests_under_way: 0,
@@ -204,6 +216,7 @@ impl OfiLane {
             vci,
             doorbell,
             probes: Self::can_probe(&shared.provider, shared.info.addr_format()),
+            watched: HashMap::new(),
             scratch: [0; INJECT_MOST / 8],
             objects,
             buffers,
@@ -390,12 +403,11 @@ impl OfiLane {
         rc != -(libc::EAGAIN as isize) || self.no_room(endpoint, true).is_some()
     }
 
-    fn message_len(&self, payload: usize) -> Result<usize, LaneError> {
-        let len = wire::MESSAGE + payload;
-        if len > self.shared.config.buffer_size {
+    fn check(&self, payload: usize) -> Result<(), LaneError> {
+        if wire::MESSAGE + payload > self.shared.config.buffer_size {
             Err(LaneError::Unsupported)
         } else {
-            Ok(len)
+            Ok(())
         }
     }
 }
@@ -437,6 +449,10 @@ fn open_cq(shared: &Shared, objects: &mut Objects) -> Result<Option<RawFd>, i32>
 }
 
 impl Lane for OfiLane {
+    fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
+        self.look_after(awaited, sink);
+    }
+
     #[inline]
     fn send(
         &mut self,
@@ -445,13 +461,10 @@ impl Lane for OfiLane {
         header: &Header,
         payload: &[u8],
     ) -> Result<(), LaneError> {
-        let len = self.message_len(payload.len())?;
+        self.check(payload.len())?;
         let endpoint = self.endpoint(to, vci)?;
-        let prefix = self.prefix(Kind::Message, 0);
-        self.transmit(endpoint, len, false, |bytes| {
-            bytes[..wire::PREFIX].copy_from_slice(&prefix);
-            bytes[wire::PREFIX..wire::MESSAGE].copy_from_slice(&header.to_bytes());
-            bytes[wire::MESSAGE..].copy_from_slice(payload);
+        self.send_message(endpoint, header, payload.len(), false, |room| {
+            room.copy_from_slice(payload)
         })
     }
 
@@ -463,15 +476,21 @@ impl Lane for OfiLane {
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError> {
-        let len = self.message_len(len)?;
+        self.check(len)?;
         let endpoint = self.endpoint(to, vci)?;
-        let prefix = self.prefix(Kind::Message, 0);
         // Kept if there is no room: `fill` can't be taken back.
-        self.transmit(endpoint, len, true, |bytes| {
-            bytes[..wire::PREFIX].copy_from_slice(&prefix);
-            bytes[wire::PREFIX..wire::MESSAGE].copy_from_slice(&header.to_bytes());
-            fill(&mut bytes[wire::MESSAGE..]);
-        })
+        self.send_message(endpoint, header, len, true, fill)
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn gather(&mut self, on: bool) {
+        self.gathering = on;
+        if !on && !self.bundled.is_empty() {
+            self.send_bundles();
+        }
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
@@ -553,6 +572,7 @@ impl Lane for OfiLane {
         self.dirty.is_empty()
             && self.sends_under_way == 0
             && self.stalled.is_empty()
+            && self.bundled.is_empty()
             && self.replies.is_empty()
     }
 
@@ -563,6 +583,7 @@ impl Lane for OfiLane {
     fn arm(&mut self) -> bool {
         let idle = self.notices.is_empty()
             && self.stalled.is_empty()
+            && self.bundled.is_empty()
             && self.replies.is_empty()
             && self.unissued.is_empty()
             && self.unposted.is_empty();

@@ -7,7 +7,8 @@
 //!
 //! # How the contract is met
 //! - **Active messages** are `fi_inject` up to the provider's inject size and copies through a
-//!   bounded pool of eager buffers above. The 8 bytes in front of each name the sender.
+//!   bounded pool of eager buffers above. The 8 bytes in front of each name the sender. Small ones
+//!   of a burst travel together ([`netmod::bundle`]).
 //! - **Get and put** are `fi_read` and `fi_write` where the provider has them with delivery
 //!   completion; a put's completion then means that it is visible at the target, so a flush waits
 //!   for the completions of what was issued before it. Small puts go through an eager buffer and
@@ -21,6 +22,7 @@
 //! what is exposed gets an error.
 
 mod buffers;
+mod bundling;
 mod config;
 mod connect;
 mod emulation;
@@ -35,6 +37,7 @@ mod progress;
 mod remote;
 mod select;
 mod transport;
+mod watch;
 mod wire;
 
 pub use config::{Config, Offload};

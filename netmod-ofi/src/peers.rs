@@ -4,6 +4,7 @@
 
 use crate::ffi::fi_addr_t;
 use crate::probe::Stuck;
+use netmod::bundle::{Bundle, Pace};
 use netmod::{Peer, Token, VciId};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -45,6 +46,10 @@ pub(crate) struct EndpointState {
     pub(crate) dirty: bool,
     /// Accepted messages that the provider had no room for.
     pub(crate) stalled: u32,
+    /// Decides which small messages leave at once.
+    pub(crate) pace: Pace,
+    /// The send buffer of those that leave together, and how full it is.
+    pub(crate) bundle: Option<(u32, Bundle)>,
     /// The provider has had no room lately.
     pub(crate) stuck: Option<Box<Stuck>>,
     /// The address as the provider gave it.
@@ -144,6 +149,8 @@ impl Peers {
             lost,
             dirty: false,
             stalled: 0,
+            pace: Pace::default(),
+            bundle: None,
             stuck: None,
             address: address.into(),
         });

@@ -17,6 +17,7 @@ const IDLE_POLLS: u32 = 256;
 impl OfiLane {
     /// The work of `poll`.
     pub(crate) fn progress(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        self.round = self.round.wrapping_add(1);
         let mut events = 0;
         loop {
             let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; BATCH];
@@ -146,6 +147,10 @@ impl OfiLane {
             if let Some((header, payload)) = rest.split_first_chunk::<{ Header::SIZE }>() {
                 sink.message(prefix.peer, &Header::from_bytes(header), payload);
             }
+        } else if prefix.kind == Kind::Bundle {
+            for (header, payload) in netmod::bundle::messages(rest) {
+                sink.message(prefix.peer, &header, payload);
+            }
         } else {
             self.serve(prefix, rest);
         }
@@ -249,6 +254,9 @@ impl OfiLane {
                 endpoint.lost = true;
                 endpoint.stalled = 0;
                 endpoint.stuck = None;
+                if let Some((buffer, _)) = endpoint.bundle.take() {
+                    self.buffers.give(buffer);
+                }
             }
         }
         let endpoints = &self.peers.endpoints;
@@ -283,6 +291,7 @@ impl OfiLane {
         !(self.unposted.is_empty()
             && self.replies.is_empty()
             && self.stalled.is_empty()
+            && self.bundled.is_empty()
             && self.unissued.is_empty())
     }
 
@@ -300,6 +309,7 @@ impl OfiLane {
             }
         }
         any |= self.retry_stalled();
+        any |= self.send_bundles();
         for _ in 0..self.unissued.len() {
             let Some(index) = self.unissued.pop_front() else {
                 break;

@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Put,
     /// The answer to one of the three; the code is a status.
     Answer,
+    /// Several of the core's.
+    Bundle,
 }
 
 /// The first 8 bytes of everything.
@@ -61,6 +63,7 @@ impl Prefix {
             4 => Kind::Get,
             5 => Kind::Put,
             6 => Kind::Answer,
+            7 => Kind::Bundle,
             _ => return None,
         };
         Some(Prefix {
@@ -132,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn prefixes_survive(peer: u32, vci: u16, kind in 1u8..7, code: u8) {
+        fn prefixes_survive(peer: u32, vci: u16, kind in 1u8..8, code: u8) {
             let word = u64::from(peer) | u64::from(vci) << 32 | u64::from(kind) << 48
                 | u64::from(code) << 56;
             let prefix = Prefix::parse(&word.to_ne_bytes()).unwrap();

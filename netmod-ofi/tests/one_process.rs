@@ -114,6 +114,42 @@ fn messages_arrive_in_order_and_whole() {
 }
 
 #[test]
+fn what_is_gathered_keeps_its_order() {
+    for provider in providers() {
+        let mut random = Random::new();
+        let mut nodes = pair(|config| config.send_buffers = 8, &provider, 1);
+        let (mut sent, mut got, total) = (0_u64, 0_u64, 5000);
+        let length = |i: u64| (i * 31 % 701) as usize;
+        poll_until(&mut nodes, "all messages", |nodes| {
+            // Some by themselves, as far as the lane likes, the others in a row.
+            for gathering in [false, true] {
+                nodes[0].lanes[0].gather(gathering);
+                for _ in 0..random.below(200) {
+                    let payload = vec![sent as u8; length(sent)];
+                    let header = Header([sent, !sent, 5]);
+                    if sent == total {
+                        break;
+                    }
+                    match nodes[0].lanes[0].send(8, 0, &header, &payload) {
+                        Ok(()) => sent += 1,
+                        Err(LaneError::Again) => break,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }
+            nodes[0].lanes[0].gather(false);
+            for (from, header, payload) in nodes[1].sinks[0].messages.drain(..) {
+                assert_eq!((from, header), (3, Header([got, !got, 5])));
+                assert_eq!(payload, vec![got as u8; length(got)]);
+                got += 1;
+            }
+            got == total
+        });
+        poll_until(&mut nodes, "draining", |nodes| nodes[0].lanes[0].drained());
+    }
+}
+
+#[test]
 fn too_long_messages_are_refused() {
     let mut nodes = pair(|_| {}, &providers()[0], 1);
     let long = vec![0; nodes[0].transport.limits().max_payload + 1];

@@ -36,6 +36,9 @@ pub struct SimConfig {
     pub depth: usize,
     /// Percentage of sends and reads that are told to come again for no reason.
     pub again: u8,
+    /// Messages that a lane takes between two polls before it wants the others in a row
+    /// (`Lane::gather`). 0: it takes all.
+    pub burst: u32,
     /// Reading peers' memory.
     pub get: Get,
     /// Percentage of pairs of processes between which reading is refused, although the transport
@@ -67,6 +70,7 @@ impl Default for SimConfig {
             max_payload: 8192,
             depth: usize::MAX,
             again: 0,
+            burst: 0,
             get: Get::Immediate,
             get_refused: 0,
             get_fails: 0,

@@ -52,6 +52,8 @@ impl Transport for SimTransport {
             world: self.world.clone(),
             place: (self.me, vci),
             batch: Vec::new(),
+            gathering: false,
+            sent: 0,
         }))
     }
 
@@ -75,6 +77,9 @@ struct SimLane {
     place: Place,
     /// What a poll takes out, kept for its memory.
     batch: Vec<Item>,
+    gathering: bool,
+    /// Messages since the last poll that were not gathered.
+    sent: u32,
 }
 
 impl Lane for SimLane {
@@ -103,6 +108,13 @@ impl Lane for SimLane {
             len <= world.config.max_payload,
             "a payload of {len} bytes is too long"
         );
+        let burst = world.config.burst;
+        if burst > 0 && !self.gathering {
+            if self.sent >= burst {
+                return Err(LaneError::Again);
+            }
+            self.sent += 1;
+        }
         world.admit(self.place, (to, vci))?;
         let mut payload = vec![0; len].into_boxed_slice();
         fill(&mut payload);
@@ -110,7 +122,16 @@ impl Lane for SimLane {
         Ok(())
     }
 
+    fn gathers(&self) -> bool {
+        self.world.lock().config.burst > 0
+    }
+
+    fn gather(&mut self, on: bool) {
+        self.gathering = on;
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        self.sent = 0;
         let mut world = self.world.lock();
         world.take(self.place, budget, &mut self.batch);
         if self.batch.is_empty() && world.config.poll_steps {

@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+pub mod bundle;
 mod copy;
 mod peer_table;
 
@@ -226,6 +227,11 @@ pub trait Transport: Send + Sync {
         self.name().to_string()
     }
 
+    /// What else was considered (providers, devices), each with the reason why it is not used.
+    fn considered(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What it can do.
     fn limits(&self) -> Limits;
 
@@ -290,6 +296,12 @@ pub trait Lane: Send {
         payload: &[u8],
     ) -> Result<(), LaneError>;
 
+    /// Looks whether peers still live, for transports that aren't told of a peer's end: those that
+    /// somebody waits for, and all that were sent to. Called now and then by whoever waits for long.
+    fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
+        let _ = (awaited, sink);
+    }
+
     /// Like [`Lane::send`] with a payload of `len` bytes that `fill` writes where the transport
     /// wants it. `fill` is called at most once, with a slice of `len` bytes, and only if the message
     /// will be sent. The default goes through a buffer.
@@ -301,6 +313,21 @@ pub trait Lane: Send {
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError>;
+
+    /// Several messages are about to be sent, between `gather(true)` and `gather(false)`: the lane may
+    /// let small ones to the same destination travel together, and has sent them all when
+    /// `gather(false)` returns or when there is room (see [`bundle`]). Other messages it may refuse
+    /// by [`LaneError::Again`] in order to be offered them this way later. By default nothing is
+    /// gathered.
+    fn gather(&mut self, on: bool) {
+        let _ = on;
+    }
+
+    /// Whether [`Lane::gather`] does something, so that a message may be refused although there is
+    /// room.
+    fn gathers(&self) -> bool {
+        false
+    }
 
     /// Takes in what has arrived and reports it to `sink`, at most about `budget` events. Returns
     /// whether anything happened: a retry that did nothing is not progress.

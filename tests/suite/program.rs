@@ -5,8 +5,10 @@
 //! ```text
 //! /* What this is about.
 //!  * ranks: 1 2 4                 how many ranks, a run each (default 2)
-//!  * variants: shm ofi            default shm, shm-2copy and ofi; see `Variant`
+//!  * variants: shm ofi            default shm, shm-2copy and ofi; see `Variant`.
+//!  *                              Over UCX a few run by themselves, all with WEFT_TEST_UCX=1
 //!  * env: NAME=VALUE              for the ranks
+//!  * launcher: -option            for our launcher
 //!  * timeout: 20                  seconds
 //!  * alone: yes                   nothing else runs at the same time
 //!  * cflags: -pthread
@@ -38,6 +40,7 @@ pub struct Program {
     pub ranks: Vec<usize>,
     pub variants: Vec<Variant>,
     pub env: Vec<(String, String)>,
+    pub launcher: Vec<String>,
     /// Seconds.
     pub timeout: f64,
     pub alone: bool,
@@ -91,6 +94,7 @@ impl Program {
             ranks: vec![2],
             variants: vec![Variant::Shm, Variant::ShmTwoCopy, Variant::Ofi],
             env: Vec::new(),
+            launcher: Vec::new(),
             timeout: 20.0,
             alone: false,
             cflags: Vec::new(),
@@ -121,6 +125,16 @@ impl Program {
         if program.cases.is_empty() {
             program.cases.push(common);
         }
+        let twins = [
+            (Variant::Ofi, Variant::Ucx),
+            (Variant::Hosts, Variant::UcxHosts),
+        ];
+        for (ofi, ucx) in twins {
+            let wanted = program.variants.contains(&ofi) && !program.variants.contains(&ucx);
+            if wanted && std::env::var_os("WEFT_TEST_UCX").is_some() {
+                program.variants.push(ucx);
+            }
+        }
         Ok(program)
     }
 
@@ -135,6 +149,7 @@ impl Program {
             }
             "timeout" => self.timeout = number(value)?,
             "alone" => self.alone = value == "yes",
+            "launcher" => self.launcher.extend(words.map(String::from)),
             "cflags" => self.cflags.extend(words.map(String::from)),
             "compiler" => self.compiler = Some(value.into()),
             "case" => {

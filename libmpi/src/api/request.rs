@@ -130,6 +130,8 @@ pub unsafe fn request_free(request: *mut MPI_Request) -> Result<()> {
     };
     runtime.let_go(runtime.named(*request)?)?;
     *request = MPI_REQUEST_NULL;
+    // A send that waits to travel with others leaves now: nobody will wait for it.
+    runtime.process.poll_all()?;
     Ok(())
 }
 

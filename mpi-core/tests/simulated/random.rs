@@ -1,6 +1,6 @@
 //! Random programs run on random networks, checked against the model.
 
-use mpi_core::process::{Destination, Source};
+use mpi_core::process::{Destination, NOBODY, Source};
 use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, MatchedMessage, RequestId, Status};
 use netmod_sim::{Get, Latency, Rng, SimConfig};
 
@@ -96,6 +96,7 @@ impl<'a> Execution<'a> {
             rank: receive.source,
             tag: receive.tag,
             owner: index as u32,
+            peer: u32::try_from(receive.source).unwrap_or(NOBODY),
         };
         (context.receive_vci[receive.rank as usize], source)
     }
@@ -509,6 +510,7 @@ pub fn random_network(rng: &mut Rng) -> SimConfig {
         max_payload: rng.pick(&[1024, 1500, 4096]),
         depth: rng.pick(&[1, 2, 8, usize::MAX]),
         again: rng.pick(&[0, 10, 50]),
+        burst: rng.pick(&[0, 0, 1, 3]),
         get: rng.pick(&[Get::Unsupported, Get::Immediate, Get::Delayed, Get::Mixed]),
         get_refused: rng.pick(&[0, 0, 50]),
         get_fails: rng.pick(&[0, 30]),

@@ -1,0 +1,104 @@
+//! Small messages that travel together (see [`netmod::bundle`]).
+
+use crate::lane::UcxLane;
+use crate::wire::{HEAD, Kind};
+use netmod::bundle::{Bundle, SMALL};
+use netmod::{Header, LaneError};
+
+impl UcxLane {
+    /// Sends a message of the core with a payload of `len` bytes that `fill` writes: at once, or
+    /// together with others.
+    #[inline]
+    pub(crate) fn send_message(
+        &mut self,
+        endpoint: u32,
+        header: &Header,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        let round = self.round;
+        let state = self.peers.endpoint(endpoint);
+        if len <= SMALL {
+            if self.gathering {
+                return self.add_to_bundle(endpoint, header, len, fill);
+            }
+            if !state.pace.may_leave(round) {
+                return Err(LaneError::Again);
+            }
+        }
+        // Order: what was accepted before goes first.
+        if state.bundle.is_some() {
+            self.send_bundle(endpoint)?;
+        }
+        self.transmit(endpoint, Kind::Message, header, len, fill)
+    }
+
+    fn add_to_bundle(
+        &mut self,
+        endpoint: u32,
+        header: &Header,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        let most = self.shared.config.buffer_size - HEAD;
+        if let Some((_, bundle)) = self.peers.endpoint(endpoint).bundle
+            && bundle.used + HEAD + len > most
+        {
+            self.send_bundle(endpoint)?;
+        }
+        if self.peers.endpoint(endpoint).bundle.is_none() {
+            let buffer = self.buffers.free.pop().ok_or(LaneError::Again)?;
+            self.peers.endpoint(endpoint).bundle = Some((buffer, Bundle::default()));
+            self.bundled.push(endpoint);
+        }
+        let Some((buffer, bundle)) = &mut self.peers.endpoint(endpoint).bundle else {
+            return Err(LaneError::Again);
+        };
+        let room = self.buffers.bytes(*buffer, HEAD + most);
+        if bundle.add(&mut room[HEAD..], header, len, fill) {
+            Ok(())
+        } else {
+            Err(LaneError::Again)
+        }
+    }
+
+    /// Sends the bundle of an endpoint, if it has one.
+    fn send_bundle(&mut self, endpoint: u32) -> Result<(), LaneError> {
+        let Some((buffer, bundle)) = self.peers.endpoint(endpoint).bundle else {
+            return Ok(());
+        };
+        let pending = self.send_buffer(
+            endpoint,
+            buffer,
+            Kind::Bundle,
+            &Header::default(),
+            bundle.used,
+        )?;
+        if !pending {
+            self.buffers.free.push(buffer);
+        }
+        let state = self.peers.endpoint(endpoint);
+        state.bundle = None;
+        state.pace.gathered(bundle.count);
+        self.bundled.retain(|&other| other != endpoint);
+        Ok(())
+    }
+
+    /// Sends all bundles. Returns whether any has gone.
+    pub(crate) fn send_bundles(&mut self) -> bool {
+        let mut any = false;
+        for endpoint in self.bundled.clone() {
+            // Those of a lost peer are dropped when it is found lost.
+            any |= self.send_bundle(endpoint).is_ok();
+        }
+        any
+    }
+
+    /// Gives up the bundle of an endpoint.
+    pub(crate) fn drop_bundle(&mut self, endpoint: u32) {
+        if let Some((buffer, _)) = self.peers.endpoint(endpoint).bundle.take() {
+            self.buffers.free.push(buffer);
+            self.bundled.retain(|&other| other != endpoint);
+        }
+    }
+}

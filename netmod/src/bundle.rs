@@ -1,0 +1,182 @@
+//! Small messages to one destination that travel together.
+//!
+//! Where each message costs a system call, 64 small ones cost 64. A lane over such a network lets
+//! the first few of a burst leave at once and answers [`LaneError::Again`](crate::LaneError) to the
+//! rest ([`Pace`]); the core keeps those, with their requests incomplete, and offers them all in a
+//! row when it makes progress, between [`Lane::gather`](crate::Lane::gather) on and off. Then the
+//! lane writes them into one buffer ([`Bundle`]), which the receiver takes apart ([`messages`]).
+
+use crate::Header;
+
+/// Payloads up to this size are worth bundling, in bytes: beyond it a copy costs as much as a call.
+pub const SMALL: usize = 512;
+
+/// What a message takes in a bundle besides its payload: its length and its header.
+const EXTRA: usize = 4 + Header::SIZE;
+
+/// Messages of a burst that leave at once, at least and at first.
+const LEAST: u32 = 4;
+/// The same, at most.
+const MOST: u32 = 1024;
+
+/// Decides which messages to one destination leave at once.
+///
+/// A burst is what is sent in a row, without a poll in between. Its first messages leave at once, so
+/// that a program that sends a few and computes on does not delay them. If what was held back turns
+/// out to be one message each time, as with blocking sends, the pace quickens: holding it back has
+/// bought nothing.
+#[derive(Debug)]
+pub struct Pace {
+    round: u32,
+    sent: u32,
+    limit: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace {
+            round: 0,
+            sent: 0,
+            limit: LEAST,
+        }
+    }
+}
+
+impl Pace {
+    /// Whether a message may leave at once, which counts then. `round` counts the lane's polls.
+    #[inline]
+    pub fn may_leave(&mut self, round: u32) -> bool {
+        if self.round != round {
+            self.round = round;
+            self.sent = 0;
+        }
+        self.sent += 1;
+        self.sent <= self.limit
+    }
+
+    /// A bundle of so many messages has left.
+    pub fn gathered(&mut self, count: u32) {
+        self.limit = match count {
+            0 | 1 => (2 * self.limit).min(MOST),
+            _ => LEAST,
+        };
+    }
+}
+
+/// A bundle being written: how full the bytes are that its owner keeps.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Bundle {
+    /// Bytes used.
+    pub used: usize,
+    /// Messages in it.
+    pub count: u32,
+}
+
+impl Bundle {
+    /// Adds a message with a payload of `len` bytes that `fill` writes; `room` is all of the bundle's
+    /// bytes. Returns `false`, and does nothing, if it does not fit.
+    #[inline]
+    pub fn add(
+        &mut self,
+        room: &mut [u8],
+        header: &Header,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let Some(rest) = room.get_mut(self.used..) else {
+            return false;
+        };
+        let Ok(short) = u32::try_from(len) else {
+            return false;
+        };
+        if rest.len() < EXTRA || rest.len() - EXTRA < len {
+            return false;
+        }
+        let (extra, rest) = rest.split_at_mut(EXTRA);
+        extra[..4].copy_from_slice(&short.to_ne_bytes());
+        extra[4..].copy_from_slice(&header.to_bytes());
+        fill(&mut rest[..len]);
+        self.used += EXTRA + len;
+        self.count += 1;
+        true
+    }
+}
+
+/// The messages of a bundle. What is cut short or garbled is left out.
+pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let (len, after) = rest.split_first_chunk::<4>()?;
+        let (header, after) = after.split_first_chunk::<{ Header::SIZE }>()?;
+        let (payload, after) = after.split_at_checked(u32::from_ne_bytes(*len) as usize)?;
+        rest = after;
+        Some((Header::from_bytes(header), payload))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_bundled_comes_out_again_as_far_as_it_fits() {
+        for room in [0, 10, EXTRA - 1, EXTRA, 100, 1000, 4096] {
+            let mut bytes = vec![0; room];
+            let mut bundle = Bundle::default();
+            let mut put = Vec::new();
+            for i in 0..200_u64 {
+                let payload = vec![i as u8; (i * 37 % 130) as usize];
+                let header = Header([i, !i, 7]);
+                let fits = bundle.used + EXTRA + payload.len() <= room;
+                let added = bundle.add(&mut bytes, &header, payload.len(), |place| {
+                    place.copy_from_slice(&payload)
+                });
+                assert_eq!(added, fits);
+                if added {
+                    put.push((header, payload));
+                }
+            }
+            assert_eq!(bundle.count as usize, put.len());
+            let got: Vec<_> = messages(&bytes[..bundle.used])
+                .map(|(header, payload)| (header, payload.to_vec()))
+                .collect();
+            assert_eq!(got, put);
+            // Cut short anywhere, the whole ones are there.
+            for end in 0..bundle.used {
+                assert!(messages(&bytes[..end]).count() < put.len());
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_to_an_end() {
+        let mut state = 1_u64;
+        for len in 0..300 {
+            let bytes: Vec<u8> = (0..len)
+                .map(|_| {
+                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    (state >> 60) as u8
+                })
+                .collect();
+            assert!(messages(&bytes).count() <= len / EXTRA);
+        }
+    }
+
+    #[test]
+    fn bursts_are_held_back_and_single_messages_less_and_less() {
+        let mut pace = Pace::default();
+        let burst = |pace: &mut Pace, round| (0..2000).filter(|_| pace.may_leave(round)).count();
+        assert_eq!(burst(&mut pace, 1), 4);
+        assert_eq!(burst(&mut pace, 2), 4);
+        pace.gathered(60);
+        assert_eq!(burst(&mut pace, 3), 4);
+        pace.gathered(1);
+        assert_eq!(burst(&mut pace, 4), 8);
+        for _ in 0..20 {
+            pace.gathered(1);
+        }
+        assert_eq!(burst(&mut pace, 5), 1024);
+        pace.gathered(2);
+        assert_eq!(burst(&mut pace, 6), 4);
+    }
+}
