@@ -5,6 +5,7 @@ mod docs;
 mod headers;
 mod install;
 mod test;
+mod vm;
 mod workspace;
 
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ enum Task {
     Docs,
     /// Reports which functions of MPI-3.1 there are.
     Coverage,
+    /// Runs a command in a throw-away virtual machine with two RDMA devices.
+    RdmaVm(vm::Options),
 }
 
 #[derive(Args)]
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Headers { check } => headers::run(check),
         Task::Docs => docs::run(),
         Task::Coverage => headers::coverage(),
+        Task::RdmaVm(options) => return vm::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

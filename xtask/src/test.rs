@@ -93,7 +93,7 @@ fn packages() -> Result {
 }
 
 /// Whether a file exists; one part of its path may be `*`.
-fn exists(pattern: &str) -> bool {
+pub fn exists(pattern: &str) -> bool {
     match pattern.split_once("/*/") {
         None => std::path::Path::new(pattern).exists(),
         Some((dir, rest)) => std::fs::read_dir(dir)
