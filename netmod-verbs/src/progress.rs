@@ -19,6 +19,8 @@ const WATCHED_AT_ONCE: usize = 16;
 impl Engine {
     /// The work of `poll`.
     pub(crate) fn progress(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        // What other VCIs' polls have found came before what is found now.
+        let told = self.one_for_all && self.tell(sink);
         let mut events = 0;
         while let Some(wc) = self.put_off.pop_front() {
             self.completed(&wc, sink);
@@ -70,7 +72,7 @@ impl Engine {
                 self.watch();
             }
         }
-        any | self.tell(sink)
+        any | told | self.tell(sink)
     }
 
     /// Hands over what is to be told to the VCI that is served, and keeps the rest.
