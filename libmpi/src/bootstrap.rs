@@ -14,7 +14,7 @@ use netmod::{OpenError, Peer, Resolver, Transport, VciId};
 use parking_lot::Mutex;
 use pmi::Client;
 
-use crate::settings::{Netmod, Settings};
+use crate::settings::{Info, Netmod, Settings};
 
 /// A process's card.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -93,7 +93,7 @@ impl Cards {
         }
         let text = self
             .pmi
-            .get(&key(peer))
+            .get(peer, &key(peer))
             .map_err(|error| OpenError(format!("the launcher did not answer: {error}")))?;
         let card = text
             .as_deref()
@@ -246,6 +246,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             transport,
         })
     };
+    // Refused transports and why, in the order in which they were tried.
     let mut notes = Vec::new();
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
 
@@ -266,20 +267,21 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     }
     let all_here = settings.shm && here == Some(size);
     let wanted = match settings.netmod {
-        Netmod::None => Err("WEFT_NETMOD=none; set it to ofi".to_string()),
+        Netmod::None => Err("WEFT_NETMOD=none; set it to auto".to_string()),
         Netmod::Auto if size == 1 => Err("the job has one process".to_string()),
-        Netmod::Auto if all_here => {
-            Err("the launcher said that all ranks share this node; set WEFT_NETMOD=ofi".to_string())
-        }
+        Netmod::Auto if all_here => Err(
+            "the launcher said that all ranks share this node; set WEFT_NETMOD=ofi or ucx"
+                .to_string(),
+        ),
         _ => Ok(()),
     };
-    // Ranks of one machine need no more than its loopback interface.
-    let interface = settings.ofi_interface.clone().or_else(|| {
-        let local = here == Some(size) && settings.netmod == Netmod::Auto;
-        local.then(|| "lo".to_string())
-    });
-    let open = || open_ofi(me, settings, interface, resolver("ofi")).map_err(|error| error.0);
-    match wanted.and_then(|()| open()) {
+    let place = Place {
+        me,
+        settings,
+        one_machine: size > 1 && here == Some(size) && settings.netmod == Netmod::Auto,
+        cards: &cards,
+    };
+    match wanted.and_then(|()| open_netmod(&place, &mut notes)) {
         Ok(transport) => transports.push(transport),
         Err(reason) => {
             let reason = format!("no transport between nodes is open: {reason}");
@@ -296,10 +298,23 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         .iter()
         .map(|transport| transport.name())
         .collect();
-    notes.splice(
-        0..0,
-        transports.iter().map(|transport| transport.describe()),
+    if settings.info == Info::All {
+        try_others(&place, &transports, &mut notes);
+    }
+    let used = transports.iter().flat_map(|transport| {
+        let considered = transport.considered().into_iter();
+        let considered = considered.map(|other| format!("  not chosen: {other}"));
+        std::iter::once(format!("using {}", transport.describe())).chain(considered)
+    });
+    let launcher = format!(
+        "launcher: {}; {size} {}, {} on this node ({})",
+        pmi.describe(),
+        if size == 1 { "process" } else { "processes" },
+        here.map_or("an unknown number".to_string(), |count| count.to_string()),
+        crate::identity::host(),
     );
+    let head = [crate::api::env::LIBRARY_VERSION.to_string(), launcher];
+    notes = head.into_iter().chain(used).chain(notes).collect();
 
     let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
     wait.spins = settings.spin.unwrap_or(wait.spins);
@@ -342,18 +357,124 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     })
 }
 
-fn open_ofi(
+/// What a transport between nodes is opened with.
+struct Place<'a> {
     me: Peer,
-    settings: &Settings,
-    interface: Option<String>,
-    resolver: Arc<dyn Resolver>,
-) -> Result<Arc<dyn Transport>, OpenError> {
-    let config = netmod_ofi::Config {
+    settings: &'a Settings,
+    /// All ranks are on this machine, and the choice is free: they need no more than its loopback
+    /// interface.
+    one_machine: bool,
+    cards: &'a Arc<Cards>,
+}
+
+impl Place<'_> {
+    fn resolver(&self, transport: &'static str) -> Arc<dyn Resolver> {
+        Arc::new(Addresses {
+            cards: self.cards.clone(),
+            transport,
+        })
+    }
+}
+
+type Open = fn(&Place) -> Result<Arc<dyn Transport>, OpenError>;
+
+/// The transports between nodes and when they are chosen, best first.
+const NETMODS: &[(&str, Netmod, Open)] = &[
+    ("ucx for RDMA", Netmod::Ucx, open_ucx_rdma),
+    ("ofi", Netmod::Ofi, open_ofi),
+    ("ucx", Netmod::Ucx, open_ucx),
+];
+
+/// Opens the first transport between nodes that can be; the error has the reasons of all. The notes
+/// are told of what was refused in favour of another.
+fn open_netmod(place: &Place, notes: &mut Vec<String>) -> Result<Arc<dyn Transport>, String> {
+    let choice = place.settings.netmod;
+    let mut refused = Vec::new();
+    for (name, kind, open) in NETMODS {
+        if choice != Netmod::Auto && choice != *kind {
+            continue;
+        }
+        match open(place) {
+            Ok(transport) => {
+                notes.extend(refused);
+                return Ok(transport);
+            }
+            Err(error) => refused.push(format!("{name} is not used: {error}")),
+        }
+    }
+    Err(refused.join("; "))
+}
+
+/// Notes for each transport between nodes that was not opened what would come of it.
+fn try_others(place: &Place, opened: &[Arc<dyn Transport>], notes: &mut Vec<String>) {
+    let mut known: Vec<&str> = opened.iter().map(|transport| transport.name()).collect();
+    for (name, _, open) in NETMODS {
+        match open(place) {
+            Ok(transport) if known.contains(&transport.name()) => {}
+            Ok(transport) => {
+                known.push(transport.name());
+                notes.push(format!("could be used: {}", transport.describe()));
+                let considered = transport.considered().into_iter();
+                notes.extend(considered.map(|other| format!("  not chosen: {other}")));
+            }
+            Err(error) => {
+                let note = format!("{name} is not used: {error}");
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+    }
+}
+
+fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    let settings = place.settings;
+    let mut config = netmod_ofi::Config {
         provider: settings.ofi_provider.clone(),
-        interface,
-        ..netmod_ofi::Config::new(me)
+        interface: settings.ofi_interface.clone(),
+        ..netmod_ofi::Config::new(place.me)
     };
-    Ok(Arc::new(netmod_ofi::OfiTransport::open(config, resolver)?))
+    if config.interface.is_none() && place.one_machine {
+        config.interface = Some("lo".to_string());
+    }
+    if let Some(library) = &settings.ofi_library {
+        config.library.clone_from(library);
+    }
+    let transport = netmod_ofi::OfiTransport::open(config, place.resolver("ofi"))?;
+    Ok(Arc::new(transport))
+}
+
+/// UCX, if it has an RDMA device to use.
+fn open_ucx_rdma(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    let devices = std::fs::read_dir("/sys/class/infiniband");
+    if devices.map_or(0, Iterator::count) == 0 {
+        return Err(OpenError("this host has no RDMA device".to_string()));
+    }
+    let transport = ucx(place)?;
+    if !transport.has_rdma() {
+        return Err(OpenError(format!(
+            "no RDMA device serves ({})",
+            transport.describe()
+        )));
+    }
+    Ok(Arc::new(transport))
+}
+
+fn open_ucx(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    Ok(Arc::new(ucx(place)?))
+}
+
+fn ucx(place: &Place) -> Result<netmod_ucx::UcxTransport, OpenError> {
+    let settings = place.settings;
+    let mut config = netmod_ucx::Config {
+        tls: settings.ucx_tls.clone(),
+        devices: settings.ucx_devices.clone(),
+        ..netmod_ucx::Config::new(place.me)
+    };
+    if let Some(library) = &settings.ucx_library {
+        config.library.clone_from(library);
+    }
+    netmod_ucx::UcxTransport::open(config, place.resolver("ucx"))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::abi::{
 use crate::comms::CommObject;
 use crate::errhandler::{Attached, RETURN};
 use crate::handles::{HandleTable, Type};
-use crate::settings::Settings;
+use crate::settings::{Info, Settings};
 use crate::{bootstrap, fatal, identity};
 
 /// Everything that exists while MPI is up.
@@ -102,13 +102,17 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     }
     let failed = |why: String| Error::new(Class::Other, why);
     let settings = Settings::from_env().map_err(failed)?;
-    let pmi = Arc::new(Client::from_env().map_err(|error| failed(error.to_string()))?);
+    let variable = |name: &str| match crate::settings::raw(name) {
+        Some(value) => Some(value.into()),
+        None => std::env::var_os(name),
+    };
+    let pmi = Arc::new(Client::connect(variable).map_err(|error| failed(error.to_string()))?);
     let (rank, size) = (pmi.rank(), pmi.size());
     identity::set(rank as usize, size as usize);
     fatal::set_launcher(pmi.clone());
     let threaded = threaded || crate::tool::wants_locks();
     let started = bootstrap::start(&pmi, &settings, threaded).map_err(|error| failed(error.0))?;
-    if settings.info && rank == 0 {
+    if settings.info != Info::None && rank == 0 {
         for note in &started.notes {
             eprintln!("Weft: {note}");
         }

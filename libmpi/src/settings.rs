@@ -125,9 +125,10 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_NETMOD",
-        kind: "auto, ofi or none",
+        kind: "auto, ofi, ucx or none",
         default: "auto",
-        help: "The transport between nodes, the same on all ranks. With auto libfabric is opened unless the launcher says \
+        help: "The transport between nodes, the same on all ranks: libfabric (ofi) or UCX. With auto it is UCX if it has \
+               an RDMA device to use, otherwise libfabric, otherwise UCX; none is opened if the launcher says \
                that all ranks share this node.",
     },
     Variable {
@@ -141,6 +142,31 @@ pub const VARIABLES: &[Variable] = &[
         kind: "name",
         default: "lo when all ranks share this node, otherwise chosen by what libfabric offers",
         help: "The network interface or libfabric domain to use, for instance eth0 or lo.",
+    },
+    Variable {
+        name: "WEFT_OFI_LIBRARY",
+        kind: "name",
+        default: "libfabric.so.1",
+        help: "File name or path of libfabric, 1.17 or newer.",
+    },
+    Variable {
+        name: "WEFT_UCX_TLS",
+        kind: "list",
+        default: "UCX_TLS; without it all transports of UCX that reach other hosts",
+        help: "UCX's own transports to use, the same on all ranks, for instance tcp or rc,ud_verbs:aux (see ucx_info -d). \
+               UCX's own variables hold for everything that is not said here.",
+    },
+    Variable {
+        name: "WEFT_UCX_DEVICES",
+        kind: "list",
+        default: "UCX_NET_DEVICES; without it all but bridges to containers and virtual machines",
+        help: "Network devices that UCX is to use, for instance eth0 or mlx5_0:1 (see ucx_info -d).",
+    },
+    Variable {
+        name: "WEFT_UCX_LIBRARY",
+        kind: "name",
+        default: "libucp.so.0",
+        help: "File name or path of UCX's library UCP, 1.13 or newer.",
     },
     Variable {
         name: "WEFT_COLL",
@@ -163,10 +189,26 @@ pub const VARIABLES: &[Variable] = &[
                other, for a node, the same on all ranks.",
     },
     Variable {
+        name: "WEFT_PMI",
+        kind: "auto, pmi1, pmi2, pmix or none",
+        default: "auto",
+        help: "How to talk to the launcher, the same on all ranks. With auto its environment decides: \
+               a socket (PMI_FD, PMI_PORT) comes first, then a PMIx server. With none each process \
+               runs alone, as rank 0 of 1.",
+    },
+    Variable {
+        name: "WEFT_PMIX_LIBRARY",
+        kind: "name",
+        default: "the launcher's own, else libpmix.so.2",
+        help: "Path of the library that talks to a PMIx server.",
+    },
+    Variable {
         name: "WEFT_INFO",
-        kind: "0 or 1",
+        kind: "0, 1 or all",
         default: "0",
-        help: "Rank 0 prints at start which transports were chosen, and what was refused and why.",
+        help: "Rank 0 prints at start the library's version, the launcher, which transports were \
+               chosen, and what was refused and why. With all it also tries the transports that \
+               are not needed.",
     },
 ];
 
@@ -186,9 +228,22 @@ pub struct Settings {
     pub netmod: Netmod,
     pub ofi_provider: Option<String>,
     pub ofi_interface: Option<String>,
+    pub ofi_library: Option<String>,
+    pub ucx_tls: Option<String>,
+    pub ucx_devices: Option<String>,
+    pub ucx_library: Option<String>,
     pub coll: Option<String>,
     pub coll_node: Option<u32>,
-    pub info: bool,
+    pub info: Info,
+}
+
+/// `WEFT_INFO`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table says it")]
+pub enum Info {
+    None,
+    Used,
+    All,
 }
 
 /// `WEFT_NETMOD`.
@@ -197,6 +252,7 @@ pub struct Settings {
 pub enum Netmod {
     Auto,
     Ofi,
+    Ucx,
     None,
 }
 
@@ -213,6 +269,14 @@ impl Settings {
 
     fn read(get: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
         let reader = Reader { get };
+        // Only looked at here: the crate that finds the launcher reads it itself.
+        let pmi = reader.text("WEFT_PMI");
+        let known = ["auto", "pmi1", "pmi2", "pmix", "none"];
+        if let Some(other) = pmi.filter(|text| !known.contains(&text.as_str())) {
+            return Err(format!(
+                "WEFT_PMI is {other:?}; it can be auto, pmi1, pmi2, pmix or none"
+            ));
+        }
         Ok(Settings {
             shm: reader.flag("WEFT_SHM", true)?,
             shm_single_copy: reader.flag("WEFT_SHM_SINGLE_COPY", true)?,
@@ -238,15 +302,20 @@ impl Settings {
             netmod: match reader.text("WEFT_NETMOD").as_deref() {
                 None | Some("auto") => Netmod::Auto,
                 Some("ofi") => Netmod::Ofi,
+                Some("ucx") => Netmod::Ucx,
                 Some("none") => Netmod::None,
                 Some(other) => {
                     return Err(format!(
-                        "WEFT_NETMOD is {other:?}; it can be auto, ofi or none"
+                        "WEFT_NETMOD is {other:?}; it can be auto, ofi, ucx or none"
                     ));
                 }
             },
             ofi_provider: reader.text("WEFT_OFI_PROVIDER"),
             ofi_interface: reader.text("WEFT_OFI_INTERFACE"),
+            ofi_library: reader.text("WEFT_OFI_LIBRARY"),
+            ucx_tls: reader.text("WEFT_UCX_TLS"),
+            ucx_devices: reader.text("WEFT_UCX_DEVICES"),
+            ucx_library: reader.text("WEFT_UCX_LIBRARY"),
             coll: {
                 let text = reader.text("WEFT_COLL");
                 choices(text.as_deref())?;
@@ -255,7 +324,14 @@ impl Settings {
             coll_node: reader
                 .number("WEFT_COLL_NODE", 1..=1 << 30)?
                 .map(|count| count as u32),
-            info: reader.flag("WEFT_INFO", false)?,
+            info: match reader.text("WEFT_INFO").as_deref() {
+                None | Some("0") => Info::None,
+                Some("1") => Info::Used,
+                Some("all") => Info::All,
+                Some(other) => {
+                    return Err(format!("WEFT_INFO is {other:?}; it can be 0, 1 or all"));
+                }
+            },
         })
     }
 }
@@ -349,6 +425,8 @@ mod tests {
             ("WEFT_EAGER_LIMIT", "-1"),
             ("WEFT_EAGER_LIMIT", "99999999999999999999k"),
             ("WEFT_NETMOD", "ucy"),
+            ("WEFT_PMI", "pmi3"),
+            ("WEFT_INFO", "2"),
             ("WEFT_COLL", "bcast"),
             ("WEFT_COLL", "barrier=tree,bcast=chian"),
             ("WEFT_COLL_NODE", "0"),

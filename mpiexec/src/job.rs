@@ -2,6 +2,9 @@
 
 mod ending;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::process::{ExitCode, Stdio};
@@ -9,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use pmi::server::{Action, Server};
 
-use ending::{Cause, Ended, Phase, abort_code};
+use ending::{Cause, Deserters, Ended, Phase, abort_code};
 
 use crate::affinity;
 use crate::guardian::Guardian;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::output::Sink;
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::rank::{Place, Rank};
@@ -68,6 +71,10 @@ struct Job {
     ended: Ended,
     /// The exit code as the ranks that ended by themselves have it.
     code: u8,
+    /// Whether the loss of a rank ends the others.
+    cleanup: bool,
+    /// Ranks that ended with 0 but without MPI_Finalize.
+    deserters: Option<Deserters>,
     /// Children that we had before there was a job.
     not_ours: Vec<Pid>,
 }
@@ -99,7 +106,7 @@ impl Job {
             .map(Program::find)
             .collect::<Result<_, _>>()?;
         let size: usize = options.sections.iter().map(|section| section.count).sum();
-        let files = system::allow_files(size as u64 * 3 + 64)
+        let limit = system::allow_files(size as u64 * 3 + 64)
             .map_err(|e| unfit("can't raise the limit of open files", e))?;
         let masks = affinity::masks(options.bind, size);
         let not_ours = strays::children();
@@ -131,8 +138,11 @@ impl Job {
             cause: None,
             ended: Ended::default(),
             code: 0,
+            cleanup: options.cleanup,
+            deserters: None,
             not_ours,
         };
+        let mut files = Files::default();
         for ((rank, &appnum), cpus) in appnums.iter().enumerate().zip(masks) {
             let place = Place {
                 rank,
@@ -145,8 +155,9 @@ impl Job {
                 } else {
                     Stdio::null()
                 },
+                files: files.of(&options.files, rank)?,
                 signals: &job.signals,
-                files,
+                limit,
             };
             let section = &options.sections[appnum as usize];
             match Rank::start(section, &programs[appnum as usize], place) {
@@ -250,7 +261,11 @@ impl Job {
     fn wait_time(&self) -> i32 {
         let now = Instant::now();
         let due = match self.phase {
-            Phase::Running => self.limit.map(|limit| limit.0),
+            Phase::Running => {
+                let limit = self.limit.map(|limit| limit.0);
+                let grace = self.deserters.as_ref().and_then(|some| some.grace);
+                limit.into_iter().chain(grace).min()
+            }
             Phase::LastWords(at) | Phase::Asked(at) => Some(at),
             Phase::Killed => None,
         };
@@ -349,6 +364,34 @@ impl Job {
                 self.fail(Some(rank), 1, text);
             }
         }
+    }
+}
+
+/// The files that ranks write to, which those of the same name share.
+#[derive(Default)]
+struct Files(HashMap<String, File>);
+
+impl Files {
+    fn of(
+        &mut self,
+        patterns: &[Option<String>; 2],
+        rank: usize,
+    ) -> Result<[Option<File>; 2], Unfit> {
+        let [out, err] = patterns;
+        Ok([self.one(out, rank)?, self.one(err, rank)?])
+    }
+
+    fn one(&mut self, pattern: &Option<String>, rank: usize) -> Result<Option<File>, Unfit> {
+        let Some(pattern) = pattern else {
+            return Ok(None);
+        };
+        let name = options::expand(pattern, rank);
+        let failed = |e| unfit(&format!("can't write to '{name}'"), e);
+        let file = match self.0.entry(name.clone()) {
+            Entry::Occupied(file) => file.into_mut(),
+            Entry::Vacant(place) => place.insert(File::create(&name).map_err(failed)?),
+        };
+        file.try_clone().map(Some).map_err(failed)
     }
 }
 

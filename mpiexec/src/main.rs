@@ -10,6 +10,7 @@ mod guardian;
 mod job;
 mod options;
 mod output;
+mod probe;
 mod program;
 mod rank;
 mod report;
@@ -29,7 +30,8 @@ fn main() -> ExitCode {
     match options::parse(&args, |name| std::env::var_os(name)) {
         Ok(Request::Help) => print(options::HELP),
         Ok(Request::Version) => print(&report::version()),
-        Ok(Request::Info) => print(&report::info()),
+        Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
+        Ok(Request::Probe(library)) => probe::start(&library),
         Ok(Request::Run(options)) => job::run(&options),
         Err(message) => {
             eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");

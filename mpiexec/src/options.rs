@@ -8,6 +8,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::report;
+
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Request {
@@ -15,8 +17,10 @@ pub enum Request {
     Help,
     /// Print the version.
     Version,
-    /// Print what the launcher sees of this machine.
+    /// Print what the launcher sees of this machine, and the library's choices.
     Info,
+    /// Start MPI from this library and end it again: what `Info` runs to see the choices.
+    Probe(OsString),
     /// Run a job.
     Run(Options),
 }
@@ -32,6 +36,10 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// Which cores the ranks may use.
     pub bind: Bind,
+    /// Files for the ranks' standard output and standard error, instead of ours.
+    pub files: [Option<String>; 2],
+    /// Whether the loss of a rank ends the others.
+    pub cleanup: bool,
 }
 
 /// A program and how often to run it.
@@ -86,17 +94,30 @@ For the program that follows:
 For the whole job:
   -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B
                         like -env..., for all programs
-  -l                    start each line of output with its rank: [3] text
+  -l, -prepend-rank     start each line of output with its rank: [3] text
+  -outfile-pattern P, -errfile-pattern P
+                        standard output (error) of each rank to a file of this name,
+                        in which %r stands for the rank and %h for the host
   -timeout SECONDS      end the job after this time (also MPIEXEC_TIMEOUT; 0: no limit)
   -bind-to core|none|auto
                         bind each rank to one core, to none, or (default) to an equal
                         share of the cores if there is at least one core per rank
-  -info                 say what the launcher sees of this machine
+  -disable-auto-cleanup
+                        the loss of a rank does not end the others
+  -configfile FILE      read the sections from a file, one in each line
+  -hosts H[:N],..., -f FILE, -ppn N
+                        understood as long as all hosts are this machine
+  -info                 say what the launcher sees of this machine, and how MPI would
+                        start here: launchers, transports, what is refused and why
   -version, -h
 Two dashes do as well as one.
 
 Standard input goes to rank 0. Interrupt, terminate, hang-up, quit and the two user signals are
 passed on to the ranks; after the first three the ranks have 5 seconds, or until the second one.
+
+A rank that ends with 0 but without MPI_Finalize is warned about; it is a failure only if others
+wait for it or run on for more than a second. For several machines use Slurm (srun --mpi=pmi2), Hydra (mpiexec.hydra -hosts) or
+PRRTE (prterun --host); programs need not be built anew.
 
 Exit code: 0 if all ranks ended with 0; otherwise that of the first rank that failed, 128 plus the
 signal's number if a signal killed it, the code given to MPI_Abort; 124 after -timeout; 126 or 127
@@ -104,21 +125,54 @@ if a program could not be started or found; 2 for a mistake on the command line.
 ";
 
 const KNOWN: &[&str] = &[
-    "n", "np", "env", "envall", "envnone", "envlist", "genv", "genvall", "genvnone", "genvlist",
-    "wdir", "wd", "l", "timeout", "bind-to", "info", "version", "h", "help",
-];
-
-/// Options of launchers for clusters, which make no sense here.
-const ELSEWHERE: &[&str] = &[
-    "f",
-    "host",
+    "n",
+    "np",
+    "env",
+    "envall",
+    "envnone",
+    "envlist",
+    "genv",
+    "genvall",
+    "genvnone",
+    "genvlist",
+    "wdir",
+    "wd",
+    "l",
+    "timeout",
+    "bind-to",
+    "info",
+    "version",
+    "h",
+    "help",
     "hosts",
     "hostfile",
     "machinefile",
     "ppn",
-    "rmk",
-    "launcher",
+    "configfile",
+    "prepend-rank",
+    "outfile-pattern",
+    "errfile-pattern",
+    "disable-auto-cleanup",
 ];
+
+/// Options of Hydra that say how to reach other machines or how many ranks each gets: on one
+/// machine they change nothing. Each takes a value.
+const WITHOUT_EFFECT: &[&str] = &[
+    "ppn",
+    "perhost",
+    "iface",
+    "launcher",
+    "launcher-exec",
+    "rmk",
+];
+
+/// What to do for several machines.
+const ELSEWHERE: &str = "this launcher starts ranks on this machine only; for several machines use \
+     Slurm ('srun --mpi=pmi2'), Hydra ('mpiexec.hydra -hosts …', of MPICH) or PRRTE ('prterun \
+     --host …'): the program runs under each of them as it is";
+
+/// For ourselves only; see [`Request::Probe`].
+pub const PROBE: &str = "probe-library";
 
 /// More ranks than this on one machine are taken for a slip.
 const MAX_RANKS: usize = 65_536;
@@ -133,6 +187,16 @@ pub fn parse(
         label: false,
         timeout: None,
         bind: Bind::Auto,
+        files: [None, None],
+        cleanup: true,
+    };
+    let from_file;
+    let args = match args {
+        [first, file, rest @ ..] if option_name(first).as_deref() == Some("configfile") => {
+            from_file = [config(file)?, rest.to_vec()].concat();
+            &from_file
+        }
+        _ => args,
     };
     if let Some(value) = variable("MPIEXEC_TIMEOUT").filter(|value| !value.is_empty()) {
         job.timeout = seconds("the variable MPIEXEC_TIMEOUT", &value)?;
@@ -247,7 +311,18 @@ fn option<'a>(
         "genvnone" => everywhere.inherit = Inherit::None,
         "genvlist" => everywhere.inherit = list(&value("names")?),
         "wdir" | "wd" => draft.wdir = Some(PathBuf::from(value("a directory")?)),
-        "l" => job.label = true,
+        "l" | "prepend-rank" => job.label = true,
+        "outfile-pattern" => job.files[0] = Some(pattern(name, &value("a file name")?)?),
+        "errfile-pattern" => job.files[1] = Some(pattern(name, &value("a file name")?)?),
+        "disable-auto-cleanup" => job.cleanup = false,
+        "host" | "hosts" => hosts(name, &value("names")?.to_string_lossy(), ',')?,
+        "f" | "hostfile" | "machinefile" => host_file(name, &value("a file name")?)?,
+        "configfile" => {
+            return Err(
+                "option -configfile must be the first, and its file hold all others".into(),
+            );
+        }
+        _ if WITHOUT_EFFECT.contains(&name) => drop(value("a value")?),
         "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
         "bind-to" => {
             let how = value("'core', 'none' or 'auto'")?;
@@ -264,6 +339,7 @@ fn option<'a>(
             };
         }
         "info" => return Ok(Some(Request::Info)),
+        PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),
         _ => return Err(unknown(name)),
@@ -311,13 +387,138 @@ fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {
     }
 }
 
-fn unknown(name: &str) -> String {
-    if ELSEWHERE.contains(&name) {
-        return format!(
-            "option -{name} is for launchers that reach other machines; this one starts all \
-             ranks on this machine"
-        );
+/// Sees to it that all hosts of a list are this machine.
+fn hosts(option: &str, list: &str, separator: char) -> Result<(), String> {
+    let names = list.split(separator).map(str::trim);
+    for entry in names.filter(|entry| !entry.is_empty()) {
+        // `user@host:ranks`
+        let host = entry.rsplit('@').next().unwrap_or(entry);
+        let host = match host.rsplit_once(':') {
+            Some((host, number)) if number.bytes().all(|b| b.is_ascii_digit()) => host,
+            _ => host,
+        };
+        let host = host.trim_matches(['[', ']']);
+        if !is_here(host) {
+            return Err(format!(
+                "option -{option} names '{host}', which is not this machine ('{}'): {ELSEWHERE}",
+                report::host()
+            ));
+        }
     }
+    Ok(())
+}
+
+fn is_here(host: &str) -> bool {
+    let own = report::host();
+    let short = |name: &str| {
+        name.split('.')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    };
+    let address = host.parse::<std::net::IpAddr>();
+    host == "localhost"
+        || address.as_ref().is_ok_and(|address| address.is_loopback())
+        // What follows a name's dot is its domain.
+        || address.is_err() && short(host) == short(&own)
+}
+
+fn host_file(option: &str, file: &OsStr) -> Result<(), String> {
+    let text = contents(option, file)?;
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        if let Some(host) = line.split_whitespace().next() {
+            hosts(option, host, ',')?;
+        }
+    }
+    Ok(())
+}
+
+fn contents(option: &str, file: &OsStr) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| {
+        format!(
+            "option -{option}: the file '{}' can't be read: {error}",
+            file.to_string_lossy()
+        )
+    })
+}
+
+/// The words of a file whose lines are sections.
+fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
+    let mut words = Vec::new();
+    for (number, line) in contents("configfile", file)?.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let line = split(line).ok_or_else(|| {
+            format!(
+                "option -configfile: line {} of '{}' has a quotation mark without its partner",
+                number + 1,
+                file.to_string_lossy()
+            )
+        })?;
+        if !words.is_empty() {
+            words.push(OsString::from(":"));
+        }
+        words.extend(line);
+    }
+    Ok(words)
+}
+
+/// The words of a line; single and double quotation marks keep blanks. `None` if one is open.
+fn split(line: &str) -> Option<Vec<OsString>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut open: Option<char> = None;
+    for c in line.chars() {
+        match open {
+            Some(mark) if c == mark => open = None,
+            Some(_) => word.get_or_insert_default().push(c),
+            None if c == '"' || c == '\'' => {
+                open = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take().map(OsString::from)),
+            None => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word.map(OsString::from));
+    open.is_none().then_some(words)
+}
+
+/// A pattern of file names, of which `%r`, `%h` and Hydra's `%g` and `%p` are understood.
+fn pattern(option: &str, text: &OsStr) -> Result<String, String> {
+    let text = text.to_string_lossy().into_owned();
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c == '%' && !rest.next().is_some_and(|c| "rhgp%".contains(c)) {
+            return Err(format!(
+                "option -{option}: in '{text}' only %r, %h, %g, %p and %% can stand for something"
+            ));
+        }
+    }
+    Ok(text)
+}
+
+/// The file name that a pattern is for a rank.
+pub fn expand(pattern: &str, rank: usize) -> String {
+    let mut name = String::new();
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match (c, if c == '%' { rest.next() } else { None }) {
+            ('%', Some('r')) => name += &rank.to_string(),
+            ('%', Some('h')) => name += &report::host(),
+            // There is one process group and one proxy.
+            ('%', Some('g' | 'p')) => name.push('0'),
+            ('%', Some(other)) => name.push(other),
+            (c, _) => name.push(c),
+        }
+    }
+    name
+}
+
+fn unknown(name: &str) -> String {
     let near = KNOWN
         .iter()
         .map(|known| (distance(name, known), known))
@@ -379,6 +580,43 @@ mod tests {
     }
 
     #[test]
+    fn options_of_hydra_are_understood() {
+        let job = job(
+            "-hosts localhost:2,127.0.0.1,[::1]:4 -ppn 2 -iface lo -prepend-rank \
+             -outfile-pattern o.%r -disable-auto-cleanup -n 2 a",
+        );
+        assert!(job.label && !job.cleanup);
+        assert_eq!(job.files, [Some("o.%r".to_owned()), None]);
+        assert_eq!(expand("o.%r%%.%g", 3), "o.3%.0");
+        let own = report::host();
+        for name in [own.clone(), format!("{own}.domain.example:3")] {
+            assert!(hosts("hosts", &name, ',').is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_holds_sections() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config");
+        std::fs::write(
+            &file,
+            "# a job\n-n 2 ./a 'b c' \"\"\n\n  -n 1 -env X 1 ./d\n",
+        )
+        .unwrap();
+        let job = job(&format!("-configfile {}", file.display()));
+        let commands: Vec<_> = job.sections.iter().map(|s| (s.count, &s.command)).collect();
+        let expected = [OsString::from("./a"), "b c".into(), "".into()].to_vec();
+        assert_eq!(commands, [(2, &expected), (1, &vec!["./d".into()])]);
+        std::fs::write(&file, "-n 2 'a\n").unwrap();
+        let error = read(&format!("-configfile {}", file.display())).unwrap_err();
+        assert!(error.contains("line 1"), "{error}");
+        let hosts = dir.path().join("hosts");
+        std::fs::write(&hosts, "localhost slots=4 # here\n\nfar.example:2\n").unwrap();
+        let error = read(&format!("-f {} a", hosts.display())).unwrap_err();
+        assert!(error.contains("'far.example'"), "{error}");
+    }
+
+    #[test]
     fn options_end_at_two_dashes() {
         assert_eq!(job("-l -- -n").sections[0].command, ["-n"]);
     }
@@ -398,7 +636,15 @@ mod tests {
             ("-time 3 a", "unknown option -time"),
             ("-timout 3 a", "did you mean -timeout?"),
             ("--bind-too core a", "did you mean -bind-to?"),
-            ("-hostfile x a", "on this machine"),
+            ("-hostfile /nowhere/x a", "can't be read"),
+            (
+                "-hosts localhost,elsewhere.example a",
+                "'elsewhere.example'",
+            ),
+            ("-host 10.1.2.3 a", "srun --mpi=pmi2"),
+            ("-n 1 -configfile x a", "must be the first"),
+            ("-outfile-pattern out.%x a", "'out.%x'"),
+            ("-ppn", "-ppn needs"),
             ("-timeout x a", "'x' is none"),
             ("-timeout -3 a", "'-3' is none"),
             ("-timeout nan a", "'nan' is none"),

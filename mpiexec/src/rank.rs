@@ -43,10 +43,12 @@ pub struct Place<'a> {
     pub label: bool,
     /// Where its input comes from.
     pub stdin: Stdio,
+    /// Where its output and error output go to, if not to us.
+    pub files: [Option<std::fs::File>; 2],
     /// Signals that we block and it should not.
     pub signals: &'a Signals,
     /// The limit of open files that it should have, if ours differs.
-    pub files: Option<libc::rlimit>,
+    pub limit: Option<libc::rlimit>,
 }
 
 impl Rank {
@@ -59,16 +61,18 @@ impl Rank {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
 
+        let variables = variables(&place, theirs.as_raw_fd());
+        let [out, err] = place.files;
         let mut command = Command::new(&program.path);
         command
             .arg0(&section.command[0])
             .args(&section.command[1..])
             .env_clear()
             .envs(program.environment.iter().cloned())
-            .envs(variables(&place, theirs.as_raw_fd()))
+            .envs(variables)
             .stdin(place.stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(out.map_or_else(Stdio::piped, Stdio::from))
+            .stderr(err.map_or_else(Stdio::piped, Stdio::from))
             .process_group(place.group);
         if let Some(dir) = &section.wdir {
             command.current_dir(dir).env("PWD", dir);
@@ -76,7 +80,7 @@ impl Rank {
         let setup = Setup {
             inherit: theirs.as_raw_fd(),
             cpus: place.cpus,
-            files: place.files,
+            files: place.limit,
         };
         system::prepare(&mut command, place.signals, setup);
 

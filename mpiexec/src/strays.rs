@@ -10,6 +10,9 @@ use crate::system::{self, Pid};
 
 /// Time for them between being asked and being made to end.
 const GRACE: Duration = Duration::from_millis(100);
+/// Time for those that were killed to be gone; only the kernel can keep them.
+const LAST: Duration = Duration::from_secs(2);
+
 /// Ends the processes that ranks left behind, and last the guardian. They are asked first, unless
 /// there is no time for that.
 pub fn end(guardian: &Guardian, not_ours: &[Pid], hurry: bool) {
@@ -37,7 +40,7 @@ pub fn end(guardian: &Guardian, not_ours: &[Pid], hurry: bool) {
         std::thread::sleep(Duration::from_millis(2));
     }
     guardian.end();
-    let until = Instant::now() + GRACE;
+    let until = Instant::now() + LAST;
     loop {
         while system::reap().is_some() {}
         let left = strays();

@@ -272,6 +272,40 @@ pub fn allow_files(count: u64) -> io::Result<Option<libc::rlimit>> {
     Ok(Some(before))
 }
 
+/// Opens an MPI library, calls `MPI_Init` and `MPI_Finalize`.
+pub fn start_and_stop_mpi(library: &std::ffi::OsStr) -> Result<(), String> {
+    use std::os::unix::ffi::OsStrExt;
+    let shown = library.to_string_lossy();
+    let path = std::ffi::CString::new(library.as_bytes()).map_err(|e| e.to_string())?;
+    // SAFETY: a C string; loading the library runs no code of its own but Rust's and C's start-up.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if handle.is_null() {
+        return Err(format!("{shown} can't be opened"));
+    }
+    let find = |name: &std::ffi::CStr| {
+        // SAFETY: `handle` is an open library.
+        let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
+        match symbol.is_null() {
+            false => Ok(symbol),
+            true => Err(format!("{shown} has no {}", name.to_string_lossy())),
+        }
+    };
+    let (init, finalize) = (find(c"MPI_Init")?, find(c"MPI_Finalize")?);
+    // SAFETY: the functions of these names have these types in every MPI library; both pointers to
+    // arguments may be null.
+    let codes = unsafe {
+        type Init = unsafe extern "C" fn(*mut i32, *mut *mut *mut libc::c_char) -> i32;
+        type Finalize = unsafe extern "C" fn() -> i32;
+        let init = mem::transmute::<*mut libc::c_void, Init>(init);
+        let finalize = mem::transmute::<*mut libc::c_void, Finalize>(finalize);
+        [init(ptr::null_mut(), ptr::null_mut()), finalize()]
+    };
+    match codes {
+        [0, 0] => Ok(()),
+        _ => Err(format!("MPI_Init and MPI_Finalize returned {codes:?}")),
+    }
+}
+
 /// A process that does nothing but wait for the end of a pipe; see the module `guardian`.
 ///
 /// Returns its number and the pipe's other end.

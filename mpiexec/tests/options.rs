@@ -20,7 +20,39 @@ fn help_version_and_info() {
             .out
             .starts_with("mpiexec (Weft) ")
     );
-    assert!(run(&["--info"]).expect(0).out.contains("cores:"));
+    let info = run(&["--info"]);
+    assert!(info.expect(0).out.contains("cores:"));
+    assert!(info.out.contains("library:"), "{}", info.out);
+}
+
+#[test]
+fn each_rank_has_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let pattern = |name: &str| dir.path().join(name).display().to_string();
+    shell(
+        &[
+            "-outfile-pattern",
+            &pattern("out.%r"),
+            "-errfile-pattern",
+            &pattern("err"),
+            "-n",
+            "2",
+        ],
+        "echo out $PMI_RANK; echo err $PMI_RANK >&2",
+    )
+    .expect(0);
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert_eq!(
+        (read("out.0"), read("out.1")),
+        ("out 0\n".into(), "out 1\n".into())
+    );
+    let err = read("err");
+    let mut both: Vec<_> = err.lines().collect();
+    both.sort_unstable();
+    assert_eq!(both, ["err 0", "err 1"]);
+    run(&["-outfile-pattern", "/nowhere/at/all", "true"])
+        .expect(126)
+        .says("'/nowhere/at/all'");
 }
 
 #[test]

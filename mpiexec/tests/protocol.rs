@@ -33,7 +33,7 @@ fn rank() {
         .unwrap();
     client.fence().unwrap();
     for other in 0..size {
-        let value = client.get(&format!("key-{other}")).unwrap();
+        let value = client.get(other, &format!("key-{other}")).unwrap();
         assert_eq!(value, Some(format!("value {other}")));
     }
     match (&role[..], me) {
@@ -57,6 +57,21 @@ fn rank() {
         ("leave", 1) => std::process::exit(0),
         ("leave with 5", 1) => std::process::exit(5),
         ("all leave", _) => std::process::exit(0),
+        ("early leave", 1) => std::process::exit(0),
+        ("early leave", _) => {
+            std::thread::sleep(Duration::from_millis(300));
+            println!("not disturbed");
+            std::process::exit(0);
+        }
+        ("killed", 1) => {
+            let pid = i32::try_from(std::process::id()).unwrap_or(0);
+            // SAFETY: touches no memory; the process is this one.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        ("killed", _) => {
+            client.fence().unwrap();
+            println!("gone on");
+        }
         ("finalize, then 6", 1) => {
             client.finalize().unwrap();
             std::process::exit(6);
@@ -135,6 +150,23 @@ fn leaving_without_finalize_ends_the_job() {
     play(&["-n", "3"], "leave with 5").expect(5).says("code 5");
     // There is nobody whom it could hurt.
     play(&["-n", "1"], "all leave").expect(0);
+    let outcome = play(&["-n", "3"], "early leave");
+    outcome
+        .expect(0)
+        .says("warning: rank 1 on ")
+        .says("without calling MPI_Finalize, and so did 2 more");
+    assert_eq!(outcome.out.matches("not disturbed").count(), 2);
+}
+
+#[test]
+fn without_cleanup_the_others_go_on() {
+    let outcome = play(&["-disable-auto-cleanup", "-n", "3"], "killed");
+    outcome
+        .expect(137)
+        .says("rank 1 on ")
+        .says("SIGKILL")
+        .says("the others go on");
+    assert_eq!(outcome.out.matches("gone on").count(), 2, "{}", outcome.out);
 }
 
 #[test]

@@ -119,7 +119,57 @@ impl Drop for Info {
 /// What may be used, in the order to try, and why the rest was refused.
 pub(crate) struct Candidates {
     pub(crate) usable: Vec<Candidate>,
-    pub(crate) refused: Vec<String>,
+    pub(crate) refused: Vec<Refusal>,
+}
+
+/// A provider on an interface that is not used.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Refusal {
+    provider: String,
+    place: String,
+    why: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(info: &Info, why: impl ToString) -> Refusal {
+        Refusal {
+            provider: info.provider(),
+            place: place(info),
+            why: why.to_string(),
+        }
+    }
+
+    /// The same with this reason.
+    pub(crate) fn because(self, why: impl ToString) -> Refusal {
+        Refusal {
+            why: why.to_string(),
+            ..self
+        }
+    }
+
+    /// Whether it is the same provider on the same interface.
+    pub(crate) fn is_same(&self, other: &Refusal) -> bool {
+        self.provider == other.provider && self.place == other.place
+    }
+}
+
+/// A line for each provider and reason, with all the interfaces that they hold for.
+pub(crate) fn tell(refused: &[Refusal]) -> Vec<String> {
+    let mut lines: Vec<(&Refusal, Vec<&str>)> = Vec::new();
+    for one in refused {
+        let same = |line: &&mut (&Refusal, Vec<&str>)| {
+            line.0.provider == one.provider && line.0.why == one.why
+        };
+        match lines.iter_mut().find(same) {
+            Some((_, places)) if places.contains(&one.place.as_str()) => {}
+            Some((_, places)) => places.push(&one.place),
+            None => lines.push((one, vec![&one.place])),
+        }
+    }
+    let line = |(one, places): (&Refusal, Vec<&str>)| {
+        format!("{} on {}: {}", one.provider, places.join(", "), one.why)
+    };
+    lines.into_iter().map(line).collect()
 }
 
 /// A provider on an interface, with what it will be used for.
@@ -147,9 +197,8 @@ pub(crate) fn candidates(lib: Library, config: &Config) -> Result<Candidates, Op
     for (caps, op_flags) in wishes {
         let found = query(lib, config.provider.as_deref(), caps, op_flags)?;
         for info in found {
-            let name = format!("{} on {}", info.provider(), place(&info));
             match cost(&info, config) {
-                Err(why) => note(&mut result.refused, format!("{name}: {why}")),
+                Err(why) => result.refused.push(Refusal::new(&info, why)),
                 Ok(cost) => {
                     let rma = caps & FI_RMA != 0;
                     // Without remote memory only if there is nothing else.
@@ -251,12 +300,6 @@ pub(crate) fn place(info: &Info) -> String {
     match info.ip() {
         Some(ip) => format!("{} ({ip})", info.domain_name()),
         None => info.domain_name(),
-    }
-}
-
-fn note(refused: &mut Vec<String>, line: String) {
-    if !refused.contains(&line) {
-        refused.push(line);
     }
 }
 
@@ -378,7 +421,7 @@ pub(crate) fn version_text(version: u32) -> String {
 }
 
 /// The error for "nothing usable", with everything that was tried.
-pub(crate) fn nothing_usable(lib: Library, config: &Config, refused: &[String]) -> OpenError {
+pub(crate) fn nothing_usable(lib: Library, config: &Config, refused: &[Refusal]) -> OpenError {
     let mut message = format!(
         "libfabric {} offers no usable provider",
         version_text(lib.version)
@@ -394,7 +437,7 @@ pub(crate) fn nothing_usable(lib: Library, config: &Config, refused: &[String]) 
                     what there is";
     } else {
         message += "; refused were: ";
-        message += &refused.join("; ");
+        message += &tell(refused).join("; ");
     }
     OpenError(message)
 }

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::ffi::*;
 use crate::lane::OfiLane;
 use crate::library::{Library, text};
-use crate::select::{self, Candidate, Info, place, version_text};
+use crate::select::{self, Candidate, Info, Refusal, place, version_text};
 use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -226,6 +226,7 @@ unsafe fn has_all_atomics(domain: *mut fid_domain) -> bool {
 pub struct OfiTransport {
     shared: Arc<Shared>,
     addresses: Mutex<HashMap<VciId, Vec<u8>>>,
+    considered: Vec<String>,
 }
 
 impl OfiTransport {
@@ -239,20 +240,22 @@ impl OfiTransport {
             usable,
             mut refused,
         } = select::candidates(lib, &config)?;
-        for candidate in usable {
-            let name = format!(
-                "{} on {}",
-                candidate.info.provider(),
-                place(&candidate.info)
-            );
+        let mut usable = usable.into_iter();
+        while let Some(candidate) = usable.next() {
+            let chosen = Refusal::new(&candidate.info, "");
             match Shared::open(lib, &config, &resolver, candidate) {
                 Ok(shared) => {
+                    let slower = "usable, but thought slower";
+                    let others = usable.map(|other| Refusal::new(&other.info, slower));
+                    // One provider is listed with several capabilities.
+                    refused.extend(others.filter(|other| !other.is_same(&chosen)));
                     return Ok(OfiTransport {
                         shared: Arc::new(shared),
                         addresses: Mutex::default(),
+                        considered: select::tell(&refused),
                     });
                 }
-                Err(why) => refused.push(format!("{name}: {why}")),
+                Err(why) => refused.push(chosen.because(why)),
             }
         }
         Err(select::nothing_usable(lib, &config, &refused))
@@ -277,6 +280,10 @@ impl Transport for OfiTransport {
             native(shared.rma),
             native(shared.atomics),
         )
+    }
+
+    fn considered(&self) -> Vec<String> {
+        self.considered.clone()
     }
 
     fn limits(&self) -> Limits {

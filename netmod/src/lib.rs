@@ -214,6 +214,11 @@ pub trait Transport: Send + Sync {
         self.name().to_string()
     }
 
+    /// What else was considered (providers, devices), each with the reason why it is not used.
+    fn considered(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What it can do.
     fn limits(&self) -> Limits;
 

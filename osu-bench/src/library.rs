@@ -191,7 +191,7 @@ fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
             ("MPIR_CVAR_CH4_NETMOD", "ofi"),
             ("FI_PROVIDER", "tcp"),
         ],
-        (Family::Weft, true) => &[("MPIR_CVAR_NOLOCAL", "1"), ("FI_PROVIDER", "tcp")],
+        (Family::Weft, true) => &[("WEFT_SHM", "0")],
     };
     pairs
         .iter()
@@ -328,5 +328,7 @@ mod tests {
         let intel = family_env(Family::Intel, true);
         assert!(intel.contains(&("I_MPI_FABRICS".to_owned(), "ofi".into())));
         assert!(family_env(Family::MpichOfi, false).is_empty());
+        let weft = family_env(Family::Weft, true);
+        assert_eq!(weft, [("WEFT_SHM".to_owned(), "0".into())]);
     }
 }

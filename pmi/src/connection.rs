@@ -5,10 +5,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::PmiError;
-use crate::wire::Lines;
 
-/// A stream socket to the launcher. Sending needs no lock, receiving is up to the owner of the
-/// [`Lines`].
+/// A stream socket to the launcher.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
@@ -87,9 +85,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for more bytes and adds them to `lines`.
+    /// Waits for more bytes and hands them to `take`.
     #[allow(unsafe_code, reason = "the counterpart of send")]
-    pub fn receive(&self, lines: &mut Lines, doing: &'static str) -> Result<(), PmiError> {
+    pub fn receive(&self, take: impl FnOnce(&[u8]), doing: &'static str) -> Result<(), PmiError> {
         let mut buffer = [0u8; 4096];
         loop {
             // SAFETY: pointer and length describe `buffer`, which is ours alone.
@@ -104,7 +102,7 @@ impl Connection {
             match usize::try_from(got) {
                 Ok(0) => return Err(PmiError::Closed { doing }),
                 Ok(got) => {
-                    lines.push(&buffer[..got.min(buffer.len())]);
+                    take(&buffer[..got.min(buffer.len())]);
                     return Ok(());
                 }
                 Err(_) => self.recover(libc::POLLIN, doing)?,

@@ -15,6 +15,12 @@ pub enum Launch {
         rank: u32,
         /// Processes in the job.
         size: u32,
+        /// What to propose to speak.
+        version: Version,
+        /// The job's name (`PMI_JOBID`), which PMI-2 wants to hear.
+        job: Option<String>,
+        /// Whether there is a PMIx server, too, should the socket turn out not to be ours.
+        or_pmix: bool,
     },
     /// The launcher listens on a port (`PMI_PORT`, `PMI_ID`); it tells rank and size when asked.
     Port {
@@ -23,16 +29,40 @@ pub enum Launch {
         /// What to introduce oneself as.
         id: u32,
     },
+    /// A PMIx server launched us (`PMIX_NAMESPACE`, `PMIX_RANK`, `PMIX_SERVER_URI…`).
+    Pmix,
     /// Nobody launched us: rank 0 of 1.
     Alone,
+}
+
+/// The protocol over a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// PMI-1.
+    One,
+    /// PMI-2, or PMI-1 if the launcher can't.
+    Two,
 }
 
 /// Setting this to anything but empty or `0` says that the process is meant to run alone.
 const ALONE: &str = "WEFT_SINGLETON";
 
+/// Setting this says which protocol to speak.
+const FORCED: &str = "WEFT_PMI";
+
 const WHAT_TO_DO: &str = "Start the program with Weft's or Hydra's mpiexec (MPICH's launcher), \
-     or under Slurm with 'srun --mpi=pmi2'; if it is meant to run alone, as rank 0 of 1, set \
-     WEFT_SINGLETON=1";
+     under Slurm with 'srun --mpi=pmi2' or 'srun --mpi=pmix', or with PRRTE's prterun; if it is \
+     meant to run alone, as rank 0 of 1, set WEFT_SINGLETON=1";
+
+/// What a PMIx server tells its clients about itself, by version.
+const PMIX_SERVER: &[&str] = &[
+    "PMIX_SERVER_URI",
+    "PMIX_SERVER_URI2",
+    "PMIX_SERVER_URI21",
+    "PMIX_SERVER_URI3",
+    "PMIX_SERVER_URI4",
+    "PMIX_SERVER_URI41",
+];
 
 /// Finds out how this process was launched; `variable` looks up an environment variable.
 ///
@@ -48,10 +78,33 @@ pub fn detect(variable: impl Fn(&str) -> Option<OsString>) -> Result<Launch, Pmi
     if look(ALONE).is_some_and(|value| value != "0") {
         return Ok(Launch::Alone);
     }
-    if let Some(fd) = look("PMI_FD") {
-        return socket(&fd, &look);
+    let forced = look(FORCED).filter(|value| value != "auto");
+    let (mut pmi, mut pmix) = (true, true);
+    let mut version = None;
+    match forced.as_deref() {
+        None => {}
+        Some("none") => return Ok(Launch::Alone),
+        Some("pmi1") => (pmix, version) = (false, Some(Version::One)),
+        Some("pmi2") => (pmix, version) = (false, Some(Version::Two)),
+        Some("pmix") => pmi = false,
+        Some(other) => {
+            return Err(PmiError::Environment(format!(
+                "{FORCED} is '{other}'; it can be auto, pmi1, pmi2, pmix or none"
+            )));
+        }
     }
-    if let Some(address) = look("PMI_PORT") {
+    let server = PMIX_SERVER.iter().any(|name| look(name).is_some());
+    let is_pmix = pmix && server && look("PMIX_NAMESPACE").is_some() && look("PMIX_RANK").is_some();
+    if let Some(fd) = look("PMI_FD").filter(|_| pmi) {
+        let job = look("PMI_JOBID");
+        // Slurm, whose PMI-2 is complete, gives a job's name; others speak PMI-1 at least as well.
+        let usual = match &job {
+            Some(_) => Version::Two,
+            None => Version::One,
+        };
+        return socket(&fd, &look, version.unwrap_or(usual), job, is_pmix);
+    }
+    if let Some(address) = look("PMI_PORT").filter(|_| pmi) {
         let id = needed(&look, "PMI_ID", "PMI_PORT", &address)?;
         if address.rsplit_once(':').is_none() {
             return Err(PmiError::Environment(format!(
@@ -60,16 +113,35 @@ pub fn detect(variable: impl Fn(&str) -> Option<OsString>) -> Result<Launch, Pmi
         }
         return Ok(Launch::Port { address, id });
     }
+    if is_pmix {
+        return Ok(Launch::Pmix);
+    }
+    if let Some(forced) = forced {
+        let missing = match forced.as_str() {
+            "pmix" => "PMIX_NAMESPACE, PMIX_RANK and PMIX_SERVER_URI… are",
+            _ => "PMI_FD or PMI_PORT is",
+        };
+        return Err(PmiError::Environment(format!(
+            "{FORCED} is {forced}, but no launcher that speaks it started this process: not all \
+             that it sets, {missing} there. {WHAT_TO_DO}"
+        )));
+    }
     match foreign(&look) {
         Some(seen) => Err(PmiError::Environment(format!(
             "this process was started by a launcher that can't be talked to: {seen}, but neither \
-             PMI_FD nor PMI_PORT is set. {WHAT_TO_DO}"
+             PMI_FD nor PMI_PORT nor all that a PMIx server sets is there. {WHAT_TO_DO}"
         ))),
         None => Ok(Launch::Alone),
     }
 }
 
-fn socket(fd: &str, look: &impl Fn(&str) -> Option<String>) -> Result<Launch, PmiError> {
+fn socket(
+    fd: &str,
+    look: &impl Fn(&str) -> Option<String>,
+    version: Version,
+    job: Option<String>,
+    or_pmix: bool,
+) -> Result<Launch, PmiError> {
     let number = fd.parse().ok().filter(|&n: &i32| n >= 0).ok_or_else(|| {
         PmiError::Environment(format!(
             "PMI_FD is '{fd}'; it must be the number of a file descriptor. {WHAT_TO_DO}"
@@ -87,6 +159,9 @@ fn socket(fd: &str, look: &impl Fn(&str) -> Option<String>) -> Result<Launch, Pm
         fd: number,
         rank,
         size,
+        version,
+        job,
+        or_pmix,
     })
 }
 
@@ -118,17 +193,8 @@ fn foreign(look: &impl Fn(&str) -> Option<String>) -> Option<String> {
     };
 
     // Settings of PMIx (PMIX_MCA_…) may stand in anybody's profile; these come from a server only.
-    let pmix = [
-        "PMIX_NAMESPACE",
-        "PMIX_RANK",
-        "PMIX_SERVER_URI",
-        "PMIX_SERVER_URI2",
-        "PMIX_SERVER_URI21",
-        "PMIX_SERVER_URI3",
-        "PMIX_SERVER_URI4",
-        "PMIX_SERVER_URI41",
-    ];
-    if let Some(seen) = pmix.iter().find_map(|name| shown(name)) {
+    let mut pmix = ["PMIX_NAMESPACE", "PMIX_RANK"].iter().chain(PMIX_SERVER);
+    if let Some(seen) = pmix.find_map(|name| shown(name)) {
         return Some(format!("{seen} (a PMIx server)"));
     }
     if let Some(seen) = many("OMPI_COMM_WORLD_SIZE") {
@@ -141,9 +207,40 @@ fn foreign(look: &impl Fn(&str) -> Option<String>) -> Option<String> {
     // The step's own count decides where there is one: `srun -n1` within a larger allocation.
     let tasks = match look("SLURM_STEP_NUM_TASKS") {
         Some(_) => many("SLURM_STEP_NUM_TASKS"),
+        // A batch script is process 0 and has no step: what it starts directly is one process.
+        None if look("SLURM_PROCID")? == "0" && look("SLURM_STEP_ID").is_none() => None,
         None => many("SLURM_NTASKS").or_else(|| many("SLURM_NPROCS")),
     }?;
     Some(format!("{tasks} and {rank} (Slurm)"))
+}
+
+/// The path of the library `name` that the launcher itself uses, as far as it can be seen: client
+/// and server of the same version understand each other best. Shells and the like may stand
+/// between the launcher and us.
+pub(crate) fn launchers_library(name: &str) -> Option<String> {
+    let mut process = std::os::unix::process::parent_id();
+    for _ in 0..4 {
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        let found = maps
+            .lines()
+            .filter_map(|line| Some(&line[line.find('/')?..]))
+            .find(|path| is_library(path, name));
+        if let Some(path) = found {
+            return Some(path.to_owned());
+        }
+        // `pid (name) state parent …`; the name may contain anything.
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+        process = parent.parse().ok().filter(|&pid| pid > 1)?;
+    }
+    None
+}
+
+/// Whether a file is the library `name`, perhaps with further numbers behind it.
+fn is_library(path: &str, name: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let rest = file.strip_prefix(name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
@@ -167,9 +264,32 @@ mod tests {
             Ok(Launch::Socket {
                 fd: 7,
                 rank: 1,
-                size: 4
+                size: 4,
+                version: Version::One,
+                job: None,
+                or_pmix: false,
             })
         );
+        let of_slurm = [&socket[..], &[("PMI_JOBID", "3.0")]].concat();
+        let of_slurm = with(&of_slurm).unwrap();
+        assert!(
+            matches!(&of_slurm, Launch::Socket { version: Version::Two, job: Some(job), .. } if job == "3.0")
+        );
+        let pmix = [
+            ("PMIX_NAMESPACE", "a@1"),
+            ("PMIX_RANK", "0"),
+            ("PMIX_SERVER_URI41", "a;tcp4://127.0.0.1:1"),
+        ];
+        assert_eq!(with(&pmix), Ok(Launch::Pmix));
+        let both = [&socket[..], &pmix].concat();
+        assert!(matches!(
+            with(&both),
+            Ok(Launch::Socket { or_pmix: true, .. })
+        ));
+        let forced = [&both[..], &[("WEFT_PMI", "pmix")]].concat();
+        assert_eq!(with(&forced), Ok(Launch::Pmix));
+        let forced = [&both[..], &[("WEFT_PMI", "none")]].concat();
+        assert_eq!(with(&forced), Ok(Launch::Alone));
         assert_eq!(
             with(&[("PMI_PORT", "n1:99"), ("PMI_ID", "3")]),
             Ok(Launch::Port {
@@ -182,12 +302,27 @@ mod tests {
     }
 
     #[test]
+    fn libraries_are_known_by_their_names() {
+        for (path, is) in [
+            ("/usr/lib/libpmix.so.2", true),
+            ("/usr/lib/libpmix.so.2.6.2", true),
+            ("/usr/lib/libpmix.so.20", false),
+            ("/usr/lib/libpmix.so.2 (deleted)", false),
+            ("/usr/lib/xlibpmix.so.2", false),
+            ("", false),
+        ] {
+            assert_eq!(is_library(path, "libpmix.so.2"), is, "{path}");
+        }
+    }
+
+    #[test]
     fn harmless_traces_leave_a_singleton() {
         for variables in [
             &[("PMIX_MCA_gds", "hash")][..],
             &[("OMPI_COMM_WORLD_SIZE", "1")],
             &[("SLURM_NTASKS", "8")],
             &[("SLURM_NTASKS", "1"), ("SLURM_PROCID", "0")],
+            &[("SLURM_NTASKS", "8"), ("SLURM_PROCID", "0")],
             &[
                 ("SLURM_NTASKS", "8"),
                 ("SLURM_PROCID", "0"),
@@ -205,6 +340,14 @@ mod tests {
             (
                 &[("SLURM_NTASKS", "8"), ("SLURM_PROCID", "3")][..],
                 "SLURM_NTASKS=8 and SLURM_PROCID=3",
+            ),
+            (
+                &[
+                    ("SLURM_NTASKS", "8"),
+                    ("SLURM_PROCID", "0"),
+                    ("SLURM_STEP_ID", "0"),
+                ],
+                "SLURM_NTASKS=8 and SLURM_PROCID=0",
             ),
             (&[("PMIX_RANK", "0")], "PMIX_RANK=0"),
             (&[("OMPI_COMM_WORLD_SIZE", "2")], "OMPI_COMM_WORLD_SIZE=2"),
@@ -228,6 +371,12 @@ mod tests {
             ),
             (&[("PMI_PORT", "n1:99")], "PMI_ID is not"),
             (&[("PMI_PORT", "99"), ("PMI_ID", "0")], "PMI_PORT is '99'"),
+            (&[("WEFT_PMI", "pmi3")], "WEFT_PMI is 'pmi3'"),
+            (&[("WEFT_PMI", "pmi2")], "PMI_FD or PMI_PORT is"),
+            (
+                &[("WEFT_PMI", "pmix"), ("PMIX_RANK", "0")],
+                "PMIX_NAMESPACE, PMIX_RANK and",
+            ),
         ] {
             let error = with(variables).unwrap_err();
             assert!(error.contains(part), "{error}");

@@ -54,6 +54,7 @@ pub struct Server {
     names: BTreeMap<Vec<u8>, Vec<u8>>,
     ranks: Vec<Rank>,
     in_barrier: usize,
+    lost: usize,
 }
 
 #[derive(Debug)]
@@ -62,6 +63,8 @@ struct Rank {
     lines: Lines,
     stage: Stage,
     in_barrier: bool,
+    /// It is gone, and the others are to do without it.
+    lost: bool,
     /// Within a block of `mcmd=` lines, which ends with `endcmd`.
     in_block: bool,
 }
@@ -75,6 +78,7 @@ impl Server {
             lines: Lines::default(),
             stage: Stage::Silent,
             in_barrier: false,
+            lost: false,
             in_block: false,
         });
         Server {
@@ -84,6 +88,7 @@ impl Server {
             names: BTreeMap::new(),
             ranks: ranks.collect(),
             in_barrier: 0,
+            lost: 0,
         }
     }
 
@@ -269,17 +274,40 @@ impl Server {
     }
 
     fn barrier(&mut self, rank: usize, actions: &mut Vec<Action>) {
-        if !self.ranks[rank].in_barrier {
-            self.ranks[rank].in_barrier = true;
+        let state = &mut self.ranks[rank];
+        if !state.in_barrier && !state.lost {
+            state.in_barrier = true;
             self.in_barrier += 1;
         }
-        if self.in_barrier == self.ranks.len() {
-            self.in_barrier = 0;
-            for (rank, state) in self.ranks.iter_mut().enumerate() {
-                state.in_barrier = false;
+        self.open_barrier(actions);
+    }
+
+    /// Lets the ranks in the barrier go once all have come.
+    fn open_barrier(&mut self, actions: &mut Vec<Action>) {
+        if self.in_barrier == 0 || self.in_barrier + self.lost < self.ranks.len() {
+            return;
+        }
+        self.in_barrier = 0;
+        for (rank, state) in self.ranks.iter_mut().enumerate() {
+            if std::mem::take(&mut state.in_barrier) {
                 reply(actions, rank, "cmd=barrier_out rc=0");
             }
         }
+    }
+
+    /// From now on fences do without `rank`, which is gone.
+    pub fn lose(&mut self, rank: usize, actions: &mut Vec<Action>) {
+        let state = &mut self.ranks[rank];
+        self.lost += usize::from(!std::mem::replace(&mut state.lost, true));
+        if std::mem::take(&mut state.in_barrier) {
+            self.in_barrier -= 1;
+        }
+        self.open_barrier(actions);
+    }
+
+    /// Whether [`Server::lose`] was called for `rank`.
+    pub fn is_lost(&self, rank: usize) -> bool {
+        self.ranks[rank].lost
     }
 
     fn publish(&mut self, rank: usize, line: &Line, actions: &mut Vec<Action>) {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use pmi::server::{Action, Server, Stage};
-use pmi::{Client, PmiError};
+use pmi::{Client, PmiError, Version};
 
 /// Nothing here takes longer, however slow the machine.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ fn job(
         sockets.push(ours);
         let program = program.clone();
         ranks.push(thread::spawn(move || {
-            program(Client::from_socket(OwnedFd::from(theirs), rank, size).unwrap());
+            program(Client::from_socket(OwnedFd::from(theirs), rank, size, Version::One).unwrap());
         }));
     }
     drop(to_server);
@@ -102,10 +102,10 @@ fn addresses_are_exchanged() {
             client.put(&format!("addr-{rank}"), &value(rank)).unwrap();
             client.fence().unwrap();
             for other in 0..4 {
-                let got = client.get(&format!("addr-{other}")).unwrap();
+                let got = client.get(other, &format!("addr-{other}")).unwrap();
                 assert_eq!(got, Some(value(other)));
             }
-            assert_eq!(client.get("addr-4").unwrap(), None);
+            assert_eq!(client.get(0, "addr-4").unwrap(), None);
             assert_eq!(
                 client.process_mapping().unwrap(),
                 Some(vec![0, 0, 1, 1]),
@@ -114,7 +114,7 @@ fn addresses_are_exchanged() {
             client.fence().unwrap();
             client.finalize().unwrap();
             client.finalize().unwrap();
-            assert!(matches!(client.get("x"), Err(PmiError::Over(_))));
+            assert!(matches!(client.get(0, "x"), Err(PmiError::Over(_))));
         },
     );
     assert_eq!(reported, []);
@@ -153,7 +153,7 @@ fn many_threads_share_one_client() {
                     for i in 0..20 {
                         let key = format!("{rank}-{thread}-{i}");
                         client.put(&key, &key).unwrap();
-                        assert_eq!(client.get(&key).unwrap(), Some(key));
+                        assert_eq!(client.get(0, &key).unwrap(), Some(key));
                     }
                 });
             }
@@ -205,7 +205,7 @@ fn keys_and_values_that_do_not_fit_are_refused() {
         }
         assert!(client.publish("", "x").is_err());
         client.put("empty", "").unwrap();
-        assert_eq!(client.get("empty").unwrap().as_deref(), Some(""));
+        assert_eq!(client.get(0, "empty").unwrap().as_deref(), Some(""));
     });
 }
 
@@ -219,8 +219,8 @@ fn a_singleton_needs_no_launcher() {
     assert_eq!(client.process_mapping().unwrap(), Some(vec![0]));
     client.put("k", "v w").unwrap();
     client.fence().unwrap();
-    assert_eq!(client.get("k").unwrap().as_deref(), Some("v w"));
-    assert_eq!(client.get("l").unwrap(), None);
+    assert_eq!(client.get(0, "k").unwrap().as_deref(), Some("v w"));
+    assert_eq!(client.get(0, "l").unwrap(), None);
     client.publish("s", "p").unwrap();
     assert!(client.publish("s", "p").is_err());
     assert_eq!(client.lookup("s").unwrap().as_deref(), Some("p"));
@@ -245,7 +245,7 @@ fn scripted(answers: &'static [&'static str]) -> Result<Client, PmiError> {
             ours.write_all(answer.as_bytes()).unwrap();
         }
     });
-    let client = Client::from_socket(OwnedFd::from(theirs), 0, 1);
+    let client = Client::from_socket(OwnedFd::from(theirs), 0, 1, Version::One);
     serving.join().unwrap();
     client
 }
@@ -263,7 +263,7 @@ fn odd_but_correct_answers_are_understood() {
     assert_eq!((client.limits().value, client.limits().key), (32, 8));
     assert_eq!(client.limits().kvs_name, 256, "absent: the usual");
     // And now it has hung up.
-    let error = client.get("k").unwrap_err();
+    let error = client.get(0, "k").unwrap_err();
     assert!(matches!(error, PmiError::Closed { .. }), "{error}");
     assert!(matches!(client.fence(), Err(PmiError::Over(_))));
 }

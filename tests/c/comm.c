@@ -1,6 +1,6 @@
 /* Making, comparing, naming and freeing communicators.
  * ranks: 1 2 3 5
- * variants: shm ofi hosts single
+ * variants: shm ofi hosts hosts4 single
  */
 #include "check.h"
 

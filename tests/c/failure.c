@@ -1,6 +1,6 @@
 /* A rank that fails takes the others along at once, wherever they wait, and the message names it.
  * ranks: 4
- * variants: shm ofi
+ * variants: shm ofi ucx
  * alone: yes
  * ends: 1.5
  * stderr: rank 2 on
@@ -21,6 +21,7 @@
  * stderr: exited with code 3 without calling MPI_Finalize
  * case: leave-recv
  * exit: 1
+ * ends: 2.5
  * stderr: exited with code 0 without calling MPI_Finalize
  * case: abort-recv
  * exit: 42

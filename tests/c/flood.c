@@ -1,6 +1,6 @@
 /* A fast sender cannot exhaust a receiver that is busy elsewhere.
  * ranks: 2 4
- * variants: shm ofi
+ * variants: shm ofi ucx
  * timeout: 60
  * case: small
  * case: large

@@ -1,7 +1,7 @@
 /* All modes of sending, blocking and not, to receives posted before and after, in sizes around all
  * limits between protocols; between neighbours in a ring, which alone is oneself.
  * ranks: 1 2 4
- * variants: shm shm-2copy ofi hydra hosts
+ * variants: shm shm-2copy ofi hydra hosts hosts4
  * timeout: 60
  */
 #include "check.h"

@@ -256,17 +256,17 @@ int main(int argc, char **argv) {
     OK(write_int("WEFT_SPIN", -1));
     CHECK_EQ(read_int("WEFT_SPIN"), -1);
     OK(write_int("WEFT_SHM_SINGLE_COPY", 0));
-    OK(write_int("WEFT_NETMOD", 2));
+    OK(write_int("WEFT_NETMOD", 1));
     OK(write_text("WEFT_COLL", "barrier=dissemination"));
     CHECK_EQ(write_int("WEFT_EAGER_LIMIT", -2), MPI_T_ERR_INVALID);
     CHECK_EQ(write_int("WEFT_SHM", 7), MPI_T_ERR_INVALID);
-    CHECK_EQ(write_int("WEFT_NETMOD", 3), MPI_T_ERR_INVALID);
+    CHECK_EQ(write_int("WEFT_NETMOD", 99), MPI_T_ERR_INVALID);
     CHECK_EQ(write_text("WEFT_COLL", "barrier=wrong"), MPI_T_ERR_INVALID);
     for (int up = 0; up < 2; up++) {
         CHECK_EQ(read_int("WEFT_EAGER_LIMIT"), 1000);
         CHECK_EQ(read_int("WEFT_SPIN"), -1);
         CHECK_EQ(read_int("WEFT_SHM_SINGLE_COPY"), 0);
-        CHECK_EQ(read_int("WEFT_NETMOD"), 2);
+        CHECK_EQ(read_int("WEFT_NETMOD"), 1);
         read_text("WEFT_COLL", "barrier=dissemination");
         if (!up) {
             OK(MPI_Init(&argc, &argv));

@@ -1,5 +1,6 @@
 /* Probing, with and without taking the message out of matching.
  * ranks: 2 3
+ * variants: shm shm-2copy ofi ucx
  */
 #include "check.h"
 

@@ -1,5 +1,6 @@
 /* Random traffic among all, checked by content. Every rank makes the same plan from the same seed.
  * ranks: 2 3 5
+ * variants: shm shm-2copy ofi ucx ucx-hosts
  * timeout: 60
  * case: exact
  * case: wild

@@ -2,7 +2,7 @@
  * different VCIs, and make communicators meanwhile. Thread t talks to thread t of the other rank;
  * both know what the other does, since they throw the same dice.
  * ranks: 2
- * variants: shm ofi
+ * variants: shm ofi ucx
  * env: WEFT_NUM_VCIS=12
  * cflags: -pthread
  * timeout: 90

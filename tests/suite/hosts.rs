@@ -1,4 +1,4 @@
-//! Two network namespaces, joined by a cable, with host names of their own: two hosts for a job.
+//! Network namespaces, joined by cables, with host names of their own: several hosts for a job.
 
 use std::path::Path;
 use std::process::{self, Command};
@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// Two hosts; gone when dropped.
+/// Hosts, each with the interface `weft0`; gone when dropped.
 pub struct Hosts {
-    names: [String; 2],
+    names: Vec<String>,
+    /// What joins them, if a cable isn't enough.
+    switch: Option<String>,
 }
 
-fn ip(arguments: &str) -> Result {
+pub fn ip(arguments: &str) -> Result {
     let output = Command::new("ip")
         .args(arguments.split_whitespace())
         .output()
@@ -38,25 +40,45 @@ impl Hosts {
     /// Whether this machine lets us make them.
     pub fn possible() -> bool {
         static POSSIBLE: OnceLock<bool> = OnceLock::new();
-        *POSSIBLE.get_or_init(|| Path::new("/proc/self/ns/net").exists() && Hosts::new().is_ok())
+        *POSSIBLE.get_or_init(|| Path::new("/proc/self/ns/net").exists() && Hosts::new(2).is_ok())
     }
 
-    pub fn new() -> Result<Hosts> {
+    /// Makes `count` hosts; two are joined by a cable, more by a switch.
+    pub fn new(count: usize) -> Result<Hosts> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = |letter| format!("weft{}-{count}{letter}", process::id());
+        let job = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = |letter| format!("weft{}-{job}{letter}", process::id());
         let hosts = Hosts {
-            names: [name('a'), name('b')],
+            names: ('a'..).take(count).map(name).collect(),
+            switch: (count > 2).then(|| name('z')),
         };
-        let [a, b] = &hosts.names;
+        for name in hosts.names.iter().chain(&hosts.switch) {
+            ip(&format!("netns add {name}"))?;
+        }
         // Interfaces that are named within a namespace disturb nobody outside.
-        ip(&format!("netns add {a}"))?;
-        ip(&format!("netns add {b}"))?;
-        ip(&format!(
-            "-n {a} link add weft0 type veth peer name weft0 netns {b}"
-        ))?;
-        for (number, name) in [(1, a), (2, b)] {
-            ip(&format!("-n {name} addr add 10.99.0.{number}/24 dev weft0"))?;
+        match &hosts.switch {
+            None => {
+                let [a, b] = [&hosts.names[0], &hosts.names[1]];
+                ip(&format!(
+                    "-n {a} link add weft0 type veth peer name weft0 netns {b}"
+                ))?;
+            }
+            Some(switch) => {
+                ip(&format!("-n {switch} link add switch type bridge"))?;
+                ip(&format!("-n {switch} link set switch up"))?;
+                for (number, name) in hosts.names.iter().enumerate() {
+                    ip(&format!(
+                        "-n {switch} link add port{number} type veth peer name weft0 netns {name}"
+                    ))?;
+                    ip(&format!(
+                        "-n {switch} link set port{number} master switch up"
+                    ))?;
+                }
+            }
+        }
+        for (index, name) in hosts.names.iter().enumerate() {
+            let address = Hosts::address(index);
+            ip(&format!("-n {name} addr add {address}/24 dev weft0"))?;
             ip(&format!("-n {name} link set weft0 up"))?;
             ip(&format!("-n {name} link set lo up"))?;
         }
@@ -71,17 +93,33 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Adds the arguments that start `ranks` ranks, by turns on the one and the other host.
+    /// The address of a host.
+    pub fn address(index: usize) -> String {
+        format!("10.99.0.{}", index + 1)
+    }
+
+    /// The name of a host, also of its namespace.
+    pub fn name(&self, index: usize) -> &str {
+        &self.names[index]
+    }
+
+    /// The words before a command that run it on a host.
+    pub fn prefix(&self, index: usize) -> Vec<String> {
+        let name = &self.names[index];
+        let script = "hostname \"$1\" && shift && exec \"$@\"";
+        let words = ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c"];
+        let words = words.into_iter().chain([script, "sh", name]);
+        words.map(str::to_owned).collect()
+    }
+
+    /// Adds the arguments that start `ranks` ranks, by turns on each host.
     pub fn arguments(&self, command: &mut Command, ranks: usize, program: impl Fn(&mut Command)) {
         for rank in 0..ranks {
-            let name = &self.names[rank % 2];
             if rank > 0 {
                 command.arg(":");
             }
-            command.args([
-                "-n", "1", "ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c",
-            ]);
-            command.args(["hostname \"$1\" && shift && exec \"$@\"", "sh", name]);
+            command.args(["-n", "1"]);
+            command.args(self.prefix(rank % self.names.len()));
             program(command);
         }
     }
@@ -89,8 +127,8 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // The cable goes with them.
-        for name in &self.names {
+        // The cables go with them.
+        for name in self.names.iter().chain(&self.switch) {
             let _ = ip(&format!("netns del {name}"));
         }
     }

@@ -20,18 +20,27 @@ pub enum Variant {
     Ofi,
     /// As `Shm`, but started by MPICH's launcher.
     Hydra,
+    /// UCX over the loopback interface, by TCP.
+    Ucx,
     /// libfabric between two network namespaces, which play two hosts.
     Hosts,
+    /// The same with four.
+    FourHosts,
+    /// UCX between two, by TCP.
+    UcxHosts,
     /// Without a launcher; for one rank only.
     Single,
 }
 
-const ALL: [Variant; 6] = [
+const ALL: [Variant; 9] = [
     Variant::Shm,
     Variant::ShmTwoCopy,
     Variant::Ofi,
+    Variant::Ucx,
     Variant::Hydra,
     Variant::Hosts,
+    Variant::FourHosts,
+    Variant::UcxHosts,
     Variant::Single,
 ];
 
@@ -41,8 +50,11 @@ impl Variant {
             Variant::Shm => "shm",
             Variant::ShmTwoCopy => "shm-2copy",
             Variant::Ofi => "ofi",
+            Variant::Ucx => "ucx",
             Variant::Hydra => "hydra",
             Variant::Hosts => "hosts",
+            Variant::FourHosts => "hosts4",
+            Variant::UcxHosts => "ucx-hosts",
             Variant::Single => "single",
         }
     }
@@ -57,24 +69,40 @@ impl Variant {
             Variant::Shm | Variant::Hydra | Variant::Single => &[],
             Variant::ShmTwoCopy => &[("WEFT_SHM_SINGLE_COPY", "0")],
             Variant::Ofi => &[("WEFT_SHM", "0"), ("WEFT_OFI_INTERFACE", "lo")],
-            Variant::Hosts => &[("WEFT_NETMOD", "ofi")],
+            Variant::Ucx => &[
+                ("WEFT_SHM", "0"),
+                ("WEFT_NETMOD", "ucx"),
+                ("WEFT_UCX_TLS", "tcp"),
+                ("WEFT_UCX_DEVICES", "lo"),
+            ],
+            Variant::Hosts | Variant::FourHosts => &[("WEFT_NETMOD", "ofi")],
+            Variant::UcxHosts => &[("WEFT_NETMOD", "ucx"), ("WEFT_UCX_TLS", "tcp")],
         }
     }
 
     /// Whether this machine lacks something for it.
     pub fn missing(self) -> bool {
-        let libfabric = || {
-            ["x86_64", "aarch64"].iter().all(|machine| {
-                !Path::new(&format!("/usr/lib/{machine}-linux-gnu/libfabric.so.1")).exists()
-            })
-        };
+        let libfabric = || !has_library("libfabric.so.1");
+        let ucx = || !has_library("libucp.so.0");
         match self {
             Variant::Shm | Variant::ShmTwoCopy | Variant::Single => false,
             Variant::Ofi => libfabric(),
             Variant::Hydra => !Path::new("/usr/bin/mpiexec.hydra").exists(),
-            Variant::Hosts => libfabric() || !can_mount() || !Hosts::possible(),
+            Variant::Ucx => ucx(),
+            Variant::Hosts | Variant::FourHosts => {
+                libfabric() || !can_mount() || !Hosts::possible()
+            }
+            Variant::UcxHosts => ucx() || !can_mount() || !Hosts::possible(),
         }
     }
+}
+
+/// Whether Debian's package of a library is installed.
+pub fn has_library(name: &str) -> bool {
+    let dir = |machine| format!("/usr/lib/{machine}-linux-gnu/{name}");
+    ["x86_64", "aarch64"]
+        .iter()
+        .any(|machine| Path::new(&dir(machine)).exists())
 }
 
 /// A run to be made.
@@ -91,7 +119,8 @@ impl Job<'_> {
     pub fn run(&self, prefix: &Path) -> Result {
         let room = Room::new()?;
         let hosts = match self.variant {
-            Variant::Hosts => Some(Hosts::new()?),
+            Variant::Hosts | Variant::UcxHosts => Some(Hosts::new(2)?),
+            Variant::FourHosts => Some(Hosts::new(4)?),
             _ => None,
         };
         let limit = patience(self.program.timeout);

@@ -5,10 +5,12 @@
 //! `cargo test -p weft-tests -- modes/shm` runs some of them.
 //!
 //! - `WEFT_TEST_PREFIX`: test the Weft installed there instead of building one.
+//! - `WEFT_TEST_UCX`: run everything that runs over libfabric over UCX, too, not only what says so.
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 
 mod hosts;
 mod job;
+mod launchers;
 mod outcome;
 mod prefix;
 mod program;
@@ -76,6 +78,7 @@ fn trials() -> Result<Vec<Trial>> {
         }
     }
     trials.extend(tools::trials());
+    trials.extend(launchers::trials());
     Ok(trials)
 }
 

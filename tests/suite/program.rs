@@ -5,7 +5,8 @@
 //! ```text
 //! /* What this is about.
 //!  * ranks: 1 2 4                 how many ranks, a run each (default 2)
-//!  * variants: shm ofi            default shm, shm-2copy and ofi; see `Variant`
+//!  * variants: shm ofi            default shm, shm-2copy and ofi; see `Variant`.
+//!  *                              Over UCX a few run by themselves, all with WEFT_TEST_UCX=1
 //!  * env: NAME=VALUE              for the ranks
 //!  * timeout: 20                  seconds
 //!  * alone: yes                   nothing else runs at the same time
@@ -120,6 +121,16 @@ impl Program {
         }
         if program.cases.is_empty() {
             program.cases.push(common);
+        }
+        let twins = [
+            (Variant::Ofi, Variant::Ucx),
+            (Variant::Hosts, Variant::UcxHosts),
+        ];
+        for (ofi, ucx) in twins {
+            let wanted = program.variants.contains(&ofi) && !program.variants.contains(&ucx);
+            if wanted && std::env::var_os("WEFT_TEST_UCX").is_some() {
+                program.variants.push(ucx);
+            }
         }
         Ok(program)
     }

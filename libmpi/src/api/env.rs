@@ -57,7 +57,7 @@ pub unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> Result
 }
 
 /// What `MPI_Get_library_version` says.
-const LIBRARY_VERSION: &str = concat!(
+pub(crate) const LIBRARY_VERSION: &str = concat!(
     "Weft ",
     env!("CARGO_PKG_VERSION"),
     " (MPI 3.1, ABI of MPICH: libmpi.so.12)"

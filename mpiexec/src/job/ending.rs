@@ -17,6 +17,9 @@ const GRACE: Duration = Duration::from_millis(300);
 const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
 /// Time for the ranks to say where they are, after a time-out.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long others may run on after one that ended with 0 but without MPI_Finalize: programs that
+/// leave like this all do so at about the same time.
+const GRACE_FOR_OTHERS: Duration = Duration::from_secs(1);
 /// The exit code after a time-out, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
 
@@ -38,6 +41,14 @@ pub(super) struct Cause {
     text: String,
     /// The ranks that still ran when it came, less the one to blame, in order.
     others: Vec<usize>,
+}
+
+/// Ranks that ended with 0 but without MPI_Finalize.
+pub(super) struct Deserters {
+    first: usize,
+    count: usize,
+    /// From when on others that still run are taken to wait for them.
+    pub(super) grace: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -142,10 +153,21 @@ impl Job {
                 let text = format!("{who} exited with code {code}");
                 self.fail(Some(rank), exit_code(code), text);
             }
+            // The program's result is there. Whether others wait for this rank shows later.
+            Ending::Code(0) => {
+                self.lose(rank);
+                let grace = self.cleanup.then(|| Instant::now() + GRACE_FOR_OTHERS);
+                let first = Deserters {
+                    first: rank,
+                    count: 0,
+                    grace,
+                };
+                self.deserters.get_or_insert(first).count += 1;
+            }
             Ending::Code(code) if self.running == 0 => self.keep(code),
             Ending::Code(code) => {
                 let text = format!("{who} exited with code {code} without calling MPI_Finalize");
-                self.fail(Some(rank), exit_code(code).max(1), text);
+                self.fail(Some(rank), exit_code(code), text);
             }
         }
     }
@@ -162,13 +184,15 @@ impl Job {
         if self.cause.is_some() || self.server.waiting() == 0 || self.running == self.ranks.len() {
             return;
         }
-        let gone = self.ranks.iter().position(|rank| rank.ending.is_some());
+        let missed = |rank: usize| self.ranks[rank].ending.is_some() && !self.server.is_lost(rank);
+        let gone = (0..self.ranks.len()).find(|&rank| missed(rank));
         let Some(gone) = gone else {
             return;
         };
         let how = match self.server.stage(gone) {
             Stage::Silent => "ended without calling MPI_Init",
-            _ => "has ended",
+            Stage::Active => "exited with code 0 without calling MPI_Finalize",
+            Stage::Finalized => "has ended",
         };
         let text = format!(
             "{} {how}, but others wait for it (in MPI_Init, most likely): {} of {} ranks",
@@ -181,6 +205,16 @@ impl Job {
 
     pub(super) fn look_at_clock(&mut self) {
         let now = Instant::now();
+        if let (Phase::Running, Some(deserters)) = (self.phase, &self.deserters)
+            && deserters.grace.is_some_and(|at| now >= at)
+            && self.running > 0
+        {
+            let text = format!(
+                "{} exited with code 0 without calling MPI_Finalize, and others have not ended",
+                self.name(deserters.first)
+            );
+            self.fail(Some(deserters.first), self.code.max(1), text);
+        }
         match (self.phase, self.limit) {
             (Phase::Running, Some((at, limit))) if now >= at => {
                 let seconds = limit.as_secs_f64();
@@ -196,8 +230,25 @@ impl Job {
         }
     }
 
-    /// Ends the job because of what `text` says, unless it ends already.
+    /// Does without a rank: the others' fences don't wait for it.
+    fn lose(&mut self, rank: usize) {
+        if !self.cleanup {
+            let mut actions = Vec::new();
+            self.server.lose(rank, &mut actions);
+            actions.into_iter().for_each(|action| self.act(action));
+        }
+    }
+
+    /// Ends the job because of what `text` says, unless it ends already, or because of the loss of a
+    /// rank that the others are to survive.
     pub(super) fn fail(&mut self, culprit: Option<usize>, code: u8, text: String) {
+        let gone = culprit.filter(|&rank| self.ranks[rank].ending.is_some());
+        if let (Some(rank), false, None) = (gone, self.cleanup, &self.cause) {
+            message(&mut self.sinks[1], &format!("{text}\nthe others go on"));
+            self.keep(code.into());
+            self.lose(rank);
+            return;
+        }
         if self.cause.is_none() {
             self.blame(culprit, code, text);
             self.ask();
@@ -256,6 +307,17 @@ impl Job {
             }
             None => self.code,
         };
+        if let (None, Some(deserters)) = (&self.cause, &self.deserters) {
+            let others = match deserters.count {
+                1 => String::new(),
+                n => format!(", and so did {} more", n - 1),
+            };
+            let text = format!(
+                "warning: {} exited with code 0 without calling MPI_Finalize{others}",
+                self.name(deserters.first)
+            );
+            message(&mut self.sinks[1], &text);
+        }
         // Standard output last: its reader may be in no hurry.
         self.sinks[1].write_all();
         self.sinks[0].write_all();

@@ -1,0 +1,76 @@
+//! How MPI would start here, as the library itself tells it.
+//!
+//! The library may end its process when it can't start, so it is tried in a process of its own:
+//! this program once more, which opens the library, starts MPI and ends it.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::options::PROBE;
+use crate::system;
+
+/// Time for the library to try everything.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The library that was installed with this program.
+fn library() -> Option<PathBuf> {
+    let exe = std::env::current_exe().ok()?;
+    let path = exe.parent()?.parent()?.join("lib/libmpi.so.12");
+    path.exists().then_some(path)
+}
+
+/// What the library says about its choices, for people.
+pub fn choices() -> String {
+    let Some(library) = library() else {
+        return "library:   none beside this program (../lib/libmpi.so.12)\n".to_owned();
+    };
+    let head = format!("library:   {}\n", library.display());
+    match probe(&library) {
+        Ok(text) => head + &text,
+        Err(error) => format!("{head}           it could not be tried: {error}\n"),
+    }
+}
+
+fn probe(library: &PathBuf) -> std::io::Result<String> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg(format!("-{PROBE}"))
+        .arg(library)
+        .env("WEFT_INFO", "all")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let pipe = child.stderr.take();
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        if let Some(mut pipe) = pipe {
+            let _ = std::io::Read::read_to_string(&mut pipe, &mut text);
+        }
+        text
+    });
+    let until = Instant::now() + LIMIT;
+    while child.try_wait()?.is_none() {
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    reader
+        .join()
+        .map_err(|_| std::io::Error::other("its words were lost"))
+}
+
+/// Starts MPI from `library` and ends it; its choices go to standard error.
+pub fn start(library: &OsStr) -> ExitCode {
+    match system::start_and_stop_mpi(library) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mpiexec: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

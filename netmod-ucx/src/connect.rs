@@ -1,0 +1,188 @@
+//! First contact, and what becomes of a peer whose connection breaks.
+
+use crate::ffi::*;
+use crate::inbox::{Tie, on_break, on_end};
+use crate::lane::{Notice, UcxLane};
+use crate::peers::Endpoint;
+use netmod::{LaneError, Peer, VciId};
+use std::collections::HashMap;
+use std::ptr::{null, null_mut};
+use std::time::{Duration, Instant};
+
+/// In front of UCX's address, so that another transport's is noticed.
+const MARK: &[u8] = b"UCX1";
+
+/// How long a broken connection may be explained by a good-bye that is still on its way, over
+/// another connection.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// UCX's address as peers get it.
+pub(crate) fn marked(address: &[u8]) -> Vec<u8> {
+    [MARK, address].concat()
+}
+
+fn no_address() -> ucs_sock_addr {
+    ucs_sock_addr {
+        addr: null(),
+        addrlen: 0,
+    }
+}
+
+impl UcxLane {
+    /// The number of the endpoint of a peer's VCI, whose address is looked up at first contact.
+    #[inline]
+    pub(crate) fn endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let endpoint = match self.peers.find(peer, vci) {
+            Some(endpoint) => endpoint,
+            None => self.connect(peer, vci)?,
+        };
+        if self.peers.endpoint(endpoint).broken {
+            return Err(self.unusable(endpoint));
+        }
+        Ok(endpoint)
+    }
+
+    /// What to say of a broken endpoint: lost, or "not yet known".
+    #[cold]
+    pub(crate) fn unusable(&mut self, endpoint: u32) -> LaneError {
+        let process = self.peers.process_of(endpoint);
+        match &process.lost {
+            Some(why) => LaneError::lost(process.number, why.clone()),
+            None => LaneError::Again,
+        }
+    }
+
+    #[cold]
+    fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let fail = |why: String| LaneError::lost(peer, why);
+        if let Some(why) = self.shared.lost(peer) {
+            return Err(fail(why));
+        }
+        let address = self.shared.resolver.resolve(peer, vci);
+        let address = address.map_err(|error| fail(error.to_string()))?;
+        let Some(address) = address.strip_prefix(MARK) else {
+            return Err(fail(format!(
+                "the address of its VCI {vci} ({} bytes) is not one of UCX; do all processes use \
+                 the same build and the same transport?",
+                address.len()
+            )));
+        };
+        let process = self.peers.process(peer);
+        let tie = Box::new(Tie {
+            inbox: &raw const *self.inbox,
+            endpoint: self.peers.endpoints.len() as u32,
+        });
+        let params = ucp_ep_params {
+            field_mask: UCP_EP_PARAM_FIELD_REMOTE_ADDRESS
+                | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
+                | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+            address: address.as_ptr().cast(),
+            err_mode: UCP_ERR_HANDLING_MODE_PEER,
+            err_handler: Some(on_break),
+            err_handler_arg: (&raw const *tie).cast_mut().cast(),
+            user_data: null_mut(),
+            flags: 0,
+            sockaddr: no_address(),
+            conn_request: null_mut(),
+            name: null(),
+            local_sockaddr: no_address(),
+        };
+        let mut ep = null_mut();
+        // SAFETY: the worker is open, `params` is valid for its mask, `ep` is written on success.
+        let status = unsafe { (self.shared.lib.ep_create)(self.worker, &params, &mut ep) };
+        if status != UCS_OK {
+            return Err(fail(format!(
+                "UCX finds no way to it ({}) with {}; both processes need a transport and a network \
+                 in common (WEFT_UCX_TLS, WEFT_UCX_DEVICES; ucx_info -d shows what there is)",
+                self.shared.lib.text(status),
+                self.shared.resources.join(", ")
+            )));
+        }
+        let endpoint = Endpoint {
+            ep,
+            peer: process,
+            vci,
+            seq: 0,
+            broken: self.peers.processes[process as usize].lost.is_some(),
+            written: false,
+            flushes: 0,
+            told: false,
+            ops: 0,
+            keys: HashMap::new(),
+            _tie: tie,
+        };
+        Ok(self.peers.add(peer, endpoint))
+    }
+
+    /// An endpoint has broken. Whether its process is lost or has ended is decided soon.
+    #[cold]
+    pub(crate) fn broke(&mut self, endpoint: u32, status: ucs_status_t) {
+        if self.peers.endpoint(endpoint).broken {
+            return;
+        }
+        self.close(endpoint);
+        let vci = self.peers.endpoint(endpoint).vci;
+        let text = self.shared.lib.text(status);
+        let process = self.peers.process_of(endpoint);
+        if process.lost.is_none() && process.doubtful.is_none() {
+            let why = format!(
+                "UCX: the connection to process {}, VCI {vci}, broke: {text}; it has ended or the \
+                 network to it is down: look for its own message first, then at the network device \
+                 (WEFT_UCX_DEVICES)",
+                process.number
+            );
+            process.doubtful = Some((Instant::now(), why));
+            self.doubts += 1;
+        }
+    }
+
+    /// Closes an endpoint without asking its peer; all that is under way on it ends by that.
+    pub(crate) fn close(&mut self, endpoint: u32) {
+        let state = self.peers.endpoint(endpoint);
+        state.broken = true;
+        let ep = std::mem::replace(&mut state.ep, null_mut());
+        if ep.is_null() {
+            return;
+        }
+        let param =
+            ucp_request_param_t::new(on_end, self.close_note.arg()).flags(UCP_EP_CLOSE_FLAG_FORCE);
+        // SAFETY: the endpoint is open and not used afterwards; the note lives as long as the worker.
+        let request = unsafe { (self.shared.lib.ep_close_nbx)(ep, &param) };
+        if !request.is_null() && error_of(request).is_none() {
+            self.closing += 1;
+        }
+    }
+
+    /// Decides about processes to which a connection broke.
+    #[cold]
+    pub(crate) fn settle_doubts(&mut self) {
+        for index in 0..self.peers.processes.len() {
+            let process = &mut self.peers.processes[index];
+            let Some((since, _)) = &process.doubtful else {
+                continue;
+            };
+            let departed = self.shared.has_departed(process.number);
+            if !departed && since.elapsed() < GRACE {
+                continue;
+            }
+            self.doubts -= 1;
+            let number = process.number;
+            let (_, why) = process
+                .doubtful
+                .take()
+                .unwrap_or((Instant::now(), String::new()));
+            let why = if departed {
+                format!("process {number} has ended (it was in MPI_Finalize)")
+            } else {
+                self.notices.push_back(Notice::Lost(number, why.clone()));
+                why
+            };
+            process.lost = Some(why.clone());
+            self.shared.set_lost(number, &why);
+            for endpoint in self.peers.endpoints_of(index as u32) {
+                self.close(endpoint);
+            }
+            self.abandon(index as u32);
+        }
+    }
+}

@@ -1,0 +1,526 @@
+//! A lane: the worker of one VCI; sending and polling.
+
+use crate::connect::marked;
+use crate::ffi::*;
+use crate::inbox::{Event, Inbox, Note, Work, on_end, on_message};
+use crate::peers::Peers;
+use crate::remote::{Flush, Ops};
+use crate::transport::Shared;
+use crate::wire::{HEAD, Head, Kind};
+use netmod::{
+    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
+    VciId,
+};
+use std::collections::{HashSet, VecDeque};
+use std::os::fd::RawFd;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The number of our active messages in UCX.
+const AM_ID: u32 = 7;
+
+/// What a peer's resolver takes at most.
+const ADDRESS_MOST: usize = 320;
+
+/// How long a lane that is dropped waits for its endpoints to close.
+const CLOSING_MOST: Duration = Duration::from_millis(200);
+
+/// Something to tell the sink at the next poll.
+pub(crate) enum Notice {
+    Complete(Token, Result<(), LaneError>),
+    Lost(Peer, String),
+}
+
+/// How far a lane is on its way to having sent everything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drain {
+    /// Something was sent since the last flush.
+    Dirty,
+    UnderWay,
+    Done,
+}
+
+/// Buffers that messages leave from.
+struct Buffers {
+    area: Box<[u64]>,
+    /// Bytes of each.
+    size: usize,
+    free: Vec<u32>,
+    notes: Box<[Note]>,
+}
+
+impl Buffers {
+    fn new(inbox: *const Inbox, size: usize, count: usize) -> Self {
+        let size = size.next_multiple_of(64);
+        Buffers {
+            area: vec![0; size / 8 * count].into_boxed_slice(),
+            size,
+            free: (0..count as u32).rev().collect(),
+            notes: (0..count as u32)
+                .map(|index| Note {
+                    inbox,
+                    work: Work::Send(index),
+                })
+                .collect(),
+        }
+    }
+    /// All messages have left.
+    fn are_free(&self) -> bool {
+        self.free.len() == self.notes.len()
+    }
+}
+
+/// One VCI's connection to its peers.
+pub(crate) struct UcxLane {
+    pub(crate) worker: *mut ucp_worker,
+    pub(crate) inbox: Box<Inbox>,
+    buffers: Buffers,
+    pub(crate) peers: Peers,
+    pub(crate) ops: Ops,
+    /// At fixed places, since UCX knows their addresses.
+    #[allow(clippy::vec_box)]
+    pub(crate) flushes: Vec<Box<Flush>>,
+    pub(crate) notices: VecDeque<Notice>,
+    /// Processes with a broken connection of which it is not known whether they are lost.
+    pub(crate) doubts: usize,
+    /// Keys of exposed memory that peers have asked for.
+    replies: VecDeque<(Peer, VciId, u64)>,
+    /// Keys that peers have been asked for, with the endpoint.
+    pub(crate) asked: HashSet<(u32, u64)>,
+    pub(crate) close_note: Box<Note>,
+    /// Endpoints being closed.
+    pub(crate) closing: usize,
+    drain: Drain,
+    drain_note: Box<Note>,
+    vci: VciId,
+    doorbell: Option<RawFd>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+// SAFETY: raw pointers are to memory that the lane owns or that its user keeps valid until
+// completion; a worker of the mode "serialized" may be used by any thread, by one at a time.
+unsafe impl Send for UcxLane {}
+
+impl UcxLane {
+    /// Opens the worker of a VCI; also returns its address.
+    pub(crate) fn open(shared: Arc<Shared>, vci: VciId) -> Result<(Self, Vec<u8>), OpenError> {
+        let lib = shared.lib;
+        let fail = |what: &str, status: ucs_status_t| {
+            OpenError(format!(
+                "UCX: {what} for VCI {vci} failed: {}; if limits are the reason, raise those on \
+                 open files (ulimit -n) and locked memory (ulimit -l)",
+                lib.text(status)
+            ))
+        };
+        let params = ucp_worker_params {
+            field_mask: UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS,
+            thread_mode: UCS_THREAD_MODE_SERIALIZED,
+            cpu_mask: [0; 16],
+            events: 0,
+            user_data: null_mut(),
+            event_fd: 0,
+            flags: UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK,
+            name: std::ptr::null(),
+            am_alignment: 0,
+            client_id: 0,
+        };
+        let mut worker = null_mut();
+        // SAFETY: the context is open, `params` valid for its mask, `worker` is written on success.
+        let status = unsafe { (lib.worker_create)(shared.context, &params, &mut worker) };
+        if status != UCS_OK {
+            return Err(fail("making the worker", status));
+        }
+        let inbox = Inbox::new(lib.request_free, vci);
+        let place = &raw const *inbox;
+        let note = |work| Box::new(Note { inbox: place, work });
+        let config = &shared.config;
+        let mut lane = UcxLane {
+            worker,
+            buffers: Buffers::new(place, config.buffer_size, config.send_buffers),
+            peers: Peers::new(vci),
+            ops: Ops::new(place, config.operations),
+            flushes: Vec::new(),
+            notices: VecDeque::new(),
+            doubts: 0,
+            replies: VecDeque::new(),
+            asked: HashSet::new(),
+            close_note: note(Work::Close),
+            closing: 0,
+            drain: Drain::Done,
+            drain_note: note(Work::Drain),
+            vci,
+            doorbell: None,
+            inbox,
+            shared: shared.clone(),
+        };
+
+        let handler = ucp_am_handler_param {
+            field_mask: UCP_AM_HANDLER_PARAM_FIELD_ID
+                | UCP_AM_HANDLER_PARAM_FIELD_FLAGS
+                | UCP_AM_HANDLER_PARAM_FIELD_CB
+                | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+            id: AM_ID,
+            flags: UCP_AM_FLAG_WHOLE_MSG,
+            cb: Some(on_message),
+            arg: place.cast_mut().cast(),
+        };
+        // SAFETY: the worker is open; the inbox outlives it.
+        let status = unsafe { (lib.worker_set_am_recv_handler)(worker, &handler) };
+        if status != UCS_OK {
+            return Err(fail("setting the handler of messages", status));
+        }
+        if shared.config.doorbell {
+            let mut fd = -1;
+            // SAFETY: the worker is open, `fd` is written on success.
+            let status = unsafe { (lib.worker_get_efd)(worker, &mut fd) };
+            lane.doorbell = (status == UCS_OK && fd >= 0).then_some(fd);
+        }
+        let address = lane
+            .address()
+            .map_err(|status| fail("asking for the address", status))?;
+        if address.len() > ADDRESS_MOST {
+            return Err(OpenError(format!(
+                "UCX: the address of VCI {vci} takes {} bytes, at most {ADDRESS_MOST} can be \
+                 passed on; there are many devices ({}): name the one to use by WEFT_UCX_DEVICES",
+                address.len(),
+                shared.resources.join(", ")
+            )));
+        }
+        Ok((lane, address))
+    }
+
+    fn address(&self) -> Result<Vec<u8>, ucs_status_t> {
+        let lib = &self.shared.lib;
+        let (mut address, mut len) = (null_mut(), 0);
+        // SAFETY: the worker is open, address and length are written on success.
+        let status = unsafe { (lib.worker_get_address)(self.worker, &mut address, &mut len) };
+        if status != UCS_OK {
+            return Err(status);
+        }
+        // SAFETY: UCX gave `len` bytes, which are released once.
+        unsafe {
+            let bytes = marked(std::slice::from_raw_parts(address.cast::<u8>(), len));
+            (lib.worker_release_address)(self.worker, address);
+            Ok(bytes)
+        }
+    }
+
+    /// Sends a message with a payload of `len` bytes that `fill` writes.
+    #[inline]
+    fn transmit(
+        &mut self,
+        endpoint: u32,
+        kind: Kind,
+        header: &Header,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        let Some(&buffer) = self.buffers.free.last() else {
+            return Err(LaneError::Again);
+        };
+        let state = self.peers.endpoint(endpoint);
+        let head = Head {
+            peer: self.shared.config.peer,
+            vci: self.vci,
+            kind,
+            seq: state.seq,
+            header: *header,
+        };
+        let ep = state.ep;
+        let size = self.buffers.size;
+        debug_assert!(HEAD + len <= size);
+        // SAFETY: the buffer is free, so UCX does not use it, and has `size` bytes, which the caller
+        // keeps to.
+        let (place, bytes) = unsafe {
+            let area = self.buffers.area.as_mut_ptr().cast::<u8>();
+            let place = area.add(buffer as usize * size);
+            (place, std::slice::from_raw_parts_mut(place, HEAD + len))
+        };
+        bytes[..HEAD].copy_from_slice(&head.to_bytes());
+        fill(&mut bytes[HEAD..]);
+        let note = &self.buffers.notes[buffer as usize];
+        let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_EAGER);
+        // SAFETY: the endpoint is open (it is not broken), buffer and note stay until the request
+        // ends.
+        let request = unsafe {
+            let payload = place.add(HEAD).cast();
+            (self.shared.lib.am_send_nbx)(ep, AM_ID, place.cast(), HEAD, payload, len, &param)
+        };
+        if !request.is_null() {
+            match error_of(request) {
+                None => {
+                    self.buffers.free.pop();
+                }
+                Some(UCS_ERR_NO_RESOURCE) => return Err(LaneError::Again),
+                Some(status) => {
+                    self.broke(endpoint, status);
+                    return Err(self.unusable(endpoint));
+                }
+            }
+        }
+        self.peers.endpoint(endpoint).seq = head.seq.wrapping_add(1);
+        self.drain = Drain::Dirty;
+        Ok(())
+    }
+
+    /// Sends a message of our own.
+    pub(crate) fn internal(
+        &mut self,
+        endpoint: u32,
+        kind: Kind,
+        word: u64,
+        data: &[u8],
+    ) -> Result<(), LaneError> {
+        let header = Header([word, 0, 0]);
+        self.transmit(endpoint, kind, &header, data.len(), |room| {
+            room.copy_from_slice(data)
+        })
+    }
+
+    fn check(&self, payload: usize) -> Result<(), LaneError> {
+        if HEAD + payload > self.shared.config.buffer_size {
+            Err(LaneError::Unsupported)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Sees to what callbacks have noted.
+    fn handle_events(&mut self) {
+        while let Some(event) = self.inbox.pop() {
+            match event {
+                Event::Ended(Work::Send(buffer), _) => self.buffers.free.push(buffer),
+                Event::Ended(Work::Op(index), status) => self.op_ended(index, status),
+                Event::Ended(Work::Flush(index), status) => self.flush_ended(index, status),
+                Event::Ended(Work::Drain, _) => {
+                    if self.drain == Drain::UnderWay {
+                        self.drain = Drain::Done;
+                    }
+                }
+                Event::Ended(Work::Close, _) => self.closing = self.closing.saturating_sub(1),
+                Event::Broken(endpoint, status) => self.broke(endpoint, status),
+                Event::Internal(head, data) => match head.kind {
+                    Kind::Bye => self.shared.set_departed(head.peer),
+                    Kind::KeyRequest => {
+                        self.replies
+                            .push_back((head.peer, head.vci, head.header.0[0]));
+                    }
+                    Kind::Key => self.key_arrived(head.peer, head.vci, head.header.0[0], &data),
+                    Kind::Message => {}
+                },
+            }
+        }
+    }
+
+    /// Sends the keys that peers have asked for.
+    #[cold]
+    fn send_replies(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..self.replies.len() {
+            let Some((peer, vci, number)) = self.replies.pop_front() else {
+                break;
+            };
+            let key = self.shared.long_key(number).unwrap_or_default();
+            let sent = self
+                .endpoint(peer, vci)
+                .and_then(|endpoint| self.internal(endpoint, Kind::Key, number, &key));
+            match sent {
+                Err(LaneError::Again) => self.replies.push_back((peer, vci, number)),
+                // Who is lost needs no answer; that it is lost is told elsewhere.
+                _ => any = true,
+            }
+        }
+        any
+    }
+
+    /// Tells all who were in touch with this lane that the process ends. Returns whether that is
+    /// done.
+    fn say_good_bye(&mut self) -> bool {
+        // Those who have sent without an answer so far may watch their connection, too.
+        for (peer, vci) in self.inbox.senders() {
+            if !self.shared.has_departed(peer) {
+                // Who can't be reached need not be told.
+                let _ = self.endpoint(peer, vci);
+            }
+        }
+        for endpoint in 0..self.peers.endpoints.len() as u32 {
+            let state = self.peers.endpoint(endpoint);
+            if state.told || state.broken {
+                continue;
+            }
+            state.told = true;
+            if self.internal(endpoint, Kind::Bye, 0, &[]) == Err(LaneError::Again) {
+                let state = self.peers.endpoint(endpoint);
+                state.told = state.broken;
+                return state.broken;
+            }
+        }
+        true
+    }
+
+    /// Has UCX hand all that was sent to the network.
+    fn flush_all(&mut self) {
+        let param = ucp_request_param_t::new(on_end, self.drain_note.arg());
+        // SAFETY: the worker is open, the note outlives it.
+        let request = unsafe { (self.shared.lib.worker_flush_nbx)(self.worker, &param) };
+        let pending = !request.is_null() && error_of(request).is_none();
+        self.drain = if pending {
+            Drain::UnderWay
+        } else {
+            Drain::Done
+        };
+    }
+}
+
+impl Lane for UcxLane {
+    #[inline]
+    fn send(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        self.check(payload.len())?;
+        let endpoint = self.endpoint(to, vci)?;
+        self.transmit(endpoint, Kind::Message, header, payload.len(), |room| {
+            room.copy_from_slice(payload)
+        })
+    }
+
+    fn send_with(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        self.check(len)?;
+        let endpoint = self.endpoint(to, vci)?;
+        self.transmit(endpoint, Kind::Message, header, len, fill)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, _budget: usize) -> bool {
+        let (worker, progress) = (self.worker, self.shared.lib.worker_progress);
+        let mut steps = 0;
+        self.inbox.with_sink(sink, || {
+            // SAFETY: the worker is open. What UCX calls back touches the inbox and the sink only.
+            steps = unsafe { progress(worker) };
+        });
+        let mut any = steps > 0 || self.inbox.take_count() > 0;
+        if !self.inbox.is_empty() {
+            self.handle_events();
+        }
+        if self.doubts > 0 {
+            self.settle_doubts();
+        }
+        if !self.replies.is_empty() {
+            any |= self.send_replies();
+        }
+        while let Some(notice) = self.notices.pop_front() {
+            any = true;
+            match notice {
+                Notice::Complete(token, result) => sink.complete(token, result),
+                Notice::Lost(peer, why) => sink.peer_lost(peer, why),
+            }
+        }
+        any
+    }
+
+    unsafe fn get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        // SAFETY: passed on.
+        unsafe { self.issue_get(peer, vci, local, len, remote, token) }
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        // SAFETY: passed on.
+        unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+    }
+
+    unsafe fn atomic(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        op: AtomicOp,
+        operand: u64,
+        compare: u64,
+        result: *mut u64,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        // SAFETY: passed on.
+        unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
+    }
+
+    fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
+        self.issue_flush(peer, token)
+    }
+
+    fn drained(&mut self) -> bool {
+        if !self.buffers.are_free() || !self.replies.is_empty() || !self.say_good_bye() {
+            return false;
+        }
+        if self.drain == Drain::Dirty && self.buffers.are_free() {
+            self.flush_all();
+        }
+        self.drain == Drain::Done
+    }
+
+    fn doorbell(&self) -> Doorbell {
+        self.doorbell.map_or(Doorbell::None, Doorbell::Fd)
+    }
+
+    fn arm(&mut self) -> bool {
+        let idle = self.inbox.is_empty()
+            && self.notices.is_empty()
+            && self.replies.is_empty()
+            && self.doubts == 0;
+        // SAFETY: the worker is open.
+        idle && self.doorbell.is_some()
+            && unsafe { (self.shared.lib.worker_arm)(self.worker) } == UCS_OK
+    }
+
+    fn disarm(&mut self) {
+        // The descriptor is quiet again once progress was made, which the next poll does.
+    }
+}
+
+impl Drop for UcxLane {
+    fn drop(&mut self) {
+        for endpoint in 0..self.peers.endpoints.len() as u32 {
+            self.close(endpoint);
+        }
+        let start = Instant::now();
+        while self.closing > 0 && start.elapsed() < CLOSING_MOST {
+            // SAFETY: the worker is open; callbacks touch the inbox only.
+            unsafe { (self.shared.lib.worker_progress)(self.worker) };
+            while let Some(event) = self.inbox.pop() {
+                if let Event::Ended(Work::Close, _) = event {
+                    self.closing -= 1;
+                }
+            }
+        }
+        self.destroy_keys();
+        // SAFETY: open until here. Buffers, notes and the inbox, which UCX may still look at while it
+        // ends the worker, go afterwards: they are fields.
+        unsafe { (self.shared.lib.worker_destroy)(self.worker) };
+    }
+}

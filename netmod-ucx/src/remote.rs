@@ -1,0 +1,548 @@
+//! Get, put, atomics and flush.
+
+use crate::ffi::*;
+use crate::inbox::{Inbox, Note, Work, on_end};
+use crate::keys::{self, Key};
+use crate::lane::{Notice, UcxLane};
+use crate::wire::Kind;
+use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
+use std::ptr::null_mut;
+
+/// What an operation does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Action {
+    Get,
+    Put,
+    Atomic(AtomicOp),
+}
+
+/// An operation under way.
+struct Op {
+    action: Action,
+    token: Token,
+    endpoint: u32,
+    /// Where data comes from or goes to; for atomics the place of the result.
+    local: *mut u8,
+    len: usize,
+    remote: RemoteAddr,
+    /// Its key, if it is nobody else's, to be destroyed with the operation.
+    own_key: *mut ucp_rkey,
+    /// It waits for its key.
+    waits: bool,
+}
+
+/// A bounded table of operations.
+pub(crate) struct Ops {
+    ops: Vec<Option<Op>>,
+    notes: Box<[Note]>,
+    /// Operand or comparand, and result, of atomics.
+    words: Box<[[u64; 2]]>,
+    free: Vec<u32>,
+    /// Operations that wait for their keys.
+    waiting: Vec<u32>,
+}
+
+impl Ops {
+    pub(crate) fn new(inbox: *const Inbox, count: usize) -> Self {
+        Ops {
+            ops: (0..count).map(|_| None).collect(),
+            notes: (0..count as u32)
+                .map(|index| Note {
+                    inbox,
+                    work: Work::Op(index),
+                })
+                .collect(),
+            words: vec![[0; 2]; count].into_boxed_slice(),
+            free: (0..count as u32).rev().collect(),
+            waiting: Vec::new(),
+        }
+    }
+
+    fn get(&mut self, index: u32) -> Option<&mut Op> {
+        self.ops.get_mut(index as usize)?.as_mut()
+    }
+
+    fn remove(&mut self, index: u32) -> Option<Op> {
+        let op = self.ops.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        if op.waits {
+            self.waiting.retain(|&other| other != index);
+        }
+        Some(op)
+    }
+}
+
+/// A flush under way, at a fixed place.
+pub(crate) struct Flush {
+    note: Note,
+    /// Its parts under way; 0 if it is not in use.
+    parts: u32,
+    token: Token,
+    peer: Peer,
+    error: Option<LaneError>,
+    endpoints: Vec<u32>,
+}
+
+/// What came of looking for a key.
+enum Found {
+    /// Kept for others.
+    Shared(*mut ucp_rkey),
+    /// For one operation.
+    Own(*mut ucp_rkey),
+    /// It has been asked for.
+    Asked,
+}
+
+impl UcxLane {
+    /// # Safety
+    /// As for `Lane::get`.
+    pub(crate) unsafe fn issue_get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        self.start(peer, vci, Action::Get, local, len, remote, token)
+    }
+
+    /// # Safety
+    /// As for `Lane::put`.
+    pub(crate) unsafe fn issue_put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        self.start(peer, vci, Action::Put, local.cast_mut(), len, remote, token)
+    }
+
+    /// # Safety
+    /// As for `Lane::atomic`.
+    pub(crate) unsafe fn issue_atomic(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        op: AtomicOp,
+        operand: u64,
+        compare: u64,
+        result: *mut u64,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        if let Some(&index) = self.ops.free.last() {
+            // UCX wants the comparand as operand, and the new value where the old one will be.
+            self.ops.words[index as usize] = match op {
+                AtomicOp::Load => [0, 0],
+                AtomicOp::CompareSwap => [compare, operand],
+                _ => [operand, 0],
+            };
+        }
+        self.start(
+            peer,
+            vci,
+            Action::Atomic(op),
+            result.cast(),
+            8,
+            remote,
+            token,
+        )
+    }
+
+    /// Issues an operation, or notes it until its key is there. What `local` must be is the callers'
+    /// contract.
+    fn start(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        action: Action,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let endpoint = self.endpoint(peer, vci)?;
+        if len == 0 {
+            return Ok(Issued::Done);
+        }
+        let Some(&index) = self.ops.free.last() else {
+            return Err(LaneError::Again);
+        };
+        let found = self.find_key(endpoint, remote.key.words)?;
+        self.ops.free.pop();
+        self.ops.ops[index as usize] = Some(Op {
+            action,
+            token,
+            endpoint,
+            local,
+            len,
+            remote,
+            own_key: null_mut(),
+            waits: false,
+        });
+        self.peers.endpoint(endpoint).ops += 1;
+        match found {
+            Found::Shared(key) => self.issue(index, key),
+            Found::Own(key) => {
+                if let Some(op) = self.ops.get(index) {
+                    op.own_key = key;
+                }
+                self.issue(index, key)
+            }
+            Found::Asked => {
+                if let Some(op) = self.ops.get(index) {
+                    op.waits = true;
+                }
+                self.ops.waiting.push(index);
+                Ok(Issued::Pending)
+            }
+        }
+    }
+
+    /// The unpacked key of a peer's memory.
+    fn find_key(&mut self, endpoint: u32, words: [u64; 2]) -> Result<Found, LaneError> {
+        if let Some(&key) = self.peers.endpoint(endpoint).keys.get(&words) {
+            return Ok(Found::Shared(key));
+        }
+        match keys::unpack(words) {
+            Key::Inline(packed) => {
+                let key = self.unpack(endpoint, &packed)?;
+                let destroy = self.shared.lib.rkey_destroy;
+                let state = self.peers.endpoint(endpoint);
+                // SAFETY: keys of an endpoint without operations are not in use.
+                if state.has_room_for_key(|key| unsafe { destroy(key) }) {
+                    state.keys.insert(words, key);
+                    Ok(Found::Shared(key))
+                } else {
+                    Ok(Found::Own(key))
+                }
+            }
+            Key::Named(number) => {
+                if !self.asked.contains(&(endpoint, number)) {
+                    self.internal(endpoint, Kind::KeyRequest, number, &[])?;
+                    self.asked.insert((endpoint, number));
+                }
+                Ok(Found::Asked)
+            }
+            Key::Invalid => Err(self.no_memory(endpoint)),
+        }
+    }
+
+    fn unpack(&mut self, endpoint: u32, packed: &[u8]) -> Result<*mut ucp_rkey, LaneError> {
+        let mut key = null_mut();
+        let ep = self.peers.endpoint(endpoint).ep;
+        // SAFETY: the endpoint is open; the bytes are those of a packed key of its peer, as they
+        // come from the peer's own transport; `key` is written on success.
+        let status =
+            unsafe { (self.shared.lib.ep_rkey_unpack)(ep, packed.as_ptr().cast(), &mut key) };
+        if status == UCS_OK {
+            Ok(key)
+        } else {
+            // The two have no transport in common that reaches this memory.
+            Err(LaneError::Unsupported)
+        }
+    }
+
+    #[cold]
+    fn no_memory(&mut self, endpoint: u32) -> LaneError {
+        let number = self.peers.process_of(endpoint).number;
+        let why = format!("UCX: process {number} exposes no such memory (it was withdrawn)");
+        LaneError::lost(number, why)
+    }
+
+    /// A key that was asked for.
+    pub(crate) fn key_arrived(&mut self, peer: Peer, vci: VciId, number: u64, packed: &[u8]) {
+        let Some(endpoint) = self.peers.find(peer, vci) else {
+            return;
+        };
+        if !self.asked.remove(&(endpoint, number)) || self.peers.endpoint(endpoint).broken {
+            return;
+        }
+        let words = keys::named(number);
+        let key = if packed.is_empty() {
+            Err(self.no_memory(endpoint))
+        } else {
+            self.unpack(endpoint, packed)
+        };
+        if let Ok(key) = key {
+            self.peers.endpoint(endpoint).keys.insert(words, key);
+        }
+        for index in std::mem::take(&mut self.ops.waiting) {
+            let Some(op) = self.ops.get(index) else {
+                continue;
+            };
+            if op.endpoint != endpoint || op.remote.key.words != words {
+                self.ops.waiting.push(index);
+                continue;
+            }
+            op.waits = false;
+            let token = op.token;
+            let issued = match &key {
+                Ok(key) => self.issue(index, *key),
+                Err(error) => {
+                    let error = error.clone();
+                    self.end(index);
+                    Err(error)
+                }
+            };
+            match issued {
+                Ok(Issued::Pending) => {}
+                Ok(Issued::Done) => self.notices.push_back(Notice::Complete(token, Ok(()))),
+                Err(error) => self.notices.push_back(Notice::Complete(token, Err(error))),
+            }
+        }
+    }
+
+    /// Hands an operation to UCX. With an error it is gone.
+    fn issue(&mut self, index: u32, key: *mut ucp_rkey) -> Result<Issued, LaneError> {
+        let note = self.ops.notes[index as usize].arg();
+        let [operand, result] = &mut self.ops.words[index as usize];
+        let (operand, result) = (&raw mut *operand, &raw mut *result);
+        let Some(op) = self.ops.get(index) else {
+            return Err(LaneError::Again);
+        };
+        let (endpoint, action, local, len) = (op.endpoint, op.action, op.local, op.len);
+        let to = op.remote.key.address.wrapping_add(op.remote.offset);
+        let lib = &self.shared.lib;
+        let state = self.peers.endpoint(endpoint);
+        let mut param = ucp_request_param_t::new(on_end, note);
+        // SAFETY: the endpoint is open and the key belongs to it; `local` is valid until completion
+        // by the contract of the lane's methods; note and words stay at their places.
+        let request = unsafe {
+            match action {
+                Action::Get => (lib.get_nbx)(state.ep, local.cast(), len, to, key, &param),
+                Action::Put => (lib.put_nbx)(state.ep, local.cast(), len, to, key, &param),
+                Action::Atomic(op) => {
+                    param.op_attr_mask |=
+                        UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+                    param.datatype = UCP_DATATYPE_8_BYTES;
+                    param.reply_buffer = result.cast();
+                    let code = match op {
+                        AtomicOp::Load | AtomicOp::Add => UCP_ATOMIC_OP_ADD,
+                        AtomicOp::Swap => UCP_ATOMIC_OP_SWAP,
+                        AtomicOp::And => UCP_ATOMIC_OP_AND,
+                        AtomicOp::Or => UCP_ATOMIC_OP_OR,
+                        AtomicOp::Xor => UCP_ATOMIC_OP_XOR,
+                        AtomicOp::CompareSwap => UCP_ATOMIC_OP_CSWAP,
+                    };
+                    (lib.atomic_op_nbx)(state.ep, code, operand.cast(), 1, to, key, &param)
+                }
+            }
+        };
+        let state = self.peers.endpoint(endpoint);
+        state.written |= action != Action::Get;
+        if request.is_null() {
+            self.take_result(index);
+            self.end(index);
+            return Ok(Issued::Done);
+        }
+        match error_of(request) {
+            None => Ok(Issued::Pending),
+            Some(status) => {
+                self.end(index);
+                Err(match status {
+                    UCS_ERR_NO_RESOURCE => LaneError::Again,
+                    UCS_ERR_UNREACHABLE | UCS_ERR_UNSUPPORTED => LaneError::Unsupported,
+                    _ => {
+                        self.broke(endpoint, status);
+                        self.unusable(endpoint)
+                    }
+                })
+            }
+        }
+    }
+
+    /// Copies the result of an atomic to its place.
+    fn take_result(&mut self, index: u32) {
+        let result = self.ops.words[index as usize][1];
+        if let Some(op) = self.ops.get(index)
+            && let Action::Atomic(_) = op.action
+        {
+            // SAFETY: the place of the result is valid until completion, by the contract of `atomic`.
+            unsafe { op.local.cast::<u64>().write_unaligned(result) };
+        }
+    }
+
+    /// Takes an operation from the table.
+    fn end(&mut self, index: u32) -> Option<(Token, u32)> {
+        let op = self.ops.remove(index)?;
+        self.peers.endpoint(op.endpoint).ops -= 1;
+        if !op.own_key.is_null() {
+            // SAFETY: made for this operation, which has ended.
+            unsafe { (self.shared.lib.rkey_destroy)(op.own_key) };
+        }
+        Some((op.token, op.endpoint))
+    }
+
+    /// UCX has ended an operation.
+    pub(crate) fn op_ended(&mut self, index: u32, status: ucs_status_t) {
+        if status == UCS_OK {
+            self.take_result(index);
+        }
+        if let Some((token, endpoint)) = self.end(index) {
+            let result = self.result(endpoint, "access to its memory", status);
+            self.notices.push_back(Notice::Complete(token, result));
+        }
+    }
+
+    fn result(&mut self, endpoint: u32, what: &str, status: ucs_status_t) -> Result<(), LaneError> {
+        if status == UCS_OK {
+            return Ok(());
+        }
+        let text = self.shared.lib.text(status);
+        let process = self.peers.process_of(endpoint);
+        let number = process.number;
+        let known = process.lost.clone();
+        let doubt = process.doubtful.as_ref().map(|(_, why)| why.clone());
+        let why = known
+            .or(doubt)
+            .unwrap_or_else(|| format!("UCX: {what} (process {number}) failed: {text}"));
+        Err(LaneError::lost(number, why))
+    }
+
+    /// A process is lost: what waits for its keys ends. What UCX has under way ends with UCX's errors.
+    pub(crate) fn abandon(&mut self, process: u32) {
+        for index in self.ops.waiting.clone() {
+            let Some(endpoint) = self.ops.get(index).map(|op| op.endpoint) else {
+                continue;
+            };
+            if self.peers.endpoint(endpoint).peer == process
+                && let Some((token, endpoint)) = self.end(index)
+            {
+                let result = self.result(endpoint, "access to its memory", UCS_ERR_CANCELED);
+                self.notices.push_back(Notice::Complete(token, result));
+            }
+        }
+        let peers = &mut self.peers;
+        self.asked
+            .retain(|&(endpoint, _)| peers.endpoint(endpoint).peer != process);
+    }
+
+    pub(crate) fn issue_flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
+        let Some(process) = self.peers.find_process(peer) else {
+            return Ok(Issued::Done);
+        };
+        if let Some(why) = &self.peers.processes[process as usize].lost {
+            return Err(LaneError::lost(peer, why.clone()));
+        }
+        for place in 0..self.ops.waiting.len() {
+            let index = self.ops.waiting[place];
+            let endpoint = self.ops.get(index).map(|op| op.endpoint);
+            if endpoint.is_some_and(|endpoint| self.peers.endpoint(endpoint).peer == process) {
+                // What waits for a key has to be issued first.
+                return Err(LaneError::Again);
+            }
+        }
+        let mut endpoints = self.peers.endpoints_of(process);
+        endpoints.retain(|&endpoint| {
+            let state = self.peers.endpoint(endpoint);
+            state.written || state.flushes > 0
+        });
+        let broken = |lane: &mut Self, endpoint: &u32| lane.peers.endpoint(*endpoint).broken;
+        if endpoints.iter().any(|endpoint| broken(self, endpoint)) {
+            return Err(LaneError::Again);
+        }
+        let index = self.free_flush();
+        let flush = &mut self.flushes[index as usize];
+        (flush.token, flush.peer, flush.error) = (token, peer, None);
+        for endpoint in endpoints {
+            let param = ucp_request_param_t::new(on_end, self.flushes[index as usize].note.arg());
+            let state = self.peers.endpoint(endpoint);
+            // SAFETY: the endpoint is open, the note stays at its place.
+            let request = unsafe { (self.shared.lib.ep_flush_nbx)(state.ep, &param) };
+            state.written = false;
+            if request.is_null() {
+                continue;
+            }
+            match error_of(request) {
+                None => {
+                    state.flushes += 1;
+                    let flush = &mut self.flushes[index as usize];
+                    flush.parts += 1;
+                    flush.endpoints.push(endpoint);
+                }
+                Some(status) => {
+                    self.broke(endpoint, status);
+                    let result = self.result(endpoint, "a flush", status);
+                    self.flushes[index as usize].error = result.err();
+                }
+            }
+        }
+        let flush = &mut self.flushes[index as usize];
+        if flush.parts > 0 {
+            return Ok(Issued::Pending);
+        }
+        match flush.error.take() {
+            Some(error) => Err(error),
+            None => Ok(Issued::Done),
+        }
+    }
+
+    /// The number of a flush that is not in use.
+    fn free_flush(&mut self) -> u32 {
+        let free = self.flushes.iter().position(|flush| flush.parts == 0);
+        let index = free.unwrap_or(self.flushes.len());
+        if index == self.flushes.len() {
+            self.flushes.push(Box::new(Flush {
+                note: Note {
+                    inbox: &raw const *self.inbox,
+                    work: Work::Flush(index as u32),
+                },
+                parts: 0,
+                token: Token(0),
+                peer: 0,
+                error: None,
+                endpoints: Vec::new(),
+            }));
+        }
+        index as u32
+    }
+
+    /// UCX has ended a part of a flush.
+    pub(crate) fn flush_ended(&mut self, index: u32, status: ucs_status_t) {
+        let Some(flush) = self.flushes.get_mut(index as usize) else {
+            return;
+        };
+        flush.parts -= 1;
+        let peer = flush.peer;
+        if status != UCS_OK && flush.error.is_none() {
+            let endpoint = flush.endpoints.first().copied();
+            let error = match endpoint {
+                Some(endpoint) => self.result(endpoint, "a flush", status).err(),
+                None => Some(LaneError::lost(peer, "a flush failed")),
+            };
+            self.flushes[index as usize].error = error;
+        }
+        let flush = &mut self.flushes[index as usize];
+        if flush.parts == 0 {
+            for endpoint in flush.endpoints.drain(..) {
+                self.peers.endpoints[endpoint as usize].flushes -= 1;
+            }
+            let result = flush.error.take().map_or(Ok(()), Err);
+            self.notices
+                .push_back(Notice::Complete(flush.token, result));
+        }
+    }
+
+    /// Ends all unpacked keys; nothing is issued afterwards.
+    pub(crate) fn destroy_keys(&mut self) {
+        let destroy = self.shared.lib.rkey_destroy;
+        for endpoint in &mut self.peers.endpoints {
+            for (_, key) in endpoint.keys.drain() {
+                // SAFETY: the endpoint is closed, so that nothing uses the key.
+                unsafe { destroy(key) };
+            }
+        }
+        for op in self.ops.ops.iter_mut().flatten() {
+            if !op.own_key.is_null() {
+                // SAFETY: as above.
+                unsafe { destroy(op.own_key) };
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What any launcher offers, whatever the protocol.
+
+use std::fmt::Debug;
+
+use crate::{Limits, PmiError};
+
+/// One way of talking to a launcher. Keys, values and names have been checked and made words by
+/// [`crate::Client`] before they come here.
+pub(crate) trait Link: Debug + Send + Sync {
+    /// The protocol and how it was found, for people.
+    fn describe(&self) -> String;
+    /// The name of the key-value space.
+    fn space(&self) -> &str;
+    /// How long names, keys and values may be.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+    /// Stores a value under this process's name.
+    fn put(&self, key: &str, value: &str) -> Result<(), PmiError>;
+    /// The value that rank `from` stored before the last fence.
+    fn get(&self, from: u32, key: &str) -> Result<Option<String>, PmiError>;
+    /// Waits for all processes of the job.
+    fn fence(&self) -> Result<(), PmiError>;
+    /// Publishes a port.
+    fn publish(&self, service: &str, port: &str) -> Result<(), PmiError>;
+    /// Withdraws a port.
+    fn unpublish(&self, service: &str) -> Result<(), PmiError>;
+    /// Looks up a port.
+    fn lookup(&self, service: &str) -> Result<Option<String>, PmiError>;
+    /// Asks for the end of the job; doesn't wait for other threads' exchanges.
+    fn abort(&self, code: i32, message: &str) -> Result<(), PmiError>;
+    /// Takes leave.
+    fn finalize(&self) -> Result<(), PmiError>;
+    /// `MPI_APPNUM`.
+    fn appnum(&self) -> Result<Option<i32>, PmiError>;
+    /// `MPI_UNIVERSE_SIZE`.
+    fn universe_size(&self) -> Result<Option<u32>, PmiError>;
+    /// The node of each rank, numbered from 0.
+    fn nodes(&self, size: u32) -> Result<Option<Vec<u32>>, PmiError>;
+}

@@ -1,0 +1,421 @@
+//! PMIx: what PRRTE (Open MPI's launcher) and `srun --mpi=pmix` speak. Its wire is private, so
+//! its own library does the talking.
+//!
+//! A fence collects what was put, so each node's server has it all and the ranks of the node ask
+//! it, or read it from the memory that it shares with them.
+#![allow(unsafe_code, reason = "calls into libpmix")]
+
+mod ffi;
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ffi::{Data, Info, Library, Proc, Published, Value};
+
+use crate::link::Link;
+use crate::{Limits, PmiError};
+
+/// The connection to a PMIx server, of which a process has one.
+pub(crate) struct Pmix {
+    library: Library,
+    me: Proc,
+    space: String,
+    finalized: AtomicBool,
+    how: String,
+}
+
+/// Rank and size, as the server tells them.
+pub(crate) struct Place {
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    pub(crate) spawned: bool,
+}
+
+/// An answer of the server.
+enum Answer {
+    Number(u64),
+    Text(String),
+    Other,
+}
+
+impl Pmix {
+    /// Opens the library and connects to the server that the environment names.
+    pub(crate) fn start(libraries: &[String]) -> Result<(Pmix, Place), PmiError> {
+        let library = Library::open(libraries)?;
+        let mut me = Proc {
+            space: [0; ffi::NAME_SIZE],
+            rank: 0,
+        };
+        // SAFETY: fills in `me`; no further information is given.
+        let status = unsafe { (library.init)(&mut me, ptr::null_mut(), 0) };
+        // SAFETY: a static C string.
+        let version = unsafe { text((library.version)()) };
+        let version = version
+            .split(',')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
+        if status != ffi::SUCCESS {
+            return Err(PmiError::Environment(format!(
+                "a PMIx server started this process, but it can't be reached: PMIx_Init of the \
+                 library '{version}' says {}. Is the library of about the same version as the \
+                 launcher's? WEFT_PMIX_LIBRARY=PATH names another one",
+                status_text(&library, status)
+            )));
+        }
+        let link = Pmix {
+            library,
+            me,
+            space: fixed_text(&me.space),
+            finalized: AtomicBool::new(false),
+            how: format!("by {version}"),
+        };
+        let size = match link.ask(ffi::RANK_WILDCARD, c"pmix.job.size", true)? {
+            Some(Answer::Number(size)) => u32::try_from(size).unwrap_or(0),
+            _ => 0,
+        };
+        if me.rank >= size {
+            return Err(PmiError::Refused {
+                command: "PMIx_Init",
+                reason: format!("it told rank {} of a job of {size} processes", me.rank),
+            });
+        }
+        let parent = link.ask(me.rank, c"pmix.parent", true);
+        let place = Place {
+            rank: me.rank,
+            size,
+            spawned: matches!(parent, Ok(Some(Answer::Other))),
+        };
+        Ok((link, place))
+    }
+
+    /// The value of `key` of `rank`, as far as this node's server has it.
+    fn ask(&self, rank: u32, key: &CStr, job_info: bool) -> Result<Option<Answer>, PmiError> {
+        self.alive("PMIx_Get")?;
+        let of = Proc { rank, ..self.me };
+        // What is not there shall not be waited for.
+        let how = match job_info {
+            true => c"pmix.optional",
+            false => c"pmix.immediate",
+        };
+        let info = flag(how);
+        let mut value: *mut Value = ptr::null_mut();
+        // SAFETY: all arguments live through the call; `value` receives memory that is ours.
+        let status = unsafe { (self.library.get)(&of, key.as_ptr(), &info, 1, &mut value) };
+        if status == ffi::ERR_NOT_FOUND || status == ffi::SUCCESS && value.is_null() {
+            return Ok(None);
+        }
+        self.check("PMIx_Get", status)?;
+        // SAFETY: on success it is a value that the library has allocated for us, and nobody
+        // else knows it.
+        Ok(Some(unsafe { take(value) }))
+    }
+
+    fn check(&self, command: &'static str, status: c_int) -> Result<(), PmiError> {
+        match status {
+            ffi::SUCCESS | ffi::OPERATION_SUCCEEDED => Ok(()),
+            _ => Err(PmiError::Refused {
+                command,
+                reason: status_text(&self.library, status),
+            }),
+        }
+    }
+
+    fn alive(&self, command: &'static str) -> Result<(), PmiError> {
+        match self.finalized.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(PmiError::Over(format!("{command} came after finalize"))),
+        }
+    }
+
+    /// The ranks of a node.
+    fn peers(&self, node: &str) -> Option<Vec<u32>> {
+        let node = CString::new(node).ok()?;
+        let mut procs: *mut Proc = ptr::null_mut();
+        let mut count = 0;
+        // SAFETY: C strings; the results are ours.
+        let status = unsafe {
+            (self.library.resolve_peers)(
+                node.as_ptr(),
+                self.me.space.as_ptr(),
+                &mut procs,
+                &mut count,
+            )
+        };
+        if status != ffi::SUCCESS || procs.is_null() {
+            return None;
+        }
+        // SAFETY: on success `count` processes lie there.
+        let ranks = unsafe { std::slice::from_raw_parts(procs, count) };
+        let ranks = ranks.iter().map(|one| one.rank).collect();
+        // SAFETY: the library allocates it by malloc, for us to free.
+        unsafe { libc::free(procs.cast()) };
+        Some(ranks)
+    }
+}
+
+impl std::fmt::Debug for Pmix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pmix")
+            .field("space", &self.space)
+            .field("rank", &self.me.rank)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link for Pmix {
+    fn describe(&self) -> String {
+        format!("PMIx {}", self.how)
+    }
+
+    fn space(&self) -> &str {
+        &self.space
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            kvs_name: ffi::NAME_SIZE,
+            key: ffi::KEY_SIZE,
+            // It has none; this one is to keep mistakes in bounds.
+            value: 1 << 20,
+        }
+    }
+
+    fn put(&self, key: &str, value: &str) -> Result<(), PmiError> {
+        self.alive("PMIx_Put")?;
+        let key = c_string(key)?;
+        let text = c_string(value)?;
+        let mut value = string(&text);
+        // SAFETY: the library copies key and value.
+        let status = unsafe { (self.library.put)(ffi::GLOBAL, key.as_ptr(), &mut value) };
+        self.check("PMIx_Put", status)
+    }
+
+    fn get(&self, from: u32, key: &str) -> Result<Option<String>, PmiError> {
+        let key = c_string(key)?;
+        match self.ask(from, &key, false)? {
+            Some(Answer::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(PmiError::Refused {
+                command: "PMIx_Get",
+                reason: format!("the value of {key:?} is no text"),
+            }),
+            None => Ok(None),
+        }
+    }
+
+    fn fence(&self) -> Result<(), PmiError> {
+        self.alive("PMIx_Fence")?;
+        // SAFETY: takes nothing.
+        self.check("PMIx_Commit", unsafe { (self.library.commit)() })?;
+        let collect = flag(c"pmix.collect");
+        // SAFETY: no list of processes means all; `collect` lives through the call.
+        let status = unsafe { (self.library.fence)(ptr::null(), 0, &collect, 1) };
+        self.check("PMIx_Fence", status)
+    }
+
+    fn publish(&self, service: &str, port: &str) -> Result<(), PmiError> {
+        self.alive("PMIx_Publish")?;
+        let port = c_string(port)?;
+        let info = info(&c_string(service)?, string(&port));
+        // SAFETY: one entry that lives through the call.
+        let status = unsafe { (self.library.publish)(&info, 1) };
+        self.check("PMIx_Publish", status)
+    }
+
+    fn unpublish(&self, service: &str) -> Result<(), PmiError> {
+        if self.lookup(service)?.is_none() {
+            return Err(PmiError::Refused {
+                command: "PMIx_Unpublish",
+                reason: format!("'{service}' is not published"),
+            });
+        }
+        let service = c_string(service)?;
+        let mut keys = [service.as_ptr().cast_mut(), ptr::null_mut()];
+        // SAFETY: a list of C strings with a null at its end, which is read only.
+        let status = unsafe { (self.library.unpublish)(keys.as_mut_ptr(), ptr::null(), 0) };
+        self.check("PMIx_Unpublish", status)
+    }
+
+    fn lookup(&self, service: &str) -> Result<Option<String>, PmiError> {
+        self.alive("PMIx_Lookup")?;
+        let mut data = Published {
+            publisher: Proc {
+                space: [0; ffi::NAME_SIZE],
+                rank: 0,
+            },
+            key: fixed(&c_string(service)?),
+            value: nothing(),
+        };
+        // SAFETY: one entry that lives through the call.
+        let status = unsafe { (self.library.lookup)(&mut data, 1, ptr::null(), 0) };
+        if status != ffi::SUCCESS || data.value.kind != ffi::STRING {
+            // What is not published is an error whose number differs between servers.
+            return Ok(None);
+        }
+        // SAFETY: a value of this kind holds a string that is ours now.
+        Ok(Some(unsafe { take_text(data.value.data.string) }))
+    }
+
+    fn abort(&self, code: i32, message: &str) -> Result<(), PmiError> {
+        let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
+        // SAFETY: a C string; no list of processes means all of the job.
+        let status = unsafe { (self.library.abort)(code, message.as_ptr(), ptr::null_mut(), 0) };
+        self.check("PMIx_Abort", status)
+    }
+
+    fn finalize(&self) -> Result<(), PmiError> {
+        if self.finalized.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        // SAFETY: no further information is given; from now on nothing calls the library.
+        let status = unsafe { (self.library.finalize)(ptr::null(), 0) };
+        self.check("PMIx_Finalize", status)
+    }
+
+    fn appnum(&self) -> Result<Option<i32>, PmiError> {
+        match self.ask(self.me.rank, c"pmix.appnum", true)? {
+            Some(Answer::Number(number)) => Ok(i32::try_from(number).ok()),
+            _ => Ok(None),
+        }
+    }
+
+    fn universe_size(&self) -> Result<Option<u32>, PmiError> {
+        match self.ask(ffi::RANK_WILDCARD, c"pmix.univ.size", true)? {
+            Some(Answer::Number(number)) => Ok(u32::try_from(number).ok().filter(|&n| n > 0)),
+            _ => Ok(None),
+        }
+    }
+
+    fn nodes(&self, size: u32) -> Result<Option<Vec<u32>>, PmiError> {
+        self.alive("PMIx_Resolve_nodes")?;
+        let mut list: *mut c_char = ptr::null_mut();
+        // SAFETY: a C string; the result is ours.
+        let status = unsafe { (self.library.resolve_nodes)(self.me.space.as_ptr(), &mut list) };
+        if status != ffi::SUCCESS || list.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: on success a C string allocated by malloc, for us to free.
+        let list = unsafe { take_text(list) };
+        let mut by_node = HashMap::new();
+        for (number, node) in (0u32..).zip(list.split(',').filter(|name| !name.is_empty())) {
+            for rank in self.peers(node).unwrap_or_default() {
+                by_node.insert(rank, number);
+            }
+        }
+        Ok((0..size).map(|rank| by_node.get(&rank).copied()).collect())
+    }
+}
+
+/// The texts of a name in an array.
+fn fixed_text(chars: &[c_char]) -> String {
+    let bytes = chars.iter().map(|&c| c as u8).take_while(|&b| b != 0);
+    String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+}
+
+/// A key in an array; what is too long is cut, which [`crate::Client`] has made sure of.
+fn fixed(key: &CStr) -> [c_char; ffi::KEY_SIZE] {
+    let mut chars = [0; ffi::KEY_SIZE];
+    let bytes = key.to_bytes();
+    for (to, &from) in chars
+        .iter_mut()
+        .zip(&bytes[..bytes.len().min(ffi::KEY_SIZE - 1)])
+    {
+        *to = from as c_char;
+    }
+    chars
+}
+
+fn c_string(text: &str) -> Result<CString, PmiError> {
+    CString::new(text).map_err(|_| PmiError::Unfit(format!("{text:?} contains a zero byte")))
+}
+
+fn nothing() -> Value {
+    Value {
+        kind: 0,
+        data: Data { all: [0; 3] },
+    }
+}
+
+/// A value that points to `text`.
+fn string(text: &CStr) -> Value {
+    let mut value = nothing();
+    value.kind = ffi::STRING;
+    value.data.string = text.as_ptr().cast_mut();
+    value
+}
+
+fn info(key: &CStr, value: Value) -> Info {
+    Info {
+        key: fixed(key),
+        flags: 0,
+        value,
+    }
+}
+
+fn flag(key: &CStr) -> Info {
+    let mut value = nothing();
+    value.kind = ffi::BOOL;
+    value.data.flag = true;
+    info(key, value)
+}
+
+/// What a value says, which is freed.
+///
+/// # Safety
+/// `value` was allocated by the library, is valid, and the caller's alone.
+unsafe fn take(value: *mut Value) -> Answer {
+    // SAFETY: the kind tells which member of the union is valid; both the value and what it
+    // points to come from malloc.
+    unsafe {
+        let data = &(*value).data;
+        let answer = match (*value).kind {
+            ffi::STRING => Answer::Text(take_text(data.string)),
+            ffi::SIZE => Answer::Number(data.size as u64),
+            ffi::UINT64 => Answer::Number(data.uint64),
+            ffi::UINT32 | ffi::UINT | ffi::PROC_RANK => Answer::Number(data.uint32.into()),
+            ffi::UINT16 => Answer::Number(data.uint16.into()),
+            ffi::INT | ffi::INT32 if data.int >= 0 => Answer::Number(data.int as u64),
+            ffi::PROC => {
+                libc::free(data.pointer);
+                Answer::Other
+            }
+            _ => Answer::Other,
+        };
+        libc::free(value.cast());
+        answer
+    }
+}
+
+/// The text at `chars`, which is freed.
+///
+/// # Safety
+/// Null, or a C string from malloc that is the caller's alone.
+unsafe fn take_text(chars: *mut c_char) -> String {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let text = text(chars);
+        libc::free(chars.cast());
+        text
+    }
+}
+
+/// # Safety
+/// Null, or a C string.
+unsafe fn text(chars: *const c_char) -> String {
+    if chars.is_null() {
+        return String::new();
+    }
+    // SAFETY: not null, so a C string, as the caller vouches.
+    unsafe { CStr::from_ptr(chars) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn status_text(library: &Library, status: c_int) -> String {
+    // SAFETY: any number will do; the result is a static C string.
+    let name = unsafe { text((library.error_string)(status)) };
+    format!("{name} ({status})")
+}

