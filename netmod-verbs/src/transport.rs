@@ -88,7 +88,7 @@ impl Shared {
 }
 
 /// What a transport uses of its adapter at the moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Resources {
     /// Device contexts.
     pub contexts: usize,

@@ -14,6 +14,7 @@ mod options;
 mod output;
 mod process;
 mod stats;
+mod verbs_sharing;
 
 use std::process::ExitCode;
 
@@ -91,6 +92,9 @@ enum Command {
     Init(Options),
     /// Starts and ends.
     Hello(Options),
+    /// What sharing an RDMA adapter's resources between threads costs and saves; needs no launcher.
+    #[command(name = "verbs-sharing")]
+    VerbsSharing(verbs_sharing::SharingOptions),
     /// Print what the MPI library says of itself; needs no launcher.
     Library,
     /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
@@ -137,6 +141,7 @@ fn run(command: &Command) -> Result<()> {
             output::say(mpi::library_version(table)?.trim_end());
             return Ok(());
         }
+        Command::VerbsSharing(options) => return verbs_sharing::run(options),
         Command::Compare(options) => return compare::run(options),
         Command::IsendCount(options) => return isend_count::run(options),
         Command::IsendCountRank(options) => return isend_count::run_rank(options),

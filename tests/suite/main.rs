@@ -6,6 +6,8 @@
 //!
 //! - `WEFT_TEST_PREFIX`: test the Weft installed there instead of building one.
 //! - `WEFT_TEST_UCX`: run everything that runs over libfabric over UCX, too, not only what says so.
+//! - `WEFT_TEST_ALL_VERBS`: the same for RDMA devices, which there are in `cargo xtask rdma-vm`.
+//! - `WEFT_TEST_COMPILE`: only compile the programs, for a run elsewhere.
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 
 mod hosts;
@@ -88,11 +90,15 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
         None => String::new(),
     };
     let name = format!("{}{case_name}/{}/{ranks}", program.name, variant.name());
-    let missing = variant.missing() || program.missing();
+    let only_compile = std::env::var_os("WEFT_TEST_COMPILE").is_some();
+    let missing = program.missing() || (variant.missing() && !only_compile);
     let program = program.clone();
     timed(name, program.alone, move || {
         let prefix = prefix::get()?;
         let binary = program.binary(prefix)?;
+        if only_compile {
+            return Ok(());
+        }
         let job = Job {
             binary,
             ranks,

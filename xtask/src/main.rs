@@ -39,6 +39,11 @@ enum Task {
     Docs,
     /// Reports which functions of MPI-3.1 there are.
     Coverage,
+    /// Runs the tests that need RDMA devices, in a virtual machine.
+    RdmaTest {
+        /// Only tests whose names contain this.
+        filter: Option<String>,
+    },
     /// Runs a command in a throw-away virtual machine with two RDMA devices.
     RdmaVm(vm::Options),
 }
@@ -64,6 +69,7 @@ fn main() -> ExitCode {
         Task::Headers { check } => headers::run(check),
         Task::Docs => docs::run(),
         Task::Coverage => headers::coverage(),
+        Task::RdmaTest { filter } => vm::tests::run(filter.as_deref()),
         Task::RdmaVm(options) => return vm::run(&options),
     };
     match result {

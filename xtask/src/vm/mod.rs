@@ -9,6 +9,7 @@
 //! that what they send each other goes through the real packet path.
 
 mod kernel;
+pub mod tests;
 
 use std::env;
 use std::ffi::OsStr;
@@ -32,7 +33,7 @@ const TIMED_OUT: u8 = 124;
 
 /// The Debian packages that the machine is made with, each with a program that shows that it is
 /// there.
-const PACKAGES: &[(&str, &str)] = &[
+pub const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
     ("busybox-static", "/usr/bin/busybox"),
     ("cpio", "/usr/bin/cpio"),
@@ -45,7 +46,7 @@ const PACKAGES: &[(&str, &str)] = &[
 ];
 
 /// How the machine is to be.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct Options {
     /// Virtual processors; those of this machine, 2 to 4, if not given.
     #[arg(long)]
@@ -341,7 +342,7 @@ fn pass_on(
 }
 
 #[cfg(test)]
-mod tests {
+mod unit_tests {
     use super::*;
 
     #[test]
