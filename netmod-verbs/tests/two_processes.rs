@@ -95,17 +95,53 @@ fn run(scenario: &str) {
     let hello = server.line("address");
     driver.tell(&hello);
     let is_death = scenario.starts_with("death");
-    if is_death {
+    let mut cut = None;
+    if is_death && scenario.ends_with("cable") {
+        assert_eq!(driver.line("start"), "connected");
+        cut = Some(Cut::new());
+    } else if is_death {
         assert_eq!(driver.line("start"), "connected");
         server.child.kill().unwrap();
         server.child.wait().unwrap();
     }
     assert_eq!(driver.line("result"), "passed", "{scenario}");
+    drop(cut);
     let status = driver.child.wait().unwrap();
     assert!(status.success(), "driver: {status}");
     if !is_death {
         let status = server.child.wait().unwrap();
         assert!(status.success(), "server: {status}");
+    }
+}
+
+/// A cut in the cable of the virtual machine: nothing comes through. Mended at the end.
+struct Cut;
+
+impl Cut {
+    fn new() -> Cut {
+        tc(&[
+            "qdisc", "add", "dev", "rdma0", "root", "netem", "loss", "100%",
+        ]);
+        Cut
+    }
+}
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        tc(&["qdisc", "del", "dev", "rdma0", "root"]);
+    }
+}
+
+fn tc(args: &[&str]) {
+    let status = Command::new("tc").args(args).status().unwrap();
+    assert!(status.success(), "tc {args:?}: {status}");
+}
+
+#[test]
+fn a_pulled_cable_is_noticed() {
+    // Only where the cable is one of the virtual machine.
+    if devices() == ["rxe0", "rxe1"] {
+        run("death of a cable");
     }
 }
 
@@ -209,7 +245,7 @@ fn child() {
     }
     match (role.as_str(), scenario.as_str()) {
         ("driver", "death") => await_death(&mut node),
-        ("driver", "death of a talker") => listen_until_death(&mut node),
+        ("driver", "death of a talker" | "death of a cable") => listen_until_death(&mut node),
         ("driver", sleeper) if sleeper.starts_with("death of a sleeper") => {
             await_answer(&mut node, theirs);
         }

@@ -122,6 +122,18 @@ impl Variant {
         )
     }
 
+    /// Whether so many ranks make sense over it. A virtual machine has few processors: more ranks
+    /// than these run there with `WEFT_TEST_ALL_VERBS` only.
+    pub fn takes(self, ranks: usize) -> bool {
+        let all = || std::env::var_os("WEFT_TEST_ALL_VERBS").is_some();
+        match self {
+            Variant::Single => ranks == 1,
+            Variant::VerbsHosts => matches!(ranks, 2..=4) || all(),
+            _ if self.needs_devices() => ranks == 2 || all(),
+            _ => true,
+        }
+    }
+
     /// The variable that names a rank's device, and what it is called there.
     fn device(self, rank: usize) -> Option<(&'static str, String)> {
         let device = DEVICES[rank % DEVICES.len()];

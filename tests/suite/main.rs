@@ -72,7 +72,7 @@ fn trials() -> Result<Vec<Trial>> {
         for case in 0..program.cases.len() {
             for &variant in &program.variants {
                 for &ranks in &program.ranks {
-                    if variant != Variant::Single || ranks == 1 {
+                    if variant.takes(ranks) {
                         trials.push(trial(&program, case, variant, ranks));
                     }
                 }
