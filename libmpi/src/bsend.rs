@@ -82,7 +82,7 @@ pub fn detach(runtime: &Runtime) -> Result<(*mut u8, c_int)> {
         if let Some(request) = request.and_then(|id| runtime.process.request(id)) {
             runtime
                 .process
-                .wait_until(request.vci(), || Ok(request.is_done().then_some(())))?;
+                .wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
         }
     }
 }

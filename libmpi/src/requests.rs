@@ -267,7 +267,7 @@ impl Runtime {
             return Ok(());
         };
         self.process
-            .wait_until(request.vci(), || Ok(request.is_done().then_some(())))
+            .wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
     }
 
     /// The VCIs on which to wait for any of several requests: those of the ones that are not complete.

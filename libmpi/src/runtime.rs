@@ -157,9 +157,17 @@ pub fn stop() -> Result<()> {
     // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
-    runtime.process.barrier(&runtime.world.comm)?;
-    runtime.process.drain()?;
-    leave_together(runtime)?;
+    let together = runtime
+        .process
+        .barrier(&runtime.world.comm)
+        .and_then(|()| runtime.process.drain())
+        .and_then(|()| leave_together(runtime));
+    // With a process lost there is no leaving together: what can be cleaned up is.
+    if let Err(error) = together
+        && runtime.process.first_loss().is_none()
+    {
+        return Err(error);
+    }
     runtime
         .pmi
         .finalize()

@@ -176,9 +176,11 @@ impl Process {
             comm,
             purpose,
         };
-        let result = self.wait_until(comm.vci(), || match run.advance(&mut port)? {
+        // A member that has not lost anybody may have left the collective because others have.
+        let lost = || self.loss_among(|peer| comm.has_member(peer));
+        let result = self.wait_despite_loss(comm.vci(), || match run.advance(&mut port)? {
             Progress::Done => Ok(Some(())),
-            Progress::Pending => Ok(None),
+            Progress::Pending => lost().map_or(Ok(None), Err),
         });
         if !run.is_running() {
             comm.give_run(run);
@@ -278,7 +280,10 @@ impl Process {
             return Ok(true);
         };
         match run.advance(&mut port) {
-            Ok(Progress::Pending) => return Ok(false),
+            Ok(Progress::Pending) => match self.loss_among(|peer| comm.has_member(peer)) {
+                None => return Ok(false),
+                Some(error) => self.fail(active.request, error)?,
+            },
             Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
             Err(error) => self.fail(active.request, error)?,
         }

@@ -11,7 +11,7 @@ use crate::collective::CommRun;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::mapping::{VciMap, Wishes};
-use crate::process::{Destination, Mode, Process, Source};
+use crate::process::{Destination, Mode, NOBODY, Process, Source};
 use crate::topo::Topology;
 use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL, RequestId, Status};
 
@@ -527,7 +527,31 @@ impl Comm {
             rank,
             tag,
             owner: self.owner.load(Ordering::Relaxed),
+            peer: self.sender(rank, purpose),
         }
+    }
+
+    /// The process that sends with this rank, [`NOBODY`] for any.
+    #[inline]
+    fn sender(&self, rank: i32, purpose: Purpose) -> Peer {
+        let Ok(rank) = u32::try_from(rank) else {
+            return NOBODY;
+        };
+        match (&self.remote, purpose) {
+            (None, _) => self.local.peer(rank),
+            (Some(remote), Purpose::PointToPoint) => remote.peer(rank),
+            // Members of a collective, numbered as in `to_member`.
+            (Some(remote), _) => match rank.checked_sub(self.local.size()) {
+                None => self.local.peer(rank),
+                Some(other) => remote.peer(other),
+            },
+        }
+    }
+
+    /// Whether a process is a member, of either group.
+    pub fn has_member(&self, peer: Peer) -> bool {
+        let in_remote = |remote: &Group| remote.rank_of(peer).is_some();
+        self.local.rank_of(peer).is_some() || self.remote.as_ref().is_some_and(in_remote)
     }
 }
 

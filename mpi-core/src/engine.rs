@@ -180,6 +180,8 @@ pub(crate) struct Engine {
     pub window: u32,
     /// Peers found lost, with the reason.
     pub lost: Vec<(Peer, String)>,
+    /// Those of them that the process has been told of.
+    pub lost_told: usize,
 }
 
 impl Engine {
@@ -194,6 +196,7 @@ impl Engine {
             counters: Counters::default(),
             window,
             lost: Vec::new(),
+            lost_told: 0,
         }
     }
 
@@ -221,7 +224,13 @@ impl Engine {
 
     /// Starts a receive: takes a message that is there already or joins the posted queue.
     #[inline]
-    pub fn receive(&mut self, key: Key, buffer: Buffer, owner: u32) -> Result<RequestId> {
+    pub fn receive(
+        &mut self,
+        key: Key,
+        buffer: Buffer,
+        owner: u32,
+        peer: Peer,
+    ) -> Result<RequestId> {
         let id = self.start(owner)?;
         if let Some((found, message)) = self.unexpected.take(&key) {
             self.deliver(id, buffer, found, message);
@@ -231,9 +240,23 @@ impl Engine {
                 record.role = Role::Posted(place);
                 record.key = key;
                 record.buffer = buffer;
+                record.peer = peer;
+            }
+            if !self.lost.is_empty() {
+                self.fail_if_lost(id, peer);
             }
         }
         Ok(id)
+    }
+
+    /// Ends an operation whose other side is lost.
+    #[cold]
+    fn fail_if_lost(&mut self, id: RequestId, peer: Peer) {
+        let lost = self.lost.iter().find(|(lost, _)| *lost == peer);
+        if let Some((peer, why)) = lost {
+            let error = lost_peer(*peer, why);
+            self.fail(id, error);
+        }
     }
 
     /// Starts the receive of a message that a matched probe took out.
@@ -295,7 +318,17 @@ impl Engine {
         record.remote = rts.request;
         record.total = total;
         record.moved = 0;
+        record.fetching = false;
         record.error = (rts.len > room).then(|| truncation(&key, rts.len, room));
+        if !self.lost.is_empty() && total > 0 {
+            self.fail_if_lost(id, from.peer);
+            if self.records.get(id).is_none() {
+                return;
+            }
+        }
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
         match rts.key {
             _ if total == 0 => self.finish_fetch(id),
             Some(remote) if record.buffer.as_ptr().is_some() => {
@@ -630,6 +663,14 @@ impl Sink for Engine {
             self.lost.push((peer, why));
         }
     }
+}
+
+/// The error of an operation whose other side is lost.
+pub(crate) fn lost_peer(peer: Peer, why: &str) -> Error {
+    Error::new(
+        Class::ProcFailed,
+        format!("process {peer} of the job is lost: {why}"),
+    )
 }
 
 #[cold]

@@ -17,6 +17,8 @@ pub(crate) struct Stream {
     pub route: u8,
     /// Whether messages to it wait in the pending queue, behind which others must line up.
     pub pending: bool,
+    /// Whether a message that says nothing went there, to have a connection.
+    pub greeted: bool,
 }
 
 /// What a message counts: its data, and what keeping it costs besides, here and in the transport's

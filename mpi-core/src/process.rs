@@ -1,8 +1,9 @@
 //! A process: the one value that everything hangs off.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, Transport, VciId};
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use crate::buffer::Buffer;
 use crate::collective::Collectives;
 use crate::comm::ContextId;
-use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
+use crate::engine::{Address, Counters, MatchedMessage, describe_key, lost_peer, probe_status};
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
 use crate::mapping::MAX_VCIS;
@@ -71,7 +72,12 @@ pub struct Source {
     pub tag: i32,
     /// Given back by the request, for the caller's use.
     pub owner: u32,
+    /// The sending process, so that its loss is known to matter; [`NOBODY`] if any may send.
+    pub peer: Peer,
 }
+
+/// No process.
+pub const NOBODY: Peer = Peer::MAX;
 
 impl Source {
     fn key(&self) -> Key {
@@ -157,7 +163,16 @@ pub struct Process {
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
+    /// Processes found lost, and why; and how many, for a quick look.
+    lost: Mutex<Vec<(Peer, String)>>,
+    losses: AtomicU32,
+    /// When the peers were last looked after, in milliseconds since `born`.
+    checked: AtomicU64,
+    born: Instant,
 }
+
+/// How often a thread that waits looks whether peers still live.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 impl Process {
     /// Makes the process and opens its VCI 0.
@@ -191,6 +206,10 @@ impl Process {
             windows: Windows::default(),
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
+            lost: Mutex::default(),
+            losses: AtomicU32::new(0),
+            checked: AtomicU64::new(0),
+            born: Instant::now(),
         };
         process.open_vci(0)?;
         Ok(process)
@@ -342,7 +361,9 @@ impl Process {
     #[inline]
     pub fn irecv(&self, vci: VciId, from: &Source, buffer: Buffer) -> Result<RequestId> {
         let mut state = self.lock(vci)?;
-        let id = state.engine.receive(from.key(), buffer, from.owner)?;
+        let id = state
+            .engine
+            .receive(from.key(), buffer, from.owner, from.peer)?;
         if !state.engine.outbox.is_empty() {
             state.dispatch();
         }
@@ -366,8 +387,26 @@ impl Process {
             Ok(found.map(|(_, key, message)| probe_status(key, message.len())))
         };
         match look()? {
-            None => self.poll(vci).and_then(|_| look()),
+            None => match self.poll(vci).and_then(|_| look())? {
+                None => self.not_lost(from).map(|()| None),
+                found => Ok(found),
+            },
             found => Ok(found),
+        }
+    }
+
+    /// An error if what `from` names can't come any more, or perhaps can't.
+    fn not_lost(&self, from: &Source) -> Result<()> {
+        if self.losses.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        let lost = self.lost.lock();
+        match lost
+            .iter()
+            .find(|(peer, _)| [*peer, NOBODY].contains(&from.peer))
+        {
+            Some((peer, why)) => Err(lost_peer(*peer, why)),
+            None => Ok(()),
         }
     }
 
@@ -385,7 +424,10 @@ impl Process {
             }))
         };
         match take()? {
-            None => self.poll(vci).and_then(|_| take()),
+            None => match self.poll(vci).and_then(|_| take())? {
+                None => self.not_lost(from).map(|()| None),
+                found => Ok(found),
+            },
             found => Ok(found),
         }
     }
@@ -486,8 +528,11 @@ impl Process {
         let (any, all_due) = match self.vci(vci)?.try_lock() {
             Some(mut state) => {
                 let any = state.progress();
-                if !state.engine.lost.is_empty() {
-                    return Err(lost(&state));
+                if state.has_news_of_loss() {
+                    let news = state.take_news_of_loss();
+                    drop(state);
+                    self.bury(news);
+                    return Ok((true, false));
                 }
                 let all_due = !any && state.patience.global_round_after_next(&self.wait);
                 (any, all_due)
@@ -496,6 +541,64 @@ impl Process {
         };
         let any = any | self.advance_collectives()? | self.advance_windows()?;
         Ok((any, all_due))
+    }
+
+    /// Takes note of lost processes, on all VCIs: what waits for them ends with an error.
+    #[cold]
+    fn bury(&self, news: Vec<(Peer, String)>) {
+        for (peer, why) in news {
+            {
+                let mut lost = self.lost.lock();
+                if !lost.iter().any(|(known, _)| *known == peer) {
+                    lost.push((peer, why.clone()));
+                    self.losses.store(lost.len() as u32, Ordering::Release);
+                }
+            }
+            for vci in 0..self.open.load(Ordering::Acquire) as VciId {
+                if let Ok(mut state) = self.lock(vci) {
+                    state.bury(peer, &why);
+                }
+            }
+        }
+    }
+
+    /// The first lost process and why, if there is one.
+    pub fn first_loss(&self) -> Option<Error> {
+        if self.losses.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let lost = self.lost.lock();
+        lost.first().map(|(peer, why)| lost_peer(*peer, why))
+    }
+
+    /// The loss of a process that `is_member`.
+    pub(crate) fn loss_among(&self, is_member: impl Fn(Peer) -> bool) -> Option<Error> {
+        if self.losses.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let lost = self.lost.lock();
+        let found = lost.iter().find(|(peer, _)| is_member(*peer));
+        found.map(|(peer, why)| lost_peer(*peer, why))
+    }
+
+    /// Looks, if it is time for that, whether the processes that are waited for still live.
+    #[cold]
+    fn check_peers(&self) {
+        let now = self.born.elapsed().as_millis() as u64;
+        let last = self.checked.load(Ordering::Relaxed);
+        if now < last + CHECK_EVERY.as_millis() as u64
+            || self
+                .checked
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
+            return;
+        }
+        for vci in 0..self.open.load(Ordering::Acquire) {
+            if let Some(mut state) = self.vcis[vci].get().and_then(|vci| vci.try_lock()) {
+                state.check_peers();
+            }
+        }
     }
 
     /// One round of progress over all open VCIs but one.
@@ -534,14 +637,14 @@ impl Process {
         Ok(any)
     }
 
-    /// As [`Process::wait_until`] for what may come about on several VCIs.
+    /// As [`Process::wait_despite_loss`] for what may come about on several VCIs.
     pub fn wait_until_among<T>(
         &self,
         vcis: &Vcis,
         mut done: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         let [first, _, ..] = *vcis.get() else {
-            return self.wait_until(vcis.get()[0], done);
+            return self.wait_despite_loss(vcis.get()[0], done);
         };
         let mut patience = Patience::default();
         let mut waiting = Waiting::default();
@@ -559,8 +662,25 @@ impl Process {
 
     /// Waits until `done` says so, which is asked again after each round of progress on `vci` (and,
     /// now and then, on all others).
+    ///
+    /// # Errors
+    /// A process is lost: whatever is waited for may need it.
     #[inline]
     pub fn wait_until<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.wait_despite_loss(vci, || match done()? {
+            None => self.first_loss().map_or(Ok(None), Err),
+            value => Ok(value),
+        })
+    }
+
+    /// As [`Process::wait_until`] for what a loss ends by itself, such as a request, or what `done`
+    /// asks about.
+    #[inline]
+    pub fn wait_despite_loss<T>(
         &self,
         vci: VciId,
         mut done: impl FnMut() -> Result<Option<T>>,
@@ -590,6 +710,9 @@ impl Process {
         let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
         if tests.is_multiple_of(every) {
             std::thread::yield_now();
+        }
+        if tests.is_multiple_of(1024) {
+            self.check_peers();
         }
     }
 
@@ -635,6 +758,7 @@ impl Process {
         if self.report_wanted.swap(false, Ordering::Relaxed) {
             eprint!("{}", self.report());
         }
+        self.check_peers();
         if self.threaded || self.open.load(Ordering::Relaxed) > 1 {
             // Another thread may be at this VCI, or several must be watched.
             std::thread::sleep(self.wait.nap.min(std::time::Duration::from_micros(50)));
@@ -655,7 +779,7 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Err(Error::new(Class::Request, "the request does not exist"));
         };
-        self.wait_until(request.vci(), || Ok(request.is_done().then_some(())))?;
+        self.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
         self.finish(id)
     }
 
@@ -788,13 +912,4 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
 #[cold]
 fn not_open(vci: VciId) -> Error {
     Error::new(Class::Intern, format!("VCI {vci} is not open"))
-}
-
-#[cold]
-fn lost(state: &VciGuard<'_>) -> Error {
-    let (peer, why) = &state.engine.lost[0];
-    Error::new(
-        Class::ProcFailed,
-        format!("process {peer} of the job is lost: {why}"),
-    )
 }

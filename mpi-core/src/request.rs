@@ -204,6 +204,8 @@ pub(crate) struct Record {
     pub error: Option<Error>,
     /// What a sender exposed for its receiver to read.
     pub exposed: Option<RemoteKey>,
+    /// The transport is reading a sender's memory, and will tell when it is done.
+    pub fetching: bool,
 }
 
 /// Where a request stands in its protocol.
@@ -247,6 +249,7 @@ impl Record {
         moved: 0,
         error: None,
         exposed: None,
+        fetching: false,
     };
 }
 

@@ -17,9 +17,10 @@ use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
 use crate::buffer::Buffer;
-use crate::engine::{Action, Address, Counters, Engine};
+use crate::engine::{Action, Address, Counters, Engine, lost_peer};
 use crate::error::{Class, Error, Result};
 use crate::flow::{Stream, cost};
+use crate::process::NOBODY;
 use crate::request::{Records, RequestId, RequestTable, Returned, Role};
 use crate::wait::Patience;
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
@@ -294,6 +295,106 @@ impl VciState {
         any
     }
 
+    /// Whether processes were lost of which [`VciState::take_news_of_loss`] has not told.
+    #[inline(always)]
+    pub fn has_news_of_loss(&self) -> bool {
+        self.engine.lost.len() > self.engine.lost_told
+    }
+
+    /// The processes lost since the last time.
+    pub fn take_news_of_loss(&mut self) -> Vec<(Peer, String)> {
+        let told = std::mem::replace(&mut self.engine.lost_told, self.engine.lost.len());
+        self.engine.lost[told..].to_vec()
+    }
+
+    /// Ends, with an error, what a lost process takes part in, or might: receives from any.
+    ///
+    /// What the transport is at (a read of the peer's memory) it ends itself, and tells; till then
+    /// the buffer is not free.
+    pub fn bury(&mut self, peer: Peer, why: &str) {
+        netmod::Sink::peer_lost(&mut self.engine, peer, why.to_string());
+        self.engine.lost_told = self.engine.lost.len();
+        for id in self.engine.records.active() {
+            let Some(record) = self.engine.records.get(id) else {
+                continue;
+            };
+            let (with_it, from_any) = (record.peer == peer, record.peer == NOBODY);
+            let ends = match record.role {
+                Role::Posted(_) => with_it || from_any,
+                Role::Receiving => with_it && !record.fetching,
+                Role::AwaitingAck | Role::AwaitingReceiver | Role::Streaming => with_it,
+                Role::Queued | Role::Ending | Role::Outside | Role::Idle => false,
+            };
+            if ends {
+                let to = Address {
+                    peer,
+                    vci: record.peer_vci,
+                };
+                if !matches!(record.role, Role::Posted(_) | Role::Receiving) {
+                    self.withdraw(to, id);
+                }
+                self.engine.fail(id, lost_peer(peer, why));
+            }
+        }
+        // What waits for room finds out that there is none any more.
+        self.dispatch();
+    }
+
+    /// Has the transports look whether peers still live, above all those that are waited for.
+    pub fn check_peers(&mut self) {
+        let mut awaited: Vec<Peer> = Vec::new();
+        for id in self.engine.records.active() {
+            if let Some(record) = self.engine.records.get(id)
+                && !matches!(record.role, Role::Outside | Role::Idle)
+                && record.peer != NOBODY
+            {
+                awaited.push(record.peer);
+            }
+        }
+        awaited.sort_unstable();
+        awaited.dedup();
+        let routes: Vec<(usize, Peer)> = awaited
+            .into_iter()
+            .filter_map(|peer| Some((self.route(Address { peer, vci: 0 }).ok()?, peer)))
+            .collect();
+        let VciState { engine, ways, .. } = self;
+        for (index, way) in ways.iter_mut().enumerate() {
+            let here = routes.iter().filter(|(route, _)| *route == index);
+            let here: Vec<Peer> = here.map(|(_, peer)| *peer).collect();
+            way.lane.check_peers(&here, engine);
+        }
+        for (route, peer) in routes {
+            if !self.ways[route].transport.is_local() && route != 0 {
+                self.greet(Address { peer, vci: 0 });
+            }
+        }
+    }
+
+    /// Sends a peer that was never sent to a message that says nothing: so there is a connection,
+    /// whose end the transport notices.
+    fn greet(&mut self, to: Address) {
+        let stream = self.engine.streams.get(to.peer, to.vci);
+        if std::mem::replace(&mut stream.greeted, true) || stream.pending {
+            return;
+        }
+        let trailer = self.engine.trailer(to, Kind::Credit);
+        let header = Control::default().header(trailer);
+        let result = match self.way(to) {
+            Ok(way) => way.lane.send(to.peer, to.vci, &header, &[]),
+            Err(error) => Err(error),
+        };
+        self.restore_credit(to, trailer, &result);
+        match result {
+            Err(LaneError::PeerLost(lost)) => {
+                let Lost { peer, why } = *lost;
+                netmod::Sink::peer_lost(&mut self.engine, peer, why);
+            }
+            // No room: the next time.
+            Err(_) => self.engine.streams.get(to.peer, to.vci).greeted = false,
+            Ok(()) => {}
+        }
+    }
+
     /// Carries out the outbox, and what waits for room. Returns whether anything left.
     ///
     /// Invariant: the outbox is empty when this returns. Answers to what was retried leave at once
@@ -436,7 +537,11 @@ impl VciState {
         // and stays until the request completes.
         match unsafe { ways[way].lane.get(peer, vci, local, len, remote, token) } {
             Ok(Issued::Done) => engine.finish_fetch(id),
-            Ok(Issued::Pending) => {}
+            Ok(Issued::Pending) => {
+                if let Some(record) = engine.records.get(id) {
+                    record.fetching = true;
+                }
+            }
             Err(LaneError::Unsupported) => engine.ask_for_data(id),
             Err(error) => return Err(error),
         }

@@ -10,7 +10,7 @@ use mpi_core::coll::{self, Barrier, Team};
 use mpi_core::collective::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
-use mpi_core::process::{Config, Destination, Mode, Process, Router, Source};
+use mpi_core::process::{Config, Destination, Mode, NOBODY, Process, Router, Source};
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, Buffer, RequestId};
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -128,6 +128,7 @@ impl Side<'_> {
             rank: if wild { ANY_SOURCE } else { self.peer as i32 },
             tag: i32::from(self.thread),
             owner: 2,
+            peer: if wild { NOBODY } else { self.peer },
         };
         // SAFETY: as above.
         let buffer = unsafe { Buffer::bytes(room.as_mut_ptr(), room.len()) };

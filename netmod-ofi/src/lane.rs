@@ -7,12 +7,13 @@ use crate::ffi::*;
 use crate::ops::Ops;
 use crate::peers::Peers;
 use crate::transport::Shared;
+use crate::watch::Watched;
 use crate::wire::{self, Kind, Prefix};
 use netmod::{
     AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
     VciId,
 };
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -111,6 +112,8 @@ pub(crate) struct OfiLane {
     doorbell: Option<RawFd>,
     /// Whether peers that take nothing can be asked whether they are there.
     pub(crate) probes: bool,
+    /// Peers from which something is awaited.
+    pub(crate) watched: HashMap<Peer, Watched>,
     scratch: [u64; INJECT_MOST / 8],
     pub(crate) shared: Arc<Shared>,
 }
@@ -204,6 +207,7 @@ impl OfiLane {
             vci,
             doorbell,
             probes: Self::can_probe(&shared.provider, shared.info.addr_format()),
+            watched: HashMap::new(),
             scratch: [0; INJECT_MOST / 8],
             objects,
             buffers,
@@ -437,6 +441,10 @@ fn open_cq(shared: &Shared, objects: &mut Objects) -> Result<Option<RawFd>, i32>
 }
 
 impl Lane for OfiLane {
+    fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
+        self.look_after(awaited, sink);
+    }
+
     #[inline]
     fn send(
         &mut self,

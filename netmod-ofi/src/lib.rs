@@ -35,6 +35,7 @@ mod progress;
 mod remote;
 mod select;
 mod transport;
+mod watch;
 mod wire;
 
 pub use config::{Config, Offload};

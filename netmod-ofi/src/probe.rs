@@ -28,7 +28,7 @@ pub(crate) struct Stuck {
 }
 
 /// The answer to a question.
-enum Verdict {
+pub(crate) enum Verdict {
     Unknown,
     Alive,
     /// The error number of the connection.
@@ -108,7 +108,7 @@ impl OfiLane {
 
 /// Whether an error of a connection says that nobody is there; others (no descriptors left, say)
 /// are about us.
-fn is_gone(number: i32) -> bool {
+pub(crate) fn is_gone(number: i32) -> bool {
     matches!(
         number,
         libc::ECONNREFUSED
@@ -124,7 +124,7 @@ fn last_error() -> i32 {
 }
 
 /// Starts a connection to the socket at `address`; an error number if that fails at once.
-fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
+pub(crate) fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
     let Some(family) = address
         .first_chunk()
         .map(|&bytes| u16::from_ne_bytes(bytes))
@@ -157,7 +157,7 @@ fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
 }
 
 /// What has become of a connection.
-fn answer(socket: &OwnedFd) -> Verdict {
+pub(crate) fn answer(socket: &OwnedFd) -> Verdict {
     let mut poll = libc::pollfd {
         fd: socket.as_raw_fd(),
         events: libc::POLLOUT,

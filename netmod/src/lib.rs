@@ -283,6 +283,12 @@ pub trait Lane: Send {
         payload: &[u8],
     ) -> Result<(), LaneError>;
 
+    /// Looks whether peers still live, for transports that aren't told of a peer's end: those that
+    /// somebody waits for, and all that were sent to. Called now and then by whoever waits for long.
+    fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
+        let _ = (awaited, sink);
+    }
+
     /// Like [`Lane::send`] with a payload of `len` bytes that `fill` writes where the transport
     /// wants it. `fill` is called at most once, with a slice of `len` bytes, and only if the message
     /// will be sent. The default goes through a buffer.

@@ -78,6 +78,14 @@ impl<T: Default> PeerTable<T> {
         }
     }
 
+    /// Puts the default in the place of all of a peer's values.
+    pub fn forget(&mut self, peer: Peer) {
+        if let Some(value) = self.peek(peer, self.own) {
+            *value = T::default();
+        }
+        self.cross.retain(|place, _| place >> 16 != u64::from(peer));
+    }
+
     #[cold]
     fn grow(&mut self, chunk: usize) {
         if self.straight.len() <= chunk {
@@ -105,5 +113,8 @@ mod tests {
             }
         }
         assert_eq!(*table.get(7, 1), 0);
+        table.forget(256);
+        assert_eq!((*table.get(256, 0), *table.get(256, 1)), (0, 0));
+        assert_eq!(*table.get(255, 1), 2551);
     }
 }

@@ -1,5 +1,6 @@
 //! A VCI's lane: its own queue to receive from, and peers' queues to send to.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use netmod::{
@@ -137,6 +138,28 @@ pub(crate) struct ShmLane {
     resolver: Arc<dyn Resolver>,
     single_copy: bool,
     senders_fence: bool,
+    /// Whether they live is looked at: where those are that were sent to or waited for.
+    watched: HashMap<Peer, u32>,
+    /// Peers whose process is gone.
+    dead: HashSet<Peer>,
+}
+
+/// Whether a process exists. One that has ended does until its parent has taken note, which
+/// launchers do at once.
+fn exists(pid: u32) -> bool {
+    let Ok(pid) = libc::pid_t::try_from(pid) else {
+        return false;
+    };
+    // SAFETY: no signal is sent and no memory is passed.
+    let there = unsafe { libc::kill(pid, 0) } == 0;
+    there || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
+fn gone(peer: Peer, pid: u32) -> String {
+    format!(
+        "its process {pid} on this node has ended without MPI_Finalize; the launcher's messages \
+         or the kernel's (dmesg) may say why, rank {peer}'s own output perhaps what it did last"
+    )
 }
 
 impl ShmLane {
@@ -155,6 +178,8 @@ impl ShmLane {
             resolver,
             single_copy,
             senders_fence: bell::senders_fence(),
+            watched: HashMap::new(),
+            dead: HashSet::new(),
         }
     }
 
@@ -163,7 +188,13 @@ impl ShmLane {
     fn remote(&mut self, peer: Peer, vci: VciId) -> Result<&mut Remote, LaneError> {
         let slot = self.remotes.get(peer, vci);
         if slot.is_none() {
-            *slot = Some(attach(&*self.resolver, peer, vci)?);
+            let remote = attach(&*self.resolver, peer, vci)?;
+            let pid = remote.at.pid;
+            if self.dead.contains(&peer) {
+                return Err(LaneError::lost(peer, gone(peer, pid)));
+            }
+            self.watched.insert(peer, pid);
+            *slot = Some(remote);
         }
         match slot {
             Some(remote) => Ok(remote),
@@ -337,6 +368,23 @@ impl Lane for ShmLane {
 
     fn flush(&mut self, _peer: Peer, _token: Token) -> Result<Issued, LaneError> {
         Ok(Issued::Done) // copies are complete, and visible, when they return
+    }
+
+    fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
+        for &peer in awaited {
+            if !self.watched.contains_key(&peer)
+                && let Ok(bytes) = self.resolver.resolve(peer, 0)
+                && let Some(at) = Location::parse(&bytes)
+            {
+                self.watched.insert(peer, at.pid);
+            }
+        }
+        for (&peer, &pid) in &self.watched {
+            if !exists(pid) && self.dead.insert(peer) {
+                self.remotes.forget(peer);
+                sink.peer_lost(peer, gone(peer, pid));
+            }
+        }
     }
 
     fn drained(&mut self) -> bool {

@@ -20,7 +20,7 @@
  * exit: 3
  * stderr: exited with code 3 without calling MPI_Finalize
  * case: leave-recv
- * exit: 1
+ * exit: 101
  * ends: 2.5
  * stderr: exited with code 0 without calling MPI_Finalize
  * case: abort-recv

@@ -112,6 +112,11 @@ impl Hosts {
         words.map(str::to_owned).collect()
     }
 
+    /// Pulls the cable of a host.
+    pub fn unplug(&self, index: usize) -> Result {
+        ip(&format!("-n {} link set weft0 down", self.names[index]))
+    }
+
     /// Adds the arguments that start `ranks` ranks, by turns on each host.
     pub fn arguments(&self, command: &mut Command, ranks: usize, program: impl Fn(&mut Command)) {
         for rank in 0..ranks {

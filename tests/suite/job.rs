@@ -215,6 +215,7 @@ impl Job<'_> {
             }
             _ => {
                 command.args(["-timeout", &seconds]);
+                command.args(&self.program.launcher);
             }
         }
         command.envs(self.variant.env().iter().copied());

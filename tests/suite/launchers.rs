@@ -31,6 +31,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("info/2", !has_library("libfabric.so.1"), info),
         trial("no-library/2", false, no_library),
+        trial("cable/2", hosts, cable),
         trial("hydra-pmi2/4", hydra, hydra_pmi2),
         trial("hydra-hosts/4", hydra || hosts, hydra_hosts),
         trial("slurm/4", slurm, slurm_runs),
@@ -117,6 +118,36 @@ fn no_library() -> Result {
     let mut arguments = vec!["-genv", "WEFT_NETMOD", "ofi", "-genv", "WEFT_SHM", "0"];
     arguments.extend(["-genv", "WEFT_OFI_LIBRARY", "/nowhere.so", "-n", "2"]);
     own(&arguments, true, &case)
+}
+
+/// A cable that is pulled ends the job, and the message names the peer.
+fn cable() -> Result {
+    let hosts = Hosts::new(3)?;
+    let room = Room::new()?;
+    let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
+    clear(&mut command);
+    command.env("WEFT_NETMOD", "ofi").args(["-timeout", "35"]);
+    let program = program()?;
+    hosts.arguments(&mut command, 2, |command| {
+        command.arg(&program).arg("wait");
+    });
+    let case = Case {
+        // The error's class.
+        exit: 101,
+        stdout: vec!["waiting".to_owned()],
+        stderr: vec!["process 1 of the job is lost".to_owned()],
+        ..Case::default()
+    };
+    thread::scope(|scope| {
+        let pull = scope.spawn(|| {
+            // By then both have started and talked.
+            thread::sleep(patience(3.0));
+            hosts.unplug(1)
+        });
+        let ran = run(&room, &mut command, &case);
+        pull.join().map_err(|_| "the cable's thread".to_owned())??;
+        ran
+    })
 }
 
 fn hydra_pmi2() -> Result {

@@ -9,6 +9,7 @@
 //!  *                              Over UCX a few run by themselves, all with WEFT_TEST_UCX=1; over
 //!  *                              RDMA devices likewise, all with WEFT_TEST_ALL_VERBS=1
 //!  * env: NAME=VALUE              for the ranks
+//!  * launcher: -option            for our launcher
 //!  * timeout: 20                  seconds
 //!  * alone: yes                   nothing else runs at the same time
 //!  * cflags: -pthread
@@ -40,6 +41,7 @@ pub struct Program {
     pub ranks: Vec<usize>,
     pub variants: Vec<Variant>,
     pub env: Vec<(String, String)>,
+    pub launcher: Vec<String>,
     /// Seconds.
     pub timeout: f64,
     pub alone: bool,
@@ -93,6 +95,7 @@ impl Program {
             ranks: vec![2],
             variants: vec![Variant::Shm, Variant::ShmTwoCopy, Variant::Ofi],
             env: Vec::new(),
+            launcher: Vec::new(),
             timeout: 20.0,
             alone: false,
             cflags: Vec::new(),
@@ -151,6 +154,7 @@ impl Program {
             }
             "timeout" => self.timeout = number(value)?,
             "alone" => self.alone = value == "yes",
+            "launcher" => self.launcher.extend(words.map(String::from)),
             "cflags" => self.cflags.extend(words.map(String::from)),
             "compiler" => self.compiler = Some(value.into()),
             "case" => {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use mpi_core::process::{Destination, Mode, Source};
+use mpi_core::process::{Destination, Mode, NOBODY, Source};
 use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, MatchedMessage, RequestId};
 use netmod_sim::{Get, SimConfig};
 use proptest::prelude::*;
@@ -57,6 +57,7 @@ impl Pattern {
             rank: source,
             tag,
             owner: 0,
+            peer: u32::try_from(source).unwrap_or(NOBODY),
         }
     }
 }

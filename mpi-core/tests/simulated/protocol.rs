@@ -1,6 +1,6 @@
 //! Single points of the protocol, each with the invariant or the rule of the standard it checks.
 
-use mpi_core::process::{Destination, Mode, Source};
+use mpi_core::process::{Destination, Mode, NOBODY, Source};
 use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class, RequestId};
 use netmod_sim::{Get, SimConfig};
 
@@ -25,6 +25,7 @@ fn from(rank: i32, tag: i32) -> Source {
         rank,
         tag,
         owner: 0,
+        peer: u32::try_from(rank).unwrap_or(NOBODY),
     }
 }
 
@@ -210,7 +211,8 @@ fn a_failed_send_withdraws_its_memory() {
     job.finish(0, first);
     job.sim.lose(1, 0);
     job.sim.run_until(100);
-    let error = job.ranks[0].poll(0).unwrap_err();
+    assert!(job.ranks[0].poll(0).unwrap());
+    let error = job.ranks[0].first_loss().unwrap();
     assert_eq!(error.class(), Class::ProcFailed);
     assert!(job.done(0, second));
     let error = job.ranks[0].finish(second).unwrap().1.unwrap();
@@ -593,8 +595,8 @@ fn credit_is_not_lost_for_want_of_room() {
     job.check_ended();
 }
 
-/// Losing a peer is told to those who wait, whatever was under way, and nothing is left exposed to
-/// it by sends that could not leave.
+/// Losing a peer ends, with an error, what it takes part in, whatever was under way; what is
+/// between others goes on. Nothing is left exposed to it by sends that could not leave.
 #[test]
 fn a_lost_peer_is_reported() {
     for at in [0, 500, 1500, 2500, 3500] {
@@ -606,11 +608,17 @@ fn a_lost_peer_is_reported() {
         let (mut data, mut room) = (vec![1; 2000], vec![0; 2000]);
         let send = job.send(1, 0, 0, &mut data);
         let receive = job.receive(0, 1, 0, &mut room);
+        let mut rooms = vec![vec![0; 10]; 4];
+        let [posted, any, other, late] = &mut rooms[..] else {
+            unreachable!("there are four")
+        };
+        let posted = job.receive(0, 1, 7, posted);
+        let any = job.receive(0, ANY_SOURCE, 8, any);
+        let other = job.receive(0, 2, 9, other);
         job.sim.lose(1, at);
-        let mut errors = 0;
         for _ in 0..100 {
             job.sim.step();
-            errors += u32::from(job.ranks[0].poll(0).is_err());
+            assert!(job.ranks[0].poll(0).is_ok());
             assert!(
                 job.ranks[2].poll(0).is_ok(),
                 "it has nothing to do with the lost peer"
@@ -618,10 +626,35 @@ fn a_lost_peer_is_reported() {
             let _ = job.ranks[1].poll(0);
         }
         // Lost early, its message never came; the data is whole or the receive failed.
-        if job.done(0, receive) && job.ranks[0].finish(receive).unwrap().1.is_none() {
+        assert!(job.done(0, receive), "lost at {at} ns");
+        if job.ranks[0].finish(receive).unwrap().1.is_none() {
             assert_eq!(room, data);
         }
-        assert!(errors > 0, "lost at {at} ns");
+        let failed = |id, what: &str| {
+            assert!(job.done(0, id), "{what}, lost at {at} ns");
+            let error = job.ranks[0].finish(id).unwrap().1.expect(what);
+            assert_eq!(error.class(), Class::ProcFailed, "{what}: {error}");
+        };
+        failed(posted, "posted");
+        failed(any, "from any");
+        failed(job.receive(0, 1, 7, late), "posted after the loss");
+        let error = job.ranks[0].iprobe(0, &from(1, 9)).unwrap_err();
+        assert_eq!(error.class(), Class::ProcFailed);
+        assert!(job.ranks[0].iprobe(0, &from(2, 99)).unwrap().is_none());
+        assert_eq!(
+            job.ranks[0].first_loss().unwrap().class(),
+            Class::ProcFailed
+        );
+        // The others are not disturbed.
+        assert!(!job.done(0, other));
+        let mut word = vec![5; 10];
+        let _ = job.send(2, 0, 9, &mut word);
+        for _ in 0..100 {
+            job.sim.step();
+            job.ranks.iter().for_each(|rank| drop(rank.poll(0)));
+        }
+        assert!(job.done(0, other));
+        assert!(job.ranks[0].finish(other).unwrap().1.is_none());
         let mut lost = [1u8; 10];
         let to = to(0, 1, 0);
         let error = job.ranks[0].isend(0, &to, buffer(&mut lost), Mode::Standard);

@@ -1,6 +1,6 @@
 //! Random programs run on random networks, checked against the model.
 
-use mpi_core::process::{Destination, Source};
+use mpi_core::process::{Destination, NOBODY, Source};
 use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, MatchedMessage, RequestId, Status};
 use netmod_sim::{Get, Latency, Rng, SimConfig};
 
@@ -96,6 +96,7 @@ impl<'a> Execution<'a> {
             rank: receive.source,
             tag: receive.tag,
             owner: index as u32,
+            peer: u32::try_from(receive.source).unwrap_or(NOBODY),
         };
         (context.receive_vci[receive.rank as usize], source)
     }

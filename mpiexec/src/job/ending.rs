@@ -307,7 +307,8 @@ impl Job {
             }
             None => self.code,
         };
-        if let (None, Some(deserters)) = (&self.cause, &self.deserters) {
+        let said = |cause: &Cause| cause.text.contains("without calling MPI_Finalize");
+        if let (false, Some(deserters)) = (self.cause.as_ref().is_some_and(said), &self.deserters) {
             let others = match deserters.count {
                 1 => String::new(),
                 n => format!(", and so did {} more", n - 1),

@@ -16,6 +16,13 @@ int main(int argc, char **argv) {
     int here;
     OK(MPI_Comm_size(node, &here));
     OK(MPI_Comm_free(&node));
+    if (argc > 1 && strcmp(argv[1], "wait") == 0) {
+        if (rank == 0) {
+            CHECK(write(1, "waiting\n", 8) == 8);
+            MPI_Recv(&here, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+        nap(60);
+    }
     if (argc > 1 && rank == 1) {
         /* The others wait for a rank that is gone. */
         MPI_Abort(MPI_COMM_WORLD, 7);
