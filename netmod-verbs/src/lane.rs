@@ -72,6 +72,11 @@ impl Lane for VerbsLane {
         })
     }
 
+    fn check_peers(&mut self, _awaited: &[Peer], _sink: &mut dyn Sink) {
+        // All that are connected are looked after, and what is found is told by the next poll.
+        self.with(Engine::watch);
+    }
+
     fn send_with(
         &mut self,
         to: Peer,
