@@ -81,9 +81,17 @@ impl Port {
     }
 }
 
+/// A device and port to use, and what else was considered.
+pub(crate) struct Choice {
+    pub(crate) context: Arc<Context>,
+    pub(crate) port: Port,
+    pub(crate) considered: Vec<String>,
+}
+
 /// Opens the first device that can be used, or the one that is asked for.
-pub(crate) fn open(lib: Library, config: &Config) -> Result<(Arc<Context>, Port), OpenError> {
+pub(crate) fn open(lib: Library, config: &Config) -> Result<Choice, OpenError> {
     let mut refused = Vec::new();
+    let mut chosen: Option<(Arc<Context>, Port)> = None;
     let list = List::get(lib)?;
     for device in list.devices() {
         // SAFETY: a device of the list.
@@ -95,6 +103,13 @@ pub(crate) fn open(lib: Library, config: &Config) -> Result<(Arc<Context>, Port)
                 Some((choice, port)) => (choice == name, Some(port)),
             },
         };
+        if chosen.is_some() {
+            refused.push(format!(
+                "{name}: not looked at, as one before it can be used; WEFT_VERBS_DEVICE={name} \
+                 chooses it"
+            ));
+            continue;
+        }
         if !wanted {
             refused.push(format!("{name}: WEFT_VERBS_DEVICE asks for another"));
             continue;
@@ -102,9 +117,16 @@ pub(crate) fn open(lib: Library, config: &Config) -> Result<(Arc<Context>, Port)
         let found = open_device(lib, device, &name)
             .and_then(|context| Ok((choose_port(&context, &name, port, config)?, context)));
         match found {
-            Ok((port, context)) => return Ok((context, port)),
+            Ok((port, context)) => chosen = Some((context, port)),
             Err(why) => refused.push(format!("{name}: {why}")),
         }
+    }
+    if let Some((context, port)) = chosen {
+        return Ok(Choice {
+            context,
+            port,
+            considered: refused,
+        });
     }
     let system: Vec<String> = std::fs::read_dir("/sys/class/infiniband")
         .into_iter()
@@ -179,7 +201,11 @@ fn open_device(lib: Library, device: *mut ibv_device, name: &str) -> Result<Arc<
     // SAFETY: a device of the list.
     let raw = unsafe { (lib.open_device)(device) };
     if raw.is_null() {
-        let number = errno();
+        // libibverbs says ENOENT, whatever kept it from opening the device's file.
+        let number = match errno() {
+            libc::ENOENT => file_error(name).unwrap_or(libc::ENOENT),
+            number => number,
+        };
         let hint = match number {
             libc::EACCES | libc::EPERM => {
                 "; give this user access to /dev/infiniband/uverbs* (rdma-core's udev rules do)"
@@ -203,6 +229,17 @@ fn open_device(lib: Library, device: *mut ibv_device, name: &str) -> Result<Arc<
         ));
     }
     Ok(Arc::new(context))
+}
+
+/// Why the file of a device can't be opened, if it can't.
+fn file_error(name: &str) -> Option<i32> {
+    let entries = std::fs::read_dir("/sys/class/infiniband_verbs").ok()?;
+    let file = entries.flatten().find(|entry| {
+        std::fs::read_to_string(entry.path().join("ibdev")).is_ok_and(|text| text.trim() == name)
+    })?;
+    let path = std::path::Path::new("/dev/infiniband").join(file.file_name());
+    let opened = std::fs::File::options().read(true).write(true).open(path);
+    opened.err()?.raw_os_error()
 }
 
 /// Opens the same device once more.

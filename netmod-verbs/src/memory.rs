@@ -245,3 +245,30 @@ impl Drop for Area {
         unsafe { dealloc(self.base, self.layout) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let refused = refusal(std::ptr::null(), 4096, libc::EFAULT).to_string();
+        assert!(
+            refused.contains("4096 bytes") && !refused.contains("ulimit"),
+            "{refused}"
+        );
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the structure is written.
+        unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+        let refused = refusal(std::ptr::null(), 4096, libc::ENOMEM).to_string();
+        let is_limited = limit.rlim_cur != libc::RLIM_INFINITY;
+        assert_eq!(
+            refused.contains("ulimit -l unlimited"),
+            is_limited,
+            "{refused}"
+        );
+    }
+}

@@ -114,7 +114,10 @@ impl Resources {
 
 /// Weft over verbs.
 pub struct VerbsTransport {
+    considered: Vec<String>,
     addresses: Mutex<HashMap<VciId, Vec<u8>>>,
+    /// The engine of VCI 0 until its lane is opened: with it one sees whether the device works.
+    first: Mutex<Option<(Engine, Vec<u8>)>>,
     /// The engine of all lanes, where they share one.
     together: Mutex<Option<(Arc<Together>, Vec<u8>)>>,
     shared: Arc<Shared>,
@@ -127,7 +130,11 @@ impl VerbsTransport {
     pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Result<Self, OpenError> {
         config.check()?;
         let lib = Library::open(&config.library)?;
-        let (context, port) = device::open(lib, &config)?;
+        let device::Choice {
+            context,
+            port,
+            considered,
+        } = device::open(lib, &config)?;
         let (mut sharing, mut note) = (config.sharing, None);
         if sharing == Sharing::Domain
             && let Err(number) = ThreadDomain::open(&context)
@@ -149,24 +156,38 @@ impl VerbsTransport {
             }
             _ => None,
         };
+        let shared = Arc::new(Shared {
+            config,
+            resolver,
+            port,
+            sharing,
+            note,
+            exposures: RwLock::default(),
+            next_exposure: AtomicU64::new(1),
+            lost: Mutex::default(),
+            queue,
+            counts,
+            _counted: counted,
+            registry: Arc::new(Registry::new(context)),
+        });
+        let first = Engine::open(&shared, 0)
+            .map_err(|error| OpenError(format!("{}: {error}", shared.port.describe())))?;
         Ok(VerbsTransport {
+            considered,
             addresses: Mutex::default(),
+            first: Mutex::new(Some(first)),
             together: Mutex::default(),
-            shared: Arc::new(Shared {
-                config,
-                resolver,
-                port,
-                sharing,
-                note,
-                exposures: RwLock::default(),
-                next_exposure: AtomicU64::new(1),
-                lost: Mutex::default(),
-                queue,
-                counts,
-                _counted: counted,
-                registry: Arc::new(Registry::new(context)),
-            }),
+            shared,
         })
+    }
+
+    /// The engine of a VCI.
+    fn engine(&self, vci: VciId) -> Result<(Engine, Vec<u8>), OpenError> {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        match first.take_if(|_| vci == 0) {
+            Some(engine) => Ok(engine),
+            None => Engine::open(&self.shared, vci),
+        }
     }
 
     /// What VCIs share, as far as the device can.
@@ -213,6 +234,10 @@ impl Transport for VerbsTransport {
         )
     }
 
+    fn considered(&self) -> Vec<String> {
+        self.considered.clone()
+    }
+
     fn limits(&self) -> Limits {
         let port = &self.shared.port;
         let queues = match self.shared.sharing {
@@ -238,7 +263,7 @@ impl Transport for VerbsTransport {
         }
         let shared = &self.shared;
         if shared.sharing != Sharing::Qp {
-            let (engine, address) = Engine::open(shared, vci)?;
+            let (engine, address) = self.engine(vci)?;
             addresses.insert(vci, address);
             return Ok(Box::new(VerbsLane::alone(engine)));
         }
@@ -246,7 +271,7 @@ impl Transport for VerbsTransport {
         let (all, address) = match &*together {
             Some((all, address)) => (all.clone(), address.clone()),
             None => {
-                let (engine, address) = Engine::open(shared, vci)?;
+                let (engine, address) = self.engine(0)?;
                 let all = Arc::new(Together::new(engine));
                 *together = Some((all.clone(), address.clone()));
                 (all, address)

@@ -688,3 +688,39 @@ fn unusable_addresses_are_explained() {
     assert!(why(&infiniband).contains("InfiniBand"));
     assert!(why(&shared).contains("WEFT_VERBS_SHARING"));
 }
+
+#[test]
+fn levels_of_sharing_take_what_they_say() {
+    let lanes = 3;
+    let mut last = None;
+    for level in Sharing::ALL {
+        let Some(mut nodes) = pair(|config| config.sharing = level, lanes) else {
+            return;
+        };
+        // Each lane connects to its twin.
+        for vci in 0..lanes {
+            poll_until(&mut nodes, "sending", |nodes| {
+                let lane = &mut nodes[0].lanes[usize::from(vci)];
+                match lane.send(8, vci, &Header::default(), &[]) {
+                    Ok(()) => true,
+                    Err(LaneError::Again) => false,
+                    Err(error) => panic!("{error}"),
+                }
+            });
+        }
+        let used = nodes[0].transport.resources();
+        eprintln!("{}: {used:?}", level.name());
+        let each = usize::from(lanes);
+        let only = |shared: bool| if shared { 1 } else { each };
+        assert_eq!(used.contexts, only(level != Sharing::Context));
+        let no_queue = matches!(level, Sharing::Cq | Sharing::Qp);
+        assert_eq!(used.completion_queues, only(no_queue));
+        assert_eq!(used.receive_queues, only(level == Sharing::Qp));
+        // One for datagrams and one to the peer.
+        assert_eq!(used.queue_pairs, 2 * only(level == Sharing::Qp));
+        let domains = nodes[0].transport.sharing() == Sharing::Domain;
+        assert_eq!(used.thread_domains, if domains { each } else { 0 });
+        assert!(last.is_none_or(|last| used.buffer_bytes <= last));
+        last = Some(used.buffer_bytes);
+    }
+}
