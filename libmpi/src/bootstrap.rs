@@ -335,6 +335,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     process.set_choices(crate::settings::choices(settings.coll.as_deref()).map_err(OpenError)?);
     let nodes = match settings.coll_node {
         Some(each) => Some((0..size as u32).map(|rank| rank / each).collect()),
+        None if here == Some(size) => None, // all on one
         None => pmi.process_mapping().ok().flatten(),
     };
     process.set_nodes(nodes.unwrap_or_default());

@@ -740,6 +740,10 @@ impl Process {
             if self.report_wanted.swap(false, Ordering::Relaxed) {
                 eprint!("{}", self.report());
             }
+            if step != Step::Spin {
+                // On a busy machine a long time passes before the first sleep.
+                self.check_peers();
+            }
             if self.open.load(Ordering::Relaxed) > 1 && self.poll_all()? {
                 patience.reset();
                 return Ok(());

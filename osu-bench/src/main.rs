@@ -13,6 +13,7 @@ mod mpi;
 mod options;
 mod output;
 mod process;
+mod startup;
 mod stats;
 mod verbs_sharing;
 
@@ -101,6 +102,11 @@ enum Command {
     Compare(compare::CompareOptions),
     /// Count the instructions of an 8-byte MPI_Isend with its MPI_Wait, under callgrind.
     IsendCount(isend_count::CountOptions),
+    /// Measure how long a job takes that only starts and ends, and a rank's memory, under several
+    /// MPI libraries in turn.
+    Startup(startup::StartupOptions),
+    #[command(hide = true)]
+    StartupRank(startup::RankOptions),
     #[command(hide = true)]
     IsendCountRank(isend_count::RankOptions),
 }
@@ -143,6 +149,8 @@ fn run(command: &Command) -> Result<()> {
         }
         Command::VerbsSharing(options) => return verbs_sharing::run(options),
         Command::Compare(options) => return compare::run(options),
+        Command::Startup(options) => return startup::run(options),
+        Command::StartupRank(options) => return startup::run_rank(options),
         Command::IsendCount(options) => return isend_count::run(options),
         Command::IsendCountRank(options) => return isend_count::run_rank(options),
     };

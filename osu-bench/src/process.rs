@@ -23,6 +23,8 @@ static STOPPED: AtomicI32 = AtomicI32::new(0);
 
 /// How a command ended.
 pub struct Finished {
+    /// From the start to the end of the command itself.
+    pub took: Duration,
     /// Standard output.
     pub stdout: String,
     /// What went wrong, if anything did.
@@ -69,10 +71,12 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
         });
     }
     let program = command.get_program().to_string_lossy().into_owned();
+    let began = Instant::now();
     let mut child = command
         .spawn()
         .map_err(|error| Error::new(format!("could not start {program}: {error}")))?;
-    let ended = wait_until(&mut child, Instant::now() + limit)?;
+    let ended = wait_until(&mut child, began + limit)?;
+    let took = began.elapsed();
     if ended.is_none() {
         // SAFETY: signals only the process group that this function created.
         unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGTERM) };
@@ -94,7 +98,11 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
         Some(failure) => Some(with_tail(failure, &text(&mut err)?, &stdout)),
         None => None,
     };
-    Ok(Finished { stdout, failure })
+    Ok(Finished {
+        took,
+        stdout,
+        failure,
+    })
 }
 
 fn describe(status: ExitStatus) -> String {

@@ -131,7 +131,8 @@ impl Client {
             Version::One => 1,
             Version::Two => 2,
         };
-        match pmi1::init(&channel, proposed)? {
+        let hello = pmi1::init(&channel, proposed)?;
+        match hello.version {
             2 => {
                 let (connection, _) = channel.into_parts();
                 let (link, place) = Pmi2::begin(connection, rank, job.as_deref(), how)?;
@@ -144,12 +145,12 @@ impl Client {
                 ))
             }
             1 if proposed == 2 => {
-                pmi1::init(&channel, 1)?;
-                let link = Pmi1::begin(channel, how)?;
+                let hello = pmi1::init(&channel, 1)?;
+                let link = Pmi1::begin(channel, hello, how)?;
                 Ok(Client::over(Box::new(link), rank, size, spawned))
             }
             1 => {
-                let link = Pmi1::begin(channel, how)?;
+                let link = Pmi1::begin(channel, hello, how)?;
                 Ok(Client::over(Box::new(link), rank, size, spawned))
             }
             other => Err(PmiError::Refused {

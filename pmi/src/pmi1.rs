@@ -63,19 +63,38 @@ pub(crate) fn introduce(
     }
 }
 
-/// The first exchange, the same in both versions: proposes `version`, returns the launcher's.
-pub(crate) fn init(channel: &Channel<Lines>, version: u32) -> Result<u32, PmiError> {
+/// What the launcher says first.
+pub(crate) struct Hello {
+    pub(crate) version: u32,
+    /// The key-value space and its limits, which Weft's own launcher tells unasked.
+    pub(crate) space: Option<(String, Limits)>,
+}
+
+/// The first exchange, the same in both versions: proposes `version`, returns what the launcher says.
+pub(crate) fn init(channel: &Channel<Lines>, version: u32) -> Result<Hello, PmiError> {
     let sub = u32::from(version == 1);
     let request = format!("cmd=init pmi_version={version} pmi_subversion={sub}\n");
     let answer = channel.exchange("init", request.as_bytes(), is("response_to_init"))?;
     let line = Line::parse(&answer);
     let offered = line.number("pmi_version");
     // Who can't do the proposed version says which it can, with or without an error.
-    match (accepted("init", &line), offered) {
-        (Ok(()), offered) => Ok(offered.unwrap_or(version)),
-        (Err(_), Some(offered)) if offered != version => Ok(offered),
-        (Err(error), _) => Err(error),
-    }
+    let version = match (accepted("init", &line), offered) {
+        (Ok(()), offered) => offered.unwrap_or(version),
+        (Err(_), Some(offered)) if offered != version => offered,
+        (Err(error), _) => return Err(error),
+    };
+    let space = || {
+        let limits = Limits {
+            key: line.number("keylen_max")?,
+            value: line.number("vallen_max")?,
+            ..Limits::default()
+        };
+        Some((line.text("kvsname")?, limits))
+    };
+    Ok(Hello {
+        version,
+        space: space(),
+    })
 }
 
 /// Whether an answer is the command `expected`.
@@ -88,13 +107,21 @@ fn is(expected: &str) -> impl Fn(&[u8]) -> Result<(), String> {
 
 impl Pmi1 {
     /// Goes on after [`init`].
-    pub(crate) fn begin(channel: Channel<Lines>, how: String) -> Result<Pmi1, PmiError> {
+    pub(crate) fn begin(
+        channel: Channel<Lines>,
+        hello: Hello,
+        how: String,
+    ) -> Result<Pmi1, PmiError> {
         let mut link = Pmi1 {
             channel,
             space: String::new(),
             limits: Limits::default(),
             how,
         };
+        if let Some((space, limits)) = hello.space {
+            (link.space, link.limits) = (space, limits);
+            return Ok(link);
+        }
         link.limits = link.exchange("get_maxes", b"cmd=get_maxes\n", "maxes", |line| {
             accepted("get_maxes", line)?;
             let usual = Limits::default();

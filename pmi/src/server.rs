@@ -226,8 +226,14 @@ impl Server {
             return;
         }
         self.ranks[rank].stage = Stage::Active;
-        let answer = "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1";
-        reply(actions, rank, answer);
+        // What clients ask next comes along, for those that know: it saves two exchanges.
+        let limits = Limits::default();
+        let text = format!(
+            "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1 keylen_max={} vallen_max={} \
+             kvsname={}",
+            limits.key, limits.value, self.kvs_name
+        );
+        reply(actions, rank, &text);
     }
 
     fn put(&mut self, rank: usize, line: &Line, actions: &mut Vec<Action>) {

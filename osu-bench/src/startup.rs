@@ -1,0 +1,192 @@
+//! `startup`: how long a job takes that only starts and ends, and how much memory a rank has then,
+//! under several MPI libraries side by side.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::error::{Error, Result};
+use crate::library::{Library, this_program};
+use crate::mpi::{Combine, Table, World};
+use crate::{output, process};
+
+/// Options of `startup`.
+#[derive(Args, Debug)]
+pub struct StartupOptions {
+    /// A library: a name for the table, the folder of its libmpi.so.12, and, if it isn't the one
+    /// that `compare` would take, its mpiexec. The first is what the others are measured against.
+    #[arg(long = "lib", value_name = "NAME=DIR[=MPIEXEC]", required = true)]
+    libs: Vec<String>,
+    /// Ranks per job.
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "RANKS,…",
+        value_delimiter = ',',
+        default_value = "2,64",
+        value_parser = clap::value_parser!(u32).range(1..=4096)
+    )]
+    ranks: Vec<u32>,
+    /// Jobs per library and number of ranks, by turns.
+    #[arg(long, value_name = "R", default_value_t = 7,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Time limit per job.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+}
+
+/// Options of the program that is started.
+#[derive(Args, Debug)]
+pub struct RankOptions {
+    /// Say how much memory ranks have.
+    #[arg(long)]
+    memory: bool,
+}
+
+/// What rank 0 prints before the numbers.
+const MEMORY: &str = "memory of a rank in KiB, mean and most: ";
+
+/// The program that is started: nothing but `MPI_Init` and `MPI_Finalize`.
+pub fn run_rank(options: &RankOptions) -> Result<()> {
+    let world = World::init(Table::open()?, false)?;
+    if options.memory {
+        world.barrier()?;
+        let mine = proportional_set_size()? as f64;
+        // Nobody leaves, and hands over its share of common pages, before all have looked.
+        let sum = world.combine(mine, Combine::Sum)?;
+        let most = world.combine(mine, Combine::Max)?;
+        if world.rank == 0 {
+            let mean = sum / world.size as f64;
+            output::say(&format!("{MEMORY}{mean:.0} {most:.0}"));
+        }
+    }
+    world.finalize()
+}
+
+/// This process's share of the memory that it uses, in KiB: pages that several processes have
+/// count for each by its part.
+fn proportional_set_size() -> Result<u64> {
+    let path = "/proc/self/smaps_rollup";
+    let text = std::fs::read_to_string(path)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    number.ok_or_else(|| Error::new(format!("{path} tells no Pss")))
+}
+
+fn parse_memory(text: &str) -> Option<(f64, f64)> {
+    let (_, rest) = text.split_once(MEMORY)?;
+    let mut words = rest.split_whitespace();
+    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+}
+
+struct Side {
+    name: String,
+    library: Library,
+}
+
+/// Measures and prints the table.
+pub fn run(options: &StartupOptions) -> Result<()> {
+    process::prepare()?;
+    let sides = options
+        .libs
+        .iter()
+        .map(|text| side(text))
+        .collect::<Result<Vec<_>>>()?;
+    let mut rows = vec![
+        "| ranks | library | start to end, median | least | against the first | memory per rank | most |"
+            .to_owned(),
+        "|---:|---|---:|---:|---:|---:|---:|".to_owned(),
+    ];
+    for &ranks in &options.ranks {
+        let mut times = vec![Vec::new(); sides.len()];
+        let mut memory = vec![(0.0, 0.0); sides.len()];
+        for (side, memory) in sides.iter().zip(&mut memory) {
+            let text = job(side, ranks, true, options)?.1;
+            *memory = parse_memory(&text)
+                .ok_or_else(|| Error::new(format!("{}: rank 0 told no memory", side.name)))?;
+        }
+        for _ in 0..options.rounds {
+            for (side, times) in sides.iter().zip(&mut times) {
+                times.push(job(side, ranks, false, options)?.0);
+            }
+        }
+        for times in &mut times {
+            times.sort_unstable();
+        }
+        let median = |times: &[Duration]| times[times.len() / 2].as_secs_f64() * 1e3;
+        let first = median(&times[0]);
+        for ((side, times), (mean, most)) in sides.iter().zip(&times).zip(memory) {
+            rows.push(format!(
+                "| {ranks} | {} | {:.1} ms | {:.1} ms | {:.2} | {:.2} MB | {:.2} MB |",
+                side.name,
+                median(times),
+                times[0].as_secs_f64() * 1e3,
+                median(times) / first,
+                mean * 1024.0 / 1e6,
+                most * 1024.0 / 1e6,
+            ));
+        }
+    }
+    for side in &sides {
+        let (name, library) = (&side.name, &side.library);
+        let launcher = library.launcher.display();
+        output::say(&format!("{name}: {}, {launcher}", library.version));
+    }
+    output::say("");
+    rows.iter().for_each(|row| output::say(row));
+    Ok(())
+}
+
+fn side(text: &str) -> Result<Side> {
+    let mut parts = text.splitn(3, '=');
+    let (Some(name), Some(dir)) = (parts.next(), parts.next()) else {
+        return Err(Error::new(format!(
+            "'{text}' is not NAME=DIR, as in A=/opt/mpi/lib"
+        )));
+    };
+    let launcher = parts.next().map(PathBuf::from);
+    let library = Library::open(dir.as_ref(), launcher.as_deref(), false, &[])?;
+    Ok(Side {
+        name: name.to_owned(),
+        library,
+    })
+}
+
+/// The time from the start of the launcher to its end, and what the job printed.
+fn job(
+    side: &Side,
+    ranks: u32,
+    memory: bool,
+    options: &StartupOptions,
+) -> Result<(Duration, String)> {
+    let mut command = side.library.launch(ranks as usize, 1, false);
+    command.args(["-n", &ranks.to_string()]);
+    command.arg(this_program()?).arg("startup-rank");
+    if memory {
+        command.arg("--memory");
+    }
+    let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
+    match finished.failure {
+        None => Ok((finished.took, finished.stdout)),
+        Some(failure) => Err(Error::new(format!(
+            "{} with {ranks} ranks {failure}",
+            side.name
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_found() {
+        let text = format!("noise\n{MEMORY}1234 2345\n");
+        assert_eq!(parse_memory(&text), Some((1234.0, 2345.0)));
+        assert_eq!(parse_memory("1 2"), None);
+        assert!(proportional_set_size().unwrap() > 100);
+    }
+}
