@@ -30,6 +30,7 @@ mod calls;
 mod config;
 mod connect;
 mod device;
+mod emulation;
 mod engine;
 mod ffi;
 mod lane;
