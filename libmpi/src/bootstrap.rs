@@ -270,7 +270,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         Netmod::None => Err("WEFT_NETMOD=none; set it to auto".to_string()),
         Netmod::Auto if size == 1 => Err("the job has one process".to_string()),
         Netmod::Auto if all_here => Err(
-            "the launcher said that all ranks share this node; set WEFT_NETMOD=ofi or ucx"
+            "the launcher said that all ranks share this node; set WEFT_NETMOD=verbs, ofi or ucx"
                 .to_string(),
         ),
         _ => Ok(()),
@@ -381,6 +381,7 @@ type Open = fn(&Place) -> Result<Arc<dyn Transport>, OpenError>;
 
 /// The transports between nodes and when they are chosen, best first.
 const NETMODS: &[(&str, Netmod, Open)] = &[
+    ("verbs", Netmod::Verbs, open_verbs),
     ("ucx for RDMA", Netmod::Ucx, open_ucx_rdma),
     ("ofi", Netmod::Ofi, open_ofi),
     ("ucx", Netmod::Ucx, open_ucx),
@@ -445,12 +446,38 @@ fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
     Ok(Arc::new(transport))
 }
 
+/// Whether there is an RDMA device, so that libraries for them are worth loading.
+fn need_rdma_device() -> Result<(), OpenError> {
+    let devices = std::fs::read_dir("/sys/class/infiniband");
+    if devices.map_or(0, Iterator::count) > 0 {
+        return Ok(());
+    }
+    Err(OpenError(
+        "this host has no RDMA device (/sys/class/infiniband is empty; if it has an adapter, load \
+         its kernel module)"
+            .to_string(),
+    ))
+}
+
+fn open_verbs(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    need_rdma_device()?;
+    let settings = place.settings;
+    let mut config = netmod_verbs::Config {
+        device: settings.verbs_device.clone(),
+        gid_index: settings.verbs_gid_index,
+        sharing: settings.verbs_sharing,
+        ..netmod_verbs::Config::new(place.me)
+    };
+    if let Some(library) = &settings.verbs_library {
+        config.library.clone_from(library);
+    }
+    let transport = netmod_verbs::VerbsTransport::open(config, place.resolver("verbs"))?;
+    Ok(Arc::new(transport))
+}
+
 /// UCX, if it has an RDMA device to use.
 fn open_ucx_rdma(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
-    let devices = std::fs::read_dir("/sys/class/infiniband");
-    if devices.map_or(0, Iterator::count) == 0 {
-        return Err(OpenError("this host has no RDMA device".to_string()));
-    }
+    need_rdma_device()?;
     let transport = ucx(place)?;
     if !transport.has_rdma() {
         return Err(OpenError(format!(

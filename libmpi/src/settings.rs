@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use mpi_core::coll::Choices;
+use netmod_verbs::Sharing;
 use parking_lot::Mutex;
 
 /// A control variable.
@@ -125,11 +126,39 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_NETMOD",
-        kind: "auto, ofi, ucx or none",
+        kind: "auto, verbs, ofi, ucx or none",
         default: "auto",
-        help: "The transport between nodes, the same on all ranks: libfabric (ofi) or UCX. With auto it is UCX if it has \
-               an RDMA device to use, otherwise libfabric, otherwise UCX; none is opened if the launcher says \
-               that all ranks share this node.",
+        help: "The transport between nodes, the same on all ranks: InfiniBand verbs (verbs), libfabric (ofi) or UCX. \
+               With auto it is verbs or else UCX if they have an RDMA device to use, otherwise libfabric, otherwise \
+               UCX; none is opened if the launcher says that all ranks share this node.",
+    },
+    Variable {
+        name: "WEFT_VERBS_DEVICE",
+        kind: "name",
+        default: "the first that can be used",
+        help: "The RDMA device for verbs, for instance mlx5_0, or one port of it, mlx5_0:2 (see ibv_devinfo). Ranks \
+               may differ, if their devices are on one network.",
+    },
+    Variable {
+        name: "WEFT_VERBS_GID_INDEX",
+        kind: "count",
+        default: "RoCE: the first IPv4 address of version 2; InfiniBand: 0",
+        help: "Which entry of the port's table of addresses verbs uses.",
+    },
+    Variable {
+        name: "WEFT_VERBS_SHARING",
+        kind: "context, domain, uar, cq or qp",
+        default: "domain",
+        help: "What the VCIs of a process share of the adapter, from nothing to all: a device context each; one \
+               context, but a thread domain and so a doorbell page each; the context's doorbell pages; a completion \
+               queue too; or also the queue pairs (then the same on all ranks). More sharing takes less of the adapter \
+               and costs speed when several threads communicate. See osu-bench verbs-sharing.",
+    },
+    Variable {
+        name: "WEFT_VERBS_LIBRARY",
+        kind: "name",
+        default: "libibverbs.so.1",
+        help: "File name or path of libibverbs.",
     },
     Variable {
         name: "WEFT_OFI_PROVIDER",
@@ -226,6 +255,10 @@ pub struct Settings {
     pub spin: Option<u32>,
     pub yields: Option<u32>,
     pub netmod: Netmod,
+    pub verbs_device: Option<String>,
+    pub verbs_gid_index: Option<u32>,
+    pub verbs_sharing: Sharing,
+    pub verbs_library: Option<String>,
     pub ofi_provider: Option<String>,
     pub ofi_interface: Option<String>,
     pub ofi_library: Option<String>,
@@ -251,6 +284,7 @@ pub enum Info {
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Netmod {
     Auto,
+    Verbs,
     Ofi,
     Ucx,
     None,
@@ -301,15 +335,29 @@ impl Settings {
                 .map(|count| count as u32),
             netmod: match reader.text("WEFT_NETMOD").as_deref() {
                 None | Some("auto") => Netmod::Auto,
+                Some("verbs") => Netmod::Verbs,
                 Some("ofi") => Netmod::Ofi,
                 Some("ucx") => Netmod::Ucx,
                 Some("none") => Netmod::None,
                 Some(other) => {
                     return Err(format!(
-                        "WEFT_NETMOD is {other:?}; it can be auto, ofi, ucx or none"
+                        "WEFT_NETMOD is {other:?}; it can be auto, verbs, ofi, ucx or none"
                     ));
                 }
             },
+            verbs_device: reader.text("WEFT_VERBS_DEVICE"),
+            verbs_gid_index: reader
+                .number("WEFT_VERBS_GID_INDEX", 0..=255)?
+                .map(|index| index as u32),
+            verbs_sharing: match reader.text("WEFT_VERBS_SHARING") {
+                None => Sharing::default(),
+                Some(text) => Sharing::named(&text).ok_or_else(|| {
+                    format!(
+                        "WEFT_VERBS_SHARING is {text:?}; it can be context, domain, uar, cq or qp"
+                    )
+                })?,
+            },
+            verbs_library: reader.text("WEFT_VERBS_LIBRARY"),
             ofi_provider: reader.text("WEFT_OFI_PROVIDER"),
             ofi_interface: reader.text("WEFT_OFI_INTERFACE"),
             ofi_library: reader.text("WEFT_OFI_LIBRARY"),
@@ -425,6 +473,8 @@ mod tests {
             ("WEFT_EAGER_LIMIT", "-1"),
             ("WEFT_EAGER_LIMIT", "99999999999999999999k"),
             ("WEFT_NETMOD", "ucy"),
+            ("WEFT_VERBS_SHARING", "everything"),
+            ("WEFT_VERBS_GID_INDEX", "256"),
             ("WEFT_PMI", "pmi3"),
             ("WEFT_INFO", "2"),
             ("WEFT_COLL", "bcast"),

@@ -15,6 +15,7 @@ mod output;
 mod process;
 mod startup;
 mod stats;
+mod verbs_sharing;
 
 use std::process::ExitCode;
 
@@ -92,6 +93,9 @@ enum Command {
     Init(Options),
     /// Starts and ends.
     Hello(Options),
+    /// What sharing an RDMA adapter's resources between threads costs and saves; needs no launcher.
+    #[command(name = "verbs-sharing")]
+    VerbsSharing(verbs_sharing::SharingOptions),
     /// Print what the MPI library says of itself; needs no launcher.
     Library,
     /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
@@ -143,6 +147,7 @@ fn run(command: &Command) -> Result<()> {
             output::say(mpi::library_version(table)?.trim_end());
             return Ok(());
         }
+        Command::VerbsSharing(options) => return verbs_sharing::run(options),
         Command::Compare(options) => return compare::run(options),
         Command::Startup(options) => return startup::run(options),
         Command::StartupRank(options) => return startup::run_rank(options),

@@ -1,7 +1,7 @@
 /* Messages with one tag from one sender never overtake each other, whatever their sizes and however
  * they are received.
  * ranks: 2 5
- * variants: shm shm-2copy ofi ucx ucx-hosts
+ * variants: shm shm-2copy ofi ucx ucx-hosts verbs
  * timeout: 40
  */
 #include "check.h"

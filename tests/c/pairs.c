@@ -1,7 +1,7 @@
 /* Every rank exchanges with every other at the same time, small and large.
  * ranks: 2 8
  * timeout: 60
- * variants: shm shm-2copy ofi hosts hosts4
+ * variants: shm shm-2copy ofi hosts hosts4 verbs-hosts
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* Probing, with and without taking the message out of matching.
  * ranks: 2 3
- * variants: shm shm-2copy ofi ucx
+ * variants: shm shm-2copy ofi ucx verbs ofi-verbs ucx-verbs
  */
 #include "check.h"
 

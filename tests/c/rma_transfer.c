@@ -1,7 +1,7 @@
 /* Every communication call in every synchronisation mode on every kind of window.
  *
  * ranks: 1 2 4
- * variants: shm shm-2copy ofi ucx ucx-hosts
+ * variants: shm shm-2copy ofi ucx ucx-hosts verbs verbs-hosts ofi-verbs ucx-verbs
  */
 #include "rma.h"
 

@@ -1,6 +1,6 @@
 /* A synchronous send is not complete before its receive has begun, a standard one of moderate size is.
  * ranks: 2
- * variants: shm shm-2copy ofi ucx
+ * variants: shm shm-2copy ofi ucx verbs
  */
 #include "check.h"
 

@@ -1,7 +1,7 @@
 /* A message longer than its receive: an error of the right class, nothing written beyond the buffer,
  * and the job goes on.
  * ranks: 2
- * variants: shm shm-2copy ofi ucx
+ * variants: shm shm-2copy ofi ucx verbs
  */
 #include "check.h"
 

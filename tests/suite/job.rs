@@ -28,11 +28,22 @@ pub enum Variant {
     FourHosts,
     /// UCX between two, by TCP.
     UcxHosts,
+    /// Verbs, ranks by turns on two devices.
+    Verbs,
+    /// Two hosts with a device each, within which ranks share memory.
+    VerbsHosts,
+    /// As `Verbs`, but by libfabric.
+    OfiVerbs,
+    /// As `Verbs`, but by UCX.
+    UcxVerbs,
     /// Without a launcher; for one rank only.
     Single,
 }
 
-const ALL: [Variant; 9] = [
+/// The RDMA devices that ranks use by turns: those of `cargo xtask rdma-vm`.
+const DEVICES: [&str; 2] = ["rxe0", "rxe1"];
+
+const ALL: [Variant; 13] = [
     Variant::Shm,
     Variant::ShmTwoCopy,
     Variant::Ofi,
@@ -41,6 +52,10 @@ const ALL: [Variant; 9] = [
     Variant::Hosts,
     Variant::FourHosts,
     Variant::UcxHosts,
+    Variant::Verbs,
+    Variant::VerbsHosts,
+    Variant::OfiVerbs,
+    Variant::UcxVerbs,
     Variant::Single,
 ];
 
@@ -55,6 +70,10 @@ impl Variant {
             Variant::Hosts => "hosts",
             Variant::FourHosts => "hosts4",
             Variant::UcxHosts => "ucx-hosts",
+            Variant::Verbs => "verbs",
+            Variant::VerbsHosts => "verbs-hosts",
+            Variant::OfiVerbs => "ofi-verbs",
+            Variant::UcxVerbs => "ucx-verbs",
             Variant::Single => "single",
         }
     }
@@ -77,6 +96,52 @@ impl Variant {
             ],
             Variant::Hosts | Variant::FourHosts => &[("WEFT_NETMOD", "ofi")],
             Variant::UcxHosts => &[("WEFT_NETMOD", "ucx"), ("WEFT_UCX_TLS", "tcp")],
+            Variant::Verbs => &[("WEFT_SHM", "0"), ("WEFT_NETMOD", "verbs")],
+            Variant::VerbsHosts => &[("WEFT_NETMOD", "verbs")],
+            Variant::OfiVerbs => &[
+                ("WEFT_SHM", "0"),
+                ("WEFT_NETMOD", "ofi"),
+                ("WEFT_OFI_PROVIDER", "verbs;ofi_rxm"),
+                // More, and its completion queue is longer than Soft-RoCE's may be.
+                ("FI_UNIVERSE_SIZE", "8"),
+            ],
+            Variant::UcxVerbs => &[
+                ("WEFT_SHM", "0"),
+                ("WEFT_NETMOD", "ucx"),
+                ("WEFT_UCX_TLS", "rc_verbs,ud_verbs:aux"),
+                ("UCX_IB_GID_INDEX", "0"),
+            ],
+        }
+    }
+
+    /// Whether it needs the RDMA devices of a virtual machine.
+    pub fn needs_devices(self) -> bool {
+        matches!(
+            self,
+            Variant::Verbs | Variant::VerbsHosts | Variant::OfiVerbs | Variant::UcxVerbs
+        )
+    }
+
+    /// Whether so many ranks make sense over it. A virtual machine has few processors: more ranks
+    /// than these run there with `WEFT_TEST_ALL_VERBS` only.
+    pub fn takes(self, ranks: usize) -> bool {
+        let all = || std::env::var_os("WEFT_TEST_ALL_VERBS").is_some();
+        match self {
+            Variant::Single => ranks == 1,
+            Variant::VerbsHosts => matches!(ranks, 2..=4) || all(),
+            _ if self.needs_devices() => ranks == 2 || all(),
+            _ => true,
+        }
+    }
+
+    /// The variable that names a rank's device, and what it is called there.
+    fn device(self, rank: usize) -> Option<(&'static str, String)> {
+        let device = DEVICES[rank % DEVICES.len()];
+        match self {
+            Variant::Verbs | Variant::VerbsHosts => Some(("WEFT_VERBS_DEVICE", device.into())),
+            Variant::OfiVerbs => Some(("WEFT_OFI_INTERFACE", device.into())),
+            Variant::UcxVerbs => Some(("WEFT_UCX_DEVICES", format!("{device}:1"))),
+            _ => None,
         }
     }
 
@@ -84,6 +149,11 @@ impl Variant {
     pub fn missing(self) -> bool {
         let libfabric = || !has_library("libfabric.so.1");
         let ucx = || !has_library("libucp.so.0");
+        let devices = || {
+            DEVICES
+                .iter()
+                .any(|device| !Path::new("/sys/class/infiniband").join(device).exists())
+        };
         match self {
             Variant::Shm | Variant::ShmTwoCopy | Variant::Single => false,
             Variant::Ofi => libfabric(),
@@ -93,6 +163,10 @@ impl Variant {
                 libfabric() || !can_mount() || !Hosts::possible()
             }
             Variant::UcxHosts => ucx() || !can_mount() || !Hosts::possible(),
+            Variant::Verbs => devices(),
+            Variant::VerbsHosts => devices() || !can_mount(),
+            Variant::OfiVerbs => devices() || libfabric(),
+            Variant::UcxVerbs => devices() || ucx(),
         }
     }
 }
@@ -154,6 +228,7 @@ impl Job<'_> {
                 hosts.arguments(&mut command, self.ranks, |command| self.program(command))
             }
             None if self.variant == Variant::Single => {}
+            None if self.variant.needs_devices() => self.ranks_on_devices(&mut command),
             None => {
                 command.args(["-n", &self.ranks.to_string()]);
                 self.program(&mut command);
@@ -162,6 +237,26 @@ impl Job<'_> {
         let outcome = Outcome::of(&mut command, limit + patience(10.0))?;
         let leftovers = room.leftovers();
         outcome.judge(self.case, &leftovers)
+    }
+
+    /// Adds the arguments that start the ranks by turns on each device.
+    fn ranks_on_devices(&self, command: &mut Command) {
+        for rank in 0..self.ranks {
+            if rank > 0 {
+                command.arg(":");
+            }
+            command.args(["-n", "1"]);
+            if let Some((name, device)) = self.variant.device(rank) {
+                command.args(["-env", name, &device]);
+            }
+            if self.variant == Variant::VerbsHosts {
+                // The ranks of a host have its name in common, and nothing of the other one.
+                command.args(["unshare", "--uts", "--ipc", "sh", "-c"]);
+                let host = format!("host{}", rank % DEVICES.len());
+                command.args(["hostname \"$1\" && shift && exec \"$@\"", "sh", &host]);
+            }
+            self.program(command);
+        }
     }
 
     fn program(&self, command: &mut Command) {

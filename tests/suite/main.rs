@@ -6,6 +6,8 @@
 //!
 //! - `WEFT_TEST_PREFIX`: test the Weft installed there instead of building one.
 //! - `WEFT_TEST_UCX`: run everything that runs over libfabric over UCX, too, not only what says so.
+//! - `WEFT_TEST_ALL_VERBS`: the same for RDMA devices, which there are in `cargo xtask rdma-vm`.
+//! - `WEFT_TEST_COMPILE`: only compile the programs, for a run elsewhere.
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 
 mod hosts;
@@ -70,7 +72,7 @@ fn trials() -> Result<Vec<Trial>> {
         for case in 0..program.cases.len() {
             for &variant in &program.variants {
                 for &ranks in &program.ranks {
-                    if variant != Variant::Single || ranks == 1 {
+                    if variant.takes(ranks) {
                         trials.push(trial(&program, case, variant, ranks));
                     }
                 }
@@ -88,11 +90,15 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
         None => String::new(),
     };
     let name = format!("{}{case_name}/{}/{ranks}", program.name, variant.name());
-    let missing = variant.missing() || program.missing();
+    let only_compile = std::env::var_os("WEFT_TEST_COMPILE").is_some();
+    let missing = program.missing() || (variant.missing() && !only_compile);
     let program = program.clone();
     timed(name, program.alone, move || {
         let prefix = prefix::get()?;
         let binary = program.binary(prefix)?;
+        if only_compile {
+            return Ok(());
+        }
         let job = Job {
             binary,
             ranks,

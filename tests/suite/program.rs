@@ -6,7 +6,8 @@
 //! /* What this is about.
 //!  * ranks: 1 2 4                 how many ranks, a run each (default 2)
 //!  * variants: shm ofi            default shm, shm-2copy and ofi; see `Variant`.
-//!  *                              Over UCX a few run by themselves, all with WEFT_TEST_UCX=1
+//!  *                              Over UCX a few run by themselves, all with WEFT_TEST_UCX=1; over
+//!  *                              RDMA devices likewise, all with WEFT_TEST_ALL_VERBS=1
 //!  * env: NAME=VALUE              for the ranks
 //!  * launcher: -option            for our launcher
 //!  * timeout: 20                  seconds
@@ -126,13 +127,17 @@ impl Program {
             program.cases.push(common);
         }
         let twins = [
-            (Variant::Ofi, Variant::Ucx),
-            (Variant::Hosts, Variant::UcxHosts),
+            (Variant::Ofi, Variant::Ucx, "WEFT_TEST_UCX"),
+            (Variant::Hosts, Variant::UcxHosts, "WEFT_TEST_UCX"),
+            (Variant::Ofi, Variant::Verbs, "WEFT_TEST_ALL_VERBS"),
+            (Variant::Ofi, Variant::OfiVerbs, "WEFT_TEST_ALL_VERBS"),
+            (Variant::Ofi, Variant::UcxVerbs, "WEFT_TEST_ALL_VERBS"),
+            (Variant::Hosts, Variant::VerbsHosts, "WEFT_TEST_ALL_VERBS"),
         ];
-        for (ofi, ucx) in twins {
-            let wanted = program.variants.contains(&ofi) && !program.variants.contains(&ucx);
-            if wanted && std::env::var_os("WEFT_TEST_UCX").is_some() {
-                program.variants.push(ucx);
+        for (ofi, twin, variable) in twins {
+            let wanted = program.variants.contains(&ofi) && !program.variants.contains(&twin);
+            if wanted && std::env::var_os(variable).is_some() {
+                program.variants.push(twin);
             }
         }
         Ok(program)

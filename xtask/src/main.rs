@@ -5,6 +5,7 @@ mod docs;
 mod headers;
 mod install;
 mod test;
+mod vm;
 mod workspace;
 
 use std::path::PathBuf;
@@ -38,6 +39,13 @@ enum Task {
     Docs,
     /// Reports which functions of MPI-3.1 there are.
     Coverage,
+    /// Runs the tests that need RDMA devices, in a virtual machine.
+    RdmaTest {
+        /// Only tests whose names contain this.
+        filter: Option<String>,
+    },
+    /// Runs a command in a throw-away virtual machine with two RDMA devices.
+    RdmaVm(vm::Options),
 }
 
 #[derive(Args)]
@@ -61,6 +69,8 @@ fn main() -> ExitCode {
         Task::Headers { check } => headers::run(check),
         Task::Docs => docs::run(),
         Task::Coverage => headers::coverage(),
+        Task::RdmaTest { filter } => vm::tests::run(filter.as_deref()),
+        Task::RdmaVm(options) => return vm::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -30,7 +30,7 @@ pub const CATEGORIES: &[Category] = &[
         name: "transports",
         help: "The ways between processes.",
         prefixes: &["WEFT_NETMOD"],
-        parts: &["shared_memory", "ofi", "ucx"],
+        parts: &["shared_memory", "verbs", "ofi", "ucx"],
         verbosity: MPI_T_VERBOSITY_USER_DETAIL,
     },
     Category {
@@ -44,6 +44,13 @@ pub const CATEGORIES: &[Category] = &[
         name: "ofi",
         help: "The way between nodes by libfabric.",
         prefixes: &["WEFT_OFI"],
+        parts: &[],
+        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
+    },
+    Category {
+        name: "verbs",
+        help: "The way between nodes by InfiniBand verbs.",
+        prefixes: &["WEFT_VERBS"],
         parts: &[],
         verbosity: MPI_T_VERBOSITY_USER_DETAIL,
     },

@@ -1,0 +1,166 @@
+//! The functions that `infiniband/verbs.h` defines inline: calls through tables of operations.
+
+use crate::ffi::*;
+use std::mem::offset_of;
+
+/// Posts a list of work requests; an error number, or 0.
+///
+/// # Safety
+/// The queue pair is open, the list valid, and what it names stays so until completion.
+#[inline]
+pub(crate) unsafe fn post_send(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> i32 {
+    let mut bad = std::ptr::null_mut();
+    // SAFETY: by the contract; every device has this operation.
+    unsafe {
+        match (*(*qp).context).ops.post_send {
+            Some(call) => call(qp, wr, &mut bad),
+            None => libc::ENOSYS,
+        }
+    }
+}
+
+/// Posts a list of receive buffers to a queue pair.
+///
+/// # Safety
+/// As for [`post_send`].
+pub(crate) unsafe fn post_recv(qp: *mut ibv_qp, wr: *mut ibv_recv_wr) -> i32 {
+    let mut bad = std::ptr::null_mut();
+    // SAFETY: by the contract.
+    unsafe {
+        match (*(*qp).context).ops.post_recv {
+            Some(call) => call(qp, wr, &mut bad),
+            None => libc::ENOSYS,
+        }
+    }
+}
+
+/// Posts a list of receive buffers to a shared receive queue.
+///
+/// # Safety
+/// As for [`post_send`].
+#[inline]
+pub(crate) unsafe fn post_srq_recv(srq: *mut ibv_srq, wr: *mut ibv_recv_wr) -> i32 {
+    let mut bad = std::ptr::null_mut();
+    // SAFETY: by the contract.
+    unsafe {
+        match (*(*srq).context).ops.post_srq_recv {
+            Some(call) => call(srq, wr, &mut bad),
+            None => libc::ENOSYS,
+        }
+    }
+}
+
+/// Takes at most `count` completions; how many there were, or less than 0.
+///
+/// # Safety
+/// The queue is open, `wc` has room for `count`.
+#[inline]
+pub(crate) unsafe fn poll_cq(cq: *mut ibv_cq, count: i32, wc: *mut ibv_wc) -> i32 {
+    // SAFETY: by the contract.
+    unsafe {
+        match (*(*cq).context).ops.poll_cq {
+            Some(call) => call(cq, count, wc),
+            None => -1,
+        }
+    }
+}
+
+/// Asks for an event on the next completion.
+///
+/// # Safety
+/// The queue is open and has a channel.
+pub(crate) unsafe fn req_notify_cq(cq: *mut ibv_cq) -> i32 {
+    // SAFETY: by the contract.
+    unsafe {
+        match (*(*cq).context).ops.req_notify_cq {
+            Some(call) => call(cq, 0),
+            None => libc::ENOSYS,
+        }
+    }
+}
+
+/// The extended context that surrounds a context, if the library's part of it reaches beyond
+/// `offset`: it grows at its front, and `sz` says how far.
+///
+/// # Safety
+/// The context is open.
+unsafe fn extended(context: *mut ibv_context, offset: usize) -> Option<*mut verbs_context> {
+    // SAFETY: by the contract; the marker (all ones) says that the context is part of an extended
+    // one, whose size is then known.
+    unsafe {
+        if (*context).abi_compat as usize != usize::MAX {
+            return None;
+        }
+        let whole = context
+            .byte_sub(offset_of!(verbs_context, context))
+            .cast::<verbs_context>();
+        ((*whole).sz >= size_of::<verbs_context>() - offset).then_some(whole)
+    }
+}
+
+/// Makes a thread domain: a promise that its queue pairs are used by one thread at a time. `Err` is
+/// an error number; `EOPNOTSUPP` where the device has none.
+///
+/// # Safety
+/// The context is open.
+pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Result<*mut ibv_td, i32> {
+    // SAFETY: by the contract.
+    unsafe {
+        let call = extended(context, offset_of!(verbs_context, alloc_td))
+            .and_then(|whole| (*whole).alloc_td)
+            .ok_or(libc::EOPNOTSUPP)?;
+        let mut attr = ibv_td_init_attr { comp_mask: 0 };
+        let td = call(context, &mut attr);
+        if td.is_null() { Err(errno()) } else { Ok(td) }
+    }
+}
+
+/// Ends a thread domain.
+///
+/// # Safety
+/// The domain is open and nothing hangs off it.
+pub(crate) unsafe fn dealloc_td(td: *mut ibv_td) {
+    // SAFETY: by the contract; who has allocated it can free it.
+    unsafe {
+        let whole = extended((*td).context, offset_of!(verbs_context, dealloc_td));
+        if let Some(call) = whole.and_then(|whole| (*whole).dealloc_td) {
+            call(td);
+        }
+    }
+}
+
+/// Joins a protection domain and a thread domain.
+///
+/// # Safety
+/// All are open.
+pub(crate) unsafe fn alloc_parent_domain(
+    context: *mut ibv_context,
+    pd: *mut ibv_pd,
+    td: *mut ibv_td,
+) -> Result<*mut ibv_pd, i32> {
+    // SAFETY: by the contract.
+    unsafe {
+        let call = extended(context, offset_of!(verbs_context, alloc_parent_domain))
+            .and_then(|whole| (*whole).alloc_parent_domain)
+            .ok_or(libc::EOPNOTSUPP)?;
+        let mut attr: ibv_parent_domain_init_attr = std::mem::zeroed();
+        attr.pd = pd;
+        attr.td = td;
+        let domain = call(context, &mut attr);
+        if domain.is_null() {
+            Err(errno())
+        } else {
+            Ok(domain)
+        }
+    }
+}
+
+/// The error number of the last call of this thread.
+pub(crate) fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// What an error number means.
+pub(crate) fn errno_text(number: i32) -> String {
+    std::io::Error::from_raw_os_error(number).to_string()
+}

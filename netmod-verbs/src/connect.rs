@@ -1,0 +1,506 @@
+//! Setting connections up: three datagrams over a queue pair of their own.
+//!
+//! Who wants to send makes a queue pair and says so (`Request`); the other one makes its own,
+//! connects it and says so (`Reply`); the first connects and says that it now receives (`Ready`).
+//! The second sends nothing before it knows that, as packets to a queue pair that does not receive
+//! are lost and their sender would give up. If both begin at once, each answers the other's request
+//! with the queue pair that it has made. Datagrams can be lost, so the last one is said again until
+//! it has had its effect. A peer's processor must take part, which it does whenever it polls; until
+//! then senders find no room.
+
+use crate::calls::{errno_text, post_recv, post_send};
+use crate::device::{Context, Port};
+use crate::engine::{Engine, name};
+use crate::ffi::*;
+use crate::memory::Area;
+use crate::objects::{Ah, DATAGRAM_KEY, Qp, QpPlan, Way};
+use crate::peers::{Connection, Setup, Slot, State};
+use crate::queue::Queue;
+use crate::wire::{Address, DATAGRAM_MOST, Datagram, Step};
+use netmod::{LaneError, OpenError, Peer, VciId};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Before a datagram is said again for the first time.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The longest time between two of them.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the adapter puts in front of received datagrams (a global routing header).
+const GRH: usize = 40;
+
+/// A number that is hard to guess.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// The queue pair for datagrams, with its buffers.
+pub(crate) struct Datagrams {
+    qp: Qp,
+    area: Area,
+    free: Vec<u32>,
+    slot_bits: u64,
+}
+
+impl Datagrams {
+    /// Datagrams that can be on their way in each direction.
+    pub(crate) const COUNT: usize = 32;
+    const SIZE: usize = GRH + DATAGRAM_MOST;
+
+    pub(crate) fn open(
+        context: &Arc<Context>,
+        port: &Port,
+        queue: &Queue,
+        slot_bits: u64,
+    ) -> Result<Self, OpenError> {
+        let plan = QpPlan {
+            kind: IBV_QPT_UD,
+            pd: context.pd,
+            cq: queue.raw(),
+            srq: null_mut(),
+            send: Self::COUNT as u32,
+            recv: Self::COUNT as u32,
+            inline: 0,
+        };
+        let fail = |number| {
+            OpenError(format!(
+                "a datagram queue pair can't be made: {}",
+                errno_text(number)
+            ))
+        };
+        let qp = Qp::open(context, &plan).map_err(fail)?;
+        qp.start_datagrams(port).map_err(fail)?;
+        let area = Area::new(context, Self::SIZE, 2 * Self::COUNT)?;
+        let datagrams = Datagrams {
+            qp,
+            area,
+            free: (Self::COUNT as u32..2 * Self::COUNT as u32).collect(),
+            slot_bits,
+        };
+        for buffer in 0..Self::COUNT {
+            datagrams.post(buffer as u32);
+        }
+        Ok(datagrams)
+    }
+
+    /// Gives a receive buffer to the adapter.
+    pub(crate) fn post(&self, buffer: u32) {
+        let mut sge = ibv_sge {
+            addr: self.area.at(buffer as usize) as u64,
+            length: Self::SIZE as u32,
+            lkey: self.area.lkey(),
+        };
+        let mut wr = ibv_recv_wr {
+            wr_id: self.slot_bits | name::DATAGRAM | u64::from(buffer),
+            next: null_mut(),
+            sg_list: &mut sge,
+            num_sge: 1,
+        };
+        // SAFETY: the queue pair is open, the buffer ours, not posted, and dropped after it. The
+        // queue has room for all of them.
+        unsafe { post_recv(self.qp.raw, &mut wr) };
+    }
+
+    /// What a filled receive buffer says.
+    pub(crate) fn parse(&self, buffer: u32, len: usize) -> Option<Datagram> {
+        let len = len.min(Self::SIZE).checked_sub(GRH)?;
+        // SAFETY: the buffer was filled and is not posted until `post`.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(self.area.at(buffer as usize).add(GRH), len) };
+        Datagram::parse(bytes)
+    }
+
+    /// A send buffer is free again.
+    pub(crate) fn sent(&mut self, buffer: u32) {
+        self.free.push(buffer);
+    }
+
+    /// Whether nothing is on its way.
+    fn is_idle(&self) -> bool {
+        self.free.len() == Self::COUNT
+    }
+
+    /// Sends; where there is no room nothing is done, as datagrams may be lost anyhow.
+    fn send(&mut self, datagram: &Datagram, to: &Address, ah: &Ah) {
+        let Some(buffer) = self.free.pop() else {
+            return;
+        };
+        let bytes = datagram.to_bytes();
+        let place = self.area.at(buffer as usize);
+        // SAFETY: the buffer is ours, free, and longer than any datagram.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        let mut sge = ibv_sge {
+            addr: place as u64,
+            length: bytes.len() as u32,
+            lkey: self.area.lkey(),
+        };
+        let mut wr = Engine::work(IBV_WR_SEND, &mut sge);
+        wr.wr_id = self.slot_bits | name::DATAGRAM_SENT | u64::from(buffer);
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.wr.ud = ibv_send_wr__bindgen_ty_2__bindgen_ty_3 {
+            ah: ah.raw,
+            remote_qpn: to.qpn,
+            remote_qkey: DATAGRAM_KEY,
+        };
+        // SAFETY: the queue pair and the way are open, the buffer stays ours until completion.
+        if unsafe { post_send(self.qp.raw, &mut wr) } != 0 {
+            self.free.push(buffer);
+        }
+    }
+}
+
+impl Engine {
+    /// Where peers find this engine.
+    pub(crate) fn address(&self) -> Address {
+        let port = &self.shared.port;
+        Address {
+            gid: port.gid,
+            cookie: self.cookie,
+            qpn: self.datagrams.qp.number(),
+            lid: port.lid,
+            is_ethernet: port.is_ethernet,
+            one_for_all: self.one_for_all,
+        }
+    }
+
+    /// First contact with a peer's VCI.
+    #[cold]
+    pub(crate) fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let fail = |why: String| LaneError::lost(peer, why);
+        if let Some(index) = self.peers.find(peer)
+            && let Some(why) = &self.peers.all[index as usize].lost
+        {
+            return Err(fail(why.clone()));
+        }
+        let bytes = self
+            .shared
+            .resolver
+            .resolve(peer, vci)
+            .map_err(|error| fail(error.to_string()))?;
+        let Some(address) = Address::parse(&bytes) else {
+            return Err(fail(format!(
+                "the address of its VCI {vci} ({} bytes) is not one of verbs; do all processes use \
+                 the same build and the same transport?",
+                bytes.len()
+            )));
+        };
+        let index = self.add(peer, vci, address).map_err(fail)?;
+        self.say(index, Step::Request);
+        Ok(index)
+    }
+
+    /// Makes our end of a connection.
+    fn add(&mut self, number: Peer, vci: VciId, address: Address) -> Result<u32, String> {
+        let shared = self.shared.clone();
+        let port = &shared.port;
+        let kind = |ethernet| if ethernet { "Ethernet" } else { "InfiniBand" };
+        if address.is_ethernet != port.is_ethernet {
+            return Err(format!(
+                "its adapter is on {}, this process's on {}; set WEFT_VERBS_DEVICE to devices on \
+                 one network",
+                kind(address.is_ethernet),
+                kind(port.is_ethernet)
+            ));
+        }
+        if address.one_for_all != self.one_for_all {
+            return Err(
+                "one of the two processes has WEFT_VERBS_SHARING=qp and the other has not; set it \
+                 the same on all ranks"
+                    .to_string(),
+            );
+        }
+        let index = self.connections.len() as u32;
+        if index >= 1 << 24 {
+            return Err("a VCI has 2^24 connections at most".to_string());
+        }
+        let depth = self.depth();
+        let window = shared.config.window;
+        // Every work request and every message can have a completion at once.
+        self.queue
+            .reserve(depth + window as u32 + SPARE as u32, port.max_cqe)?;
+        self.recv
+            .provide(&self.home, &shared.counts, window + SPARE)
+            .map_err(|error| error.0)?;
+        let qp = Qp::open(&self.home, &self.plan(self.inline as u32)).map_err(|error| {
+            let hint = match error {
+                libc::ENOMEM => format!(
+                    "; the adapter has {} queue pairs in all; raise the limit on locked memory \
+                     (ulimit -l) or share more (WEFT_VERBS_SHARING=qp)",
+                    port.max_qp
+                ),
+                _ => String::new(),
+            };
+            format!(
+                "a queue pair for it can't be made: {}{hint}",
+                errno_text(error)
+            )
+        })?;
+        qp.initialize(port)
+            .map_err(|error| format!("a queue pair for it can't start: {}", errno_text(error)))?;
+        let ah = Ah::open(&self.home, port, &address).map_err(|error| {
+            format!(
+                "there is no way to it from {}: {}; set WEFT_VERBS_DEVICE or WEFT_VERBS_GID_INDEX \
+                 to a network that connects all hosts",
+                port.describe(),
+                errno_text(error)
+            )
+        })?;
+        let peer = self.peers.get_or_add(number);
+        self.peers.all[peer as usize].connections.push(index);
+        self.connections.push(Connection {
+            state: State::Wanted,
+            posted: 0,
+            retired: 0,
+            unsignalled: 0,
+            sent: 0,
+            granted: 0,
+            window: 0,
+            taken: 0,
+            told: 0,
+            owing: false,
+            theirs: 0,
+            peer,
+            vci,
+            qp,
+            slots: vec![Slot::Plain; depth as usize].into(),
+            setup: Setup {
+                ah,
+                address,
+                psn: (random() & 0xff_ffff) as u32,
+                qpn: 0,
+                next: Instant::now() + FIRST_PAUSE,
+                pause: FIRST_PAUSE,
+            },
+        });
+        self.counted_connection();
+        *self.table.get(number, vci) = index + 1;
+        self.connecting.push(index);
+        Ok(index)
+    }
+
+    /// Says something about a connection to its peer.
+    fn say(&mut self, index: u32, step: Step) {
+        let connection = &self.connections[index as usize];
+        let setup = &connection.setup;
+        let datagram = Datagram {
+            theirs: connection.theirs,
+            qpn: connection.qp.number(),
+            psn: setup.psn,
+            connection: index,
+            ..self.blank(step, connection.vci, setup.address.cookie)
+        };
+        let (to, ah) = (&setup.address, &setup.ah);
+        self.datagrams.send(&datagram, to, ah);
+    }
+
+    fn blank(&self, step: Step, to: VciId, cookie: u64) -> Datagram {
+        let port = &self.shared.port;
+        Datagram {
+            step,
+            mtu: port.mtu as u8,
+            reads_out: port.reads_out,
+            reads_in: port.reads_in,
+            peer: self.shared.config.peer,
+            vci: if self.one_for_all { 0 } else { self.turn },
+            to,
+            cookie,
+            qpn: 0,
+            psn: 0,
+            connection: 0,
+            theirs: 0,
+            window: self.shared.config.window as u16,
+            address: self.address(),
+            text: String::new(),
+        }
+    }
+
+    /// A datagram has arrived.
+    #[cold]
+    pub(crate) fn heard(&mut self, datagram: &Datagram) {
+        if datagram.cookie != self.cookie {
+            // Meant for a process that had this number before.
+            return;
+        }
+        let place = *self.table.get(datagram.peer, datagram.vci);
+        if datagram.step == Step::Request {
+            self.requested(datagram, place);
+            return;
+        }
+        let Some(index) = place.checked_sub(1) else {
+            return;
+        };
+        let connection = &self.connections[index as usize];
+        let known = connection.setup.qpn;
+        let same = connection.setup.address.cookie == datagram.address.cookie
+            && (known == 0 || known == datagram.qpn || datagram.qpn == 0);
+        if !same || connection.state == State::Lost {
+            return;
+        }
+        match datagram.step {
+            Step::Reply => {
+                if connection.state == State::Wanted && !self.connect_pair(index, datagram) {
+                    return;
+                }
+                self.connected(index);
+                self.say(index, Step::Ready);
+            }
+            Step::Ready if connection.state == State::Half => self.connected(index),
+            Step::Refusal => {
+                let why = format!("it refused a connection: {}", datagram.text);
+                self.fail_peer(index, "connecting", &why);
+            }
+            Step::Goodbye => {
+                let peer = connection.peer;
+                self.peers.all[peer as usize].left = true;
+            }
+            Step::Request | Step::Ready => {}
+        }
+    }
+
+    fn requested(&mut self, datagram: &Datagram, place: u32) {
+        let index = match place.checked_sub(1) {
+            Some(index) => index,
+            None => match self.add(datagram.peer, datagram.vci, datagram.address) {
+                Ok(index) => index,
+                Err(text) => {
+                    let refusal = Datagram {
+                        text,
+                        ..self.blank(Step::Refusal, datagram.vci, datagram.address.cookie)
+                    };
+                    if let Ok(ah) = Ah::open(&self.home, &self.shared.port, &datagram.address) {
+                        self.datagrams.send(&refusal, &datagram.address, &ah);
+                        // The way must stay open until the datagram has left.
+                        self.quiet(Duration::from_millis(100));
+                    }
+                    return;
+                }
+            },
+        };
+        let connection = &self.connections[index as usize];
+        match connection.state {
+            State::Wanted => {
+                if !self.connect_pair(index, datagram) {
+                    return;
+                }
+                self.connections[index as usize].state = State::Half;
+            }
+            State::Half | State::Ready if connection.setup.qpn == datagram.qpn => {}
+            State::Half | State::Ready | State::Lost => return,
+        }
+        self.say(index, Step::Reply);
+    }
+
+    /// Connects our queue pair to the one that a datagram names. `false` if that failed, with which
+    /// the peer is lost.
+    fn connect_pair(&mut self, index: u32, datagram: &Datagram) -> bool {
+        let shared = self.shared.clone();
+        let (port, config) = (&shared.port, &shared.config);
+        let connection = &mut self.connections[index as usize];
+        let setup = &mut connection.setup;
+        setup.qpn = datagram.qpn;
+        connection.theirs = datagram.connection;
+        connection.window = datagram.window;
+        let way = Way {
+            address: setup.address,
+            qpn: datagram.qpn,
+            our_psn: setup.psn,
+            their_psn: datagram.psn & 0xff_ffff,
+            mtu: port.mtu.min(u32::from(datagram.mtu).max(1)),
+            reads_out: port.reads_out.min(datagram.reads_in),
+            reads_in: port.reads_in.min(datagram.reads_out).max(1),
+            timeout: config.timeout,
+            retries: config.retries,
+        };
+        match connection.qp.connect(port, &way) {
+            Ok(()) => true,
+            Err(number) => {
+                let why = format!(
+                    "the way to it can't be used ({}); set WEFT_VERBS_DEVICE or \
+                     WEFT_VERBS_GID_INDEX to a network that connects all hosts",
+                    errno_text(number)
+                );
+                self.fail_peer(index, "connecting", &why);
+                false
+            }
+        }
+    }
+
+    /// Both ends receive.
+    #[cold]
+    pub(crate) fn connected(&mut self, index: u32) {
+        self.connections[index as usize].state = State::Ready;
+        self.connecting.retain(|&other| other != index);
+    }
+
+    /// Says again what may have been lost. Returns whether anything happened.
+    #[cold]
+    pub(crate) fn keep_connecting(&mut self) -> bool {
+        let now = Instant::now();
+        let mut any = false;
+        for i in (0..self.connecting.len()).rev() {
+            let index = self.connecting[i];
+            let connection = &mut self.connections[index as usize];
+            if now < connection.setup.next {
+                continue;
+            }
+            let setup = &mut connection.setup;
+            setup.pause = (2 * setup.pause).min(LONGEST_PAUSE);
+            setup.next = now + setup.pause;
+            let state = connection.state;
+            let number = self.peers.all[connection.peer as usize].number;
+            if let Some(why) = self.shared.lost(number) {
+                self.fail_peer(index, "connecting", &why);
+                any = true;
+                continue;
+            }
+            match state {
+                State::Wanted => self.say(index, Step::Request),
+                State::Half => self.say(index, Step::Reply),
+                State::Ready | State::Lost => {}
+            }
+        }
+        any
+    }
+
+    /// Tells all peers that this process leaves.
+    pub(crate) fn say_goodbye(&mut self) {
+        for index in 0..self.connections.len() as u32 {
+            if self.connections[index as usize].state != State::Lost {
+                self.say(index, Step::Goodbye);
+                if self.datagrams.free.is_empty() {
+                    self.quiet(Duration::from_millis(100));
+                }
+            }
+        }
+        self.quiet(Duration::from_millis(100));
+    }
+
+    /// Lets datagrams leave, for a bounded time. Other completions are kept for no one: this is for
+    /// the end, or where nothing else is under way that a retry would not bring again.
+    fn quiet(&mut self, limit: Duration) {
+        let until = Instant::now() + limit;
+        while !self.datagrams.is_idle() && Instant::now() < until {
+            let mut entries = [const { MaybeUninit::uninit() }; crate::queue::BATCH];
+            let got = self.queue.poll(&mut entries, crate::queue::BATCH);
+            for entry in &entries[..got] {
+                // SAFETY: the first `got` entries were written.
+                let wc: ibv_wc = unsafe { entry.assume_init() };
+                if wc.wr_id & name::MASK == name::DATAGRAM_SENT {
+                    self.datagrams.sent(wc.wr_id as u32);
+                } else {
+                    self.put_off.push_back(wc);
+                }
+            }
+            if got == 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Receive buffers of a connection beyond its window: for counts of messages taken, of which two can
+/// be on their way, and one to spare.
+const SPARE: usize = 3;

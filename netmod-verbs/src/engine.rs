@@ -1,0 +1,525 @@
+//! An engine: the queues of one VCI (of all, where they share a queue pair), and sending.
+
+use crate::buffers::{RecvBuffers, SendBuffers};
+use crate::calls::{errno_text, post_send};
+use crate::config::Sharing;
+use crate::connect::Datagrams;
+use crate::device::Context;
+use crate::emulation::Reply;
+use crate::ffi::*;
+use crate::memory::Registry;
+use crate::objects::{Counted, Qp, QpPlan, Srq, ThreadDomain};
+use crate::ops::Ops;
+use crate::peers::{Connection, NO_BUFFER, Peers, Slot, State};
+use crate::queue::Queue;
+use crate::transport::Shared;
+use crate::wire::{self, Kind, Prefix};
+use netmod::{Header, LaneError, OpenError, Peer, PeerTable, Token, VciId};
+use std::collections::{HashMap, VecDeque};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Room for messages that are sent inline.
+const SCRATCH: usize = 512;
+
+/// Sizes of inline data that are asked for, the first that the device takes is used.
+const INLINE: [u32; 6] = [256, 192, 128, 96, 64, 0];
+
+/// One work request in so many tells of its end.
+const SIGNAL_EVERY: u32 = 64;
+
+/// What a completion is about, in bits 48 to 51 of its name. Bits 52 on are the engine's number
+/// where several share a queue.
+pub(crate) mod name {
+    /// A work request of a connection: its number, and the low 24 bits of the request's.
+    pub(crate) const SEND: u64 = 0;
+    /// A buffer of the shared receive queue.
+    pub(crate) const RECV: u64 = 1 << 48;
+    /// A received datagram.
+    pub(crate) const DATAGRAM: u64 = 2 << 48;
+    /// A sent datagram.
+    pub(crate) const DATAGRAM_SENT: u64 = 3 << 48;
+    /// All of the bits.
+    pub(crate) const MASK: u64 = 0xf << 48;
+}
+
+/// Something to tell a sink.
+pub(crate) enum Notice {
+    Complete(Token, Result<(), LaneError>),
+    Lost(Peer, String),
+    /// Where several VCIs share an engine: a message that another one's poll has found.
+    Message(Peer, Header, Box<[u8]>),
+}
+
+/// Fields are dropped from top to bottom: queue pairs are closed before what they use.
+pub(crate) struct Engine {
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) datagrams: Datagrams,
+    pub(crate) recv: RecvBuffers,
+    pub(crate) queue: Queue,
+    thread_domain: Option<ThreadDomain>,
+    pub(crate) send: SendBuffers,
+    /// Connections by peer and VCI; 0 is none, others are one more than the index.
+    pub(crate) table: PeerTable<u32>,
+    pub(crate) peers: Peers,
+    pub(crate) ops: Ops,
+    /// Operations with parts not yet issued.
+    pub(crate) unissued: VecDeque<u32>,
+    /// Answers owed to peers.
+    pub(crate) replies: VecDeque<Reply>,
+    /// Connections whose peers are to be told how many messages were taken.
+    pub(crate) owing: Vec<u32>,
+    /// Connections that are to carry a work request that tells of its end, when there is room.
+    pub(crate) to_tell: Vec<u32>,
+    /// Completions that were found while something else was waited for.
+    pub(crate) put_off: VecDeque<ibv_wc>,
+    /// Connections that are being set up.
+    pub(crate) connecting: Vec<u32>,
+    /// Notices by the VCI that they are for.
+    pub(crate) notices: VecDeque<(VciId, Notice)>,
+    /// Where several VCIs share the engine: notices for those that did not poll.
+    pub(crate) inboxes: HashMap<VciId, VecDeque<Notice>>,
+    /// Requests of the emulation without an answer yet.
+    pub(crate) requests_under_way: usize,
+    /// Polls in a row that found nothing, and when idle connections were last looked after.
+    pub(crate) idle_polls: u32,
+    pub(crate) watched: Instant,
+    pub(crate) watch_next: usize,
+    /// The VCI that is served at the moment.
+    pub(crate) turn: VciId,
+    /// Whether several VCIs share the engine.
+    pub(crate) one_for_all: bool,
+    /// The engine's number among those that share its queue, where names have it.
+    pub(crate) slot_bits: u64,
+    pub(crate) inline: usize,
+    depth: u32,
+    signal_every: u32,
+    pub(crate) cookie: u64,
+    scratch: [u64; SCRATCH / 8],
+    counted: Vec<Counted>,
+    /// Registrations in the context below.
+    registry: Arc<Registry>,
+    /// The device context that all of the above is in.
+    pub(crate) home: Arc<Context>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+// SAFETY: raw pointers are to memory that the engine owns or that its user keeps valid until
+// completion; libibverbs' objects may move between threads.
+unsafe impl Send for Engine {}
+
+impl Engine {
+    /// Opens the queues of a VCI; also returns their address.
+    pub(crate) fn open(shared: &Arc<Shared>, vci: VciId) -> Result<(Engine, Vec<u8>), OpenError> {
+        let config = &shared.config;
+        let home = shared.home(vci)?;
+        let mut counted = Vec::new();
+        let mut count = |which: fn(&crate::objects::Counts) -> &std::sync::atomic::AtomicUsize| {
+            counted.push(Counted::new(&shared.counts, which, 1));
+        };
+        if !Arc::ptr_eq(&home, &shared.registry.context) {
+            count(|counts| &counts.contexts);
+        }
+        let registry = match Arc::ptr_eq(&home, &shared.registry.context) {
+            true => shared.registry.clone(),
+            false => Arc::new(Registry::new(home.clone())),
+        };
+        let depth = config.send_queue.next_power_of_two() as u32;
+        let depth = depth.min(shared.port.max_qp_wr.max(16));
+        // A power of two again, for the ring of slots.
+        let depth = 1 << depth.ilog2();
+
+        let port = &shared.port;
+        let posted = config.recv_buffers.min(port.max_srq_wr as usize);
+        let entries = (2 * config.window + 2 * Datagrams::COUNT + depth as usize) as u32;
+        let entries = entries.next_power_of_two().min(port.max_cqe);
+        let queue = match &shared.queue {
+            Some(queue) => Queue::share(queue.clone())?,
+            None => {
+                count(|counts| &counts.completion_queues);
+                let bell = config.doorbell && config.sharing != Sharing::Qp;
+                Queue::own(home.clone(), entries, bell)?
+            }
+        };
+        let mut queue = queue;
+        let slot_bits = (queue.slot() as u64) << 52;
+        let few = 2 * Datagrams::COUNT as u32;
+        queue.reserve(few, port.max_cqe).map_err(OpenError)?;
+
+        let thread_domain = match shared.sharing {
+            Sharing::Domain => {
+                count(|counts| &counts.thread_domains);
+                let domain = ThreadDomain::open(&home);
+                Some(domain.map_err(|number| {
+                    OpenError(format!(
+                        "a thread domain for VCI {vci} can't be made: {}; set \
+                         WEFT_VERBS_SHARING=uar",
+                        errno_text(number)
+                    ))
+                })?)
+            }
+            _ => None,
+        };
+        count(|counts| &counts.receive_queues);
+        let srq = Srq::open(&home, posted)?;
+        let recv = RecvBuffers::new(srq, config.buffer_size, slot_bits | name::RECV);
+        let send = SendBuffers::new(
+            &home,
+            &shared.counts,
+            config.buffer_size,
+            config.send_buffers,
+        )?;
+        count(|counts| &counts.queue_pairs);
+        let datagrams = Datagrams::open(&home, port, &queue, slot_bits)?;
+        let one_for_all = shared.sharing == Sharing::Qp;
+        let mut engine = Engine {
+            connections: Vec::new(),
+            datagrams,
+            recv,
+            queue,
+            thread_domain,
+            send,
+            table: PeerTable::new(if one_for_all { 0 } else { vci }),
+            peers: Peers::default(),
+            ops: Ops::new(config.operations),
+            unissued: VecDeque::with_capacity(config.operations),
+            replies: VecDeque::new(),
+            owing: Vec::new(),
+            to_tell: Vec::new(),
+            put_off: VecDeque::new(),
+            connecting: Vec::new(),
+            notices: VecDeque::with_capacity(config.operations),
+            inboxes: HashMap::new(),
+            requests_under_way: 0,
+            idle_polls: 0,
+            watched: Instant::now(),
+            watch_next: 0,
+            turn: vci,
+            one_for_all,
+            slot_bits,
+            inline: 0,
+            depth,
+            signal_every: SIGNAL_EVERY.min(depth / 2),
+            cookie: crate::connect::random(),
+            scratch: [0; SCRATCH / 8],
+            counted,
+            registry,
+            home,
+            shared: shared.clone(),
+        };
+        engine.inline = engine.find_inline()?;
+        let address = engine.address().to_bytes().to_vec();
+        Ok((engine, address))
+    }
+
+    /// How much data the device takes inline, by trial.
+    fn find_inline(&self) -> Result<usize, OpenError> {
+        let mut last = 0;
+        for inline in INLINE {
+            match Qp::open(&self.home, &self.plan(inline)) {
+                Ok(_) => return Ok(inline as usize),
+                Err(number) => last = number,
+            }
+        }
+        let hint = match last {
+            libc::ENOMEM => "; raise the limit on locked memory (ulimit -l)",
+            libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS => {
+                "; the device has no reliable connections with shared receive queues"
+            }
+            _ => "",
+        };
+        Err(OpenError(format!(
+            "a reliable queue pair can't be made: {}{hint}",
+            errno_text(last)
+        )))
+    }
+
+    /// How connections' queue pairs are made.
+    pub(crate) fn plan(&self, inline: u32) -> QpPlan {
+        QpPlan {
+            kind: IBV_QPT_RC,
+            pd: match &self.thread_domain {
+                Some(domain) => domain.pd,
+                None => self.home.pd,
+            },
+            cq: self.queue.raw(),
+            srq: self.recv.srq(),
+            send: self.depth,
+            recv: 0,
+            inline,
+        }
+    }
+
+    /// Registrations for operations of this engine.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// A connection was made, with a queue pair of its own.
+    pub(crate) fn counted_connection(&mut self) {
+        let counted = Counted::new(&self.shared.counts, |counts| &counts.queue_pairs, 1);
+        self.counted.push(counted);
+    }
+
+    /// Whether nothing waits for room, so that the owner may sleep.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.notices.is_empty()
+            && self.put_off.is_empty()
+            && self.to_tell.is_empty()
+            && self.replies.is_empty()
+            && self.owing.is_empty()
+            && self.unissued.is_empty()
+    }
+
+    /// Work requests that a connection's send queue holds.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The connection to a peer's VCI, which is set up if there is none.
+    #[inline]
+    pub(crate) fn connection(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let vci = if self.one_for_all { 0 } else { vci };
+        let index = match self.table.peek(peer, vci) {
+            Some(&mut place) if place != 0 => place - 1,
+            _ => match *self.table.get(peer, vci) {
+                0 => self.connect(peer, vci)?,
+                place => place - 1,
+            },
+        };
+        match self.connections[index as usize].state {
+            State::Lost => Err(self.lost(index)),
+            _ => Ok(index),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn lost(&mut self, index: u32) -> LaneError {
+        let peer = &self.peers.all[self.connections[index as usize].peer as usize];
+        LaneError::lost(peer.number, peer.lost.clone().unwrap_or_default())
+    }
+
+    /// Posts a work request to a connection that has room for it.
+    #[inline]
+    pub(crate) fn post(
+        &mut self,
+        index: u32,
+        wr: &mut ibv_send_wr,
+        slot: Slot,
+        signal: bool,
+    ) -> Result<(), LaneError> {
+        let connection = &mut self.connections[index as usize];
+        debug_assert!(connection.has_room());
+        let seq = connection.posted;
+        let signal = signal || connection.unsignalled + 1 >= self.signal_every;
+        wr.wr_id =
+            self.slot_bits | name::SEND | u64::from(index) << 24 | u64::from(seq & 0xff_ffff);
+        if signal {
+            wr.send_flags |= IBV_SEND_SIGNALED;
+        }
+        // SAFETY: the queue pair is open; what the request names are buffers of ours or memory that
+        // is valid until the operation completes.
+        let rc = unsafe { post_send(connection.qp.raw, wr) };
+        if rc != 0 {
+            return Err(self.refused(index, rc));
+        }
+        let mask = connection.slots.len() as u32 - 1;
+        connection.slots[(seq & mask) as usize] = slot;
+        connection.posted = seq.wrapping_add(1);
+        connection.unsignalled = if signal {
+            0
+        } else {
+            connection.unsignalled + 1
+        };
+        Ok(())
+    }
+
+    #[cold]
+    fn refused(&mut self, index: u32, number: i32) -> LaneError {
+        if number == libc::ENOMEM || number == libc::EAGAIN {
+            return LaneError::Again;
+        }
+        self.fail_peer(index, "posting a work request", &errno_text(number));
+        self.lost(index)
+    }
+
+    /// A work request that sends.
+    #[inline]
+    pub(crate) fn work(opcode: ibv_wr_opcode, sge: &mut ibv_sge) -> ibv_send_wr {
+        // SAFETY: all fields are numbers and pointers, for which zero is a value.
+        let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
+        wr.opcode = opcode;
+        wr.sg_list = sge;
+        wr.num_sge = 1;
+        wr
+    }
+
+    /// The prefix of a message to a VCI, which says how many messages were taken.
+    #[inline]
+    fn prefix(&self, index: u32, kind: Kind, code: u8, to: VciId) -> [u8; wire::PREFIX] {
+        let connection = &self.connections[index as usize];
+        Prefix {
+            connection: connection.theirs,
+            to,
+            from: self.turn,
+            taken: connection.taken,
+            kind,
+            code,
+        }
+        .to_bytes()
+    }
+
+    /// Sends a message: a prefix, and `len` bytes that `fill` writes. If there is no room nothing
+    /// is done.
+    #[inline]
+    pub(crate) fn transmit(
+        &mut self,
+        index: u32,
+        kind: Kind,
+        code: u8,
+        to: VciId,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        let connection = &self.connections[index as usize];
+        let len = wire::PREFIX + len;
+        // Counts of messages taken have receive buffers of their own.
+        let may_send = match kind {
+            Kind::Credit => connection.state == State::Ready && connection.has_room(),
+            _ => connection.may_send(),
+        };
+        if !may_send {
+            return Err(LaneError::Again);
+        }
+        let (place, buffer) = if len <= self.inline.min(SCRATCH) {
+            (self.scratch.as_mut_ptr().cast::<u8>(), NO_BUFFER)
+        } else {
+            let buffer = self.send.take().ok_or(LaneError::Again)?;
+            (self.send.at(buffer), buffer)
+        };
+        let prefix = self.prefix(index, kind, code, to);
+        // SAFETY: scratch and buffers have room for `len` bytes, as the callers keep to the limit;
+        // nobody else uses them.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(place, len) };
+        bytes[..wire::PREFIX].copy_from_slice(&prefix);
+        fill(&mut bytes[wire::PREFIX..]);
+        let mut sge = ibv_sge {
+            addr: place as u64,
+            length: len as u32,
+            lkey: 0,
+        };
+        let mut slot = Slot::Plain;
+        let mut flags = IBV_SEND_INLINE;
+        let mut signal = false;
+        if buffer != NO_BUFFER {
+            sge.lkey = self.send.lkey();
+            slot = Slot::Buffer(buffer);
+            flags = 0;
+            signal = self.send.are_few();
+        }
+        let mut wr = Self::work(IBV_WR_SEND, &mut sge);
+        wr.send_flags = flags;
+        match self.post(index, &mut wr, slot, signal) {
+            Ok(()) => {
+                let connection = &mut self.connections[index as usize];
+                connection.told = connection.taken;
+                if kind != Kind::Credit {
+                    connection.sent = connection.sent.wrapping_add(1);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if buffer != NO_BUFFER {
+                    self.send.give(buffer);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The work of `send` and `send_with`.
+    #[inline]
+    pub(crate) fn send_message(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        if wire::MESSAGE + len > self.shared.config.buffer_size {
+            return Err(LaneError::Unsupported);
+        }
+        let index = self.connection(to, vci)?;
+        self.transmit(index, Kind::Message, 0, vci, Header::SIZE + len, |bytes| {
+            let (head, payload) = bytes.split_at_mut(Header::SIZE);
+            head.copy_from_slice(&header.to_bytes());
+            fill(payload);
+        })
+    }
+
+    /// Posts a work request that means nothing: by its end one knows that all before it have ended,
+    /// and that the peer's adapter is there. `false` if there is no room.
+    pub(crate) fn post_nothing(&mut self, index: u32) -> bool {
+        if !self.connections[index as usize].has_room() {
+            return false;
+        }
+        let mut sge = ibv_sge {
+            addr: 0,
+            length: 0,
+            lkey: 0,
+        };
+        let mut wr = Self::work(IBV_WR_RDMA_WRITE, &mut sge);
+        wr.sg_list = null_mut();
+        wr.num_sge = 0;
+        self.post(index, &mut wr, Slot::Plain, true).is_ok()
+    }
+
+    /// Whether all that was accepted has arrived.
+    pub(crate) fn is_drained(&mut self) -> bool {
+        let mut drained = self.replies.is_empty();
+        for index in 0..self.connections.len() {
+            let connection = &self.connections[index];
+            if connection.state == State::Lost || connection.is_idle() {
+                continue;
+            }
+            drained = false;
+            if connection.unsignalled > 0 {
+                self.post_nothing(index as u32);
+            }
+        }
+        drained
+    }
+
+    /// Begins a flush: `true` if it is complete.
+    pub(crate) fn begin_flush(&mut self, number: Peer, token: Token) -> Result<bool, LaneError> {
+        let Some(index) = self.peers.find(number) else {
+            return Ok(true);
+        };
+        let peer = &mut self.peers.all[index as usize];
+        if let Some(why) = &peer.lost {
+            return Err(LaneError::lost(number, why.clone()));
+        }
+        if peer.fences.is_clear() {
+            return match peer.write_error.take() {
+                Some(why) => Err(LaneError::lost(number, why)),
+                None => Ok(true),
+            };
+        }
+        peer.fences.flush(self.turn, token);
+        let connections = peer.connections.clone();
+        for index in connections {
+            if self.connections[index as usize].unsignalled > 0 && !self.post_nothing(index) {
+                self.to_tell.push(index);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.say_goodbye();
+    }
+}

@@ -1,0 +1,209 @@
+//! Who was talked to: connections to peers' VCIs, and what is under way to each process.
+
+use crate::objects::{Ah, Qp};
+use crate::wire::Address;
+use netmod::{Peer, Token, VciId};
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// No buffer.
+pub(crate) const NO_BUFFER: u32 = u32::MAX;
+
+/// What a work request in a send queue is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slot {
+    /// Nothing to be done at its end.
+    Plain,
+    /// A message left this send buffer.
+    Buffer(u32),
+    /// A small put, from a buffer or inline.
+    Put { buffer: u32, epoch: u32 },
+    /// A part of an operation, `len` bytes at `offset`, through a buffer or in place.
+    Part {
+        op: u32,
+        buffer: u32,
+        offset: u32,
+        len: u32,
+    },
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// We have asked for it.
+    Wanted,
+    /// Our queue pair is connected; whether the other one receives is not known.
+    Half,
+    /// Both are.
+    Ready,
+    /// The process is lost, or has left.
+    Lost,
+}
+
+/// A connection to a peer's VCI (to a peer, where one queue pair serves all VCIs).
+pub(crate) struct Connection {
+    pub(crate) state: State,
+    /// Work requests posted and ended, and those since the last that tells of its end.
+    pub(crate) posted: u32,
+    pub(crate) retired: u32,
+    pub(crate) unsignalled: u32,
+    /// Messages sent and taken by the receiver, modulo 2^16, and how far they may be apart.
+    pub(crate) sent: u16,
+    pub(crate) granted: u16,
+    pub(crate) window: u16,
+    /// Messages that we have taken, and how many of them the sender knows of.
+    pub(crate) taken: u16,
+    pub(crate) told: u16,
+    /// Is in the list of those who are to be told.
+    pub(crate) owing: bool,
+    /// The peer's number of this connection.
+    pub(crate) theirs: u32,
+    /// Index of the process.
+    pub(crate) peer: u32,
+    pub(crate) vci: VciId,
+    pub(crate) qp: Qp,
+    pub(crate) slots: Box<[Slot]>,
+    pub(crate) setup: Setup,
+}
+
+/// What is needed to set a connection up.
+pub(crate) struct Setup {
+    pub(crate) ah: Ah,
+    pub(crate) address: Address,
+    pub(crate) psn: u32,
+    /// The queue pair at the other end; 0 if it is not known yet.
+    pub(crate) qpn: u32,
+    /// When to say again what was said last.
+    pub(crate) next: Instant,
+    pub(crate) pause: Duration,
+}
+
+impl Connection {
+    /// Whether the send queue has room for one more.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.posted.wrapping_sub(self.retired) < self.slots.len() as u32
+    }
+    /// Whether nothing is in the send queue.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.posted == self.retired
+    }
+    /// Whether a message may be sent.
+    #[inline]
+    pub(crate) fn may_send(&self) -> bool {
+        self.state == State::Ready
+            && self.sent.wrapping_sub(self.granted) < self.window
+            && self.has_room()
+    }
+}
+
+/// A process.
+pub(crate) struct PeerState {
+    pub(crate) number: Peer,
+    pub(crate) lost: Option<String>,
+    /// It has said goodbye: that it can't be reached is no news.
+    pub(crate) left: bool,
+    pub(crate) fences: Fences,
+    /// Why a put that was reported as done did not arrive; told to the next flush.
+    pub(crate) write_error: Option<String>,
+    pub(crate) connections: Vec<u32>,
+}
+
+/// Counts puts and atomics under way to a process, in epochs that end with each flush: a flush is
+/// complete when its epoch and all before it have nothing under way.
+#[derive(Default)]
+pub(crate) struct Fences {
+    first: u32,
+    /// One per token, but for the current epoch in `current`.
+    closed: VecDeque<(u32, VciId, Token)>,
+    current: u32,
+}
+
+impl Fences {
+    /// An operation begins; returns its epoch.
+    #[inline]
+    pub(crate) fn begin(&mut self) -> u32 {
+        self.current += 1;
+        self.first.wrapping_add(self.closed.len() as u32)
+    }
+    /// An operation of `epoch` ends; `complete` is told of the flushes that it was the last for.
+    #[inline]
+    pub(crate) fn end(&mut self, epoch: u32, mut complete: impl FnMut(VciId, Token)) {
+        let index = epoch.wrapping_sub(self.first) as usize;
+        match self.closed.get_mut(index) {
+            None => self.current -= 1,
+            Some((count, ..)) => *count -= 1,
+        }
+        while let Some(&(0, vci, token)) = self.closed.front() {
+            self.closed.pop_front();
+            self.first = self.first.wrapping_add(1);
+            complete(vci, token);
+        }
+    }
+    /// Whether nothing is under way.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.current == 0 && self.closed.is_empty()
+    }
+    /// Ends the current epoch with a flush of a VCI. Not when clear.
+    pub(crate) fn flush(&mut self, vci: VciId, token: Token) {
+        self.closed
+            .push_back((std::mem::take(&mut self.current), vci, token));
+    }
+}
+
+/// All processes that were talked to.
+#[derive(Default)]
+pub(crate) struct Peers {
+    pub(crate) all: Vec<PeerState>,
+    by_number: HashMap<Peer, u32>,
+}
+
+impl Peers {
+    /// The index of a process that was talked to.
+    pub(crate) fn find(&self, number: Peer) -> Option<u32> {
+        self.by_number.get(&number).copied()
+    }
+    /// The index of a process.
+    pub(crate) fn get_or_add(&mut self, number: Peer) -> u32 {
+        *self.by_number.entry(number).or_insert_with(|| {
+            self.all.push(PeerState {
+                number,
+                lost: None,
+                left: false,
+                fences: Fences::default(),
+                write_error: None,
+                connections: Vec::new(),
+            });
+            self.all.len() as u32 - 1
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flush_waits_for_what_came_before_only() {
+        let mut fences = Fences::default();
+        let mut told = Vec::new();
+        let a = fences.begin();
+        let b = fences.begin();
+        fences.flush(0, Token(1));
+        let c = fences.begin();
+        fences.flush(0, Token(2));
+        let d = fences.begin();
+        fences.end(c, |_, t| told.push(t.0));
+        fences.end(d, |_, t| told.push(t.0));
+        fences.end(a, |_, t| told.push(t.0));
+        assert!(told.is_empty() && !fences.is_clear());
+        fences.end(b, |_, t| told.push(t.0));
+        assert_eq!(told, [1, 2]);
+        assert!(fences.is_clear());
+        let e = fences.begin();
+        fences.flush(0, Token(3));
+        fences.end(e, |_, t| told.push(t.0));
+        assert_eq!(told, [1, 2, 3]);
+        assert!(fences.is_clear());
+    }
+}

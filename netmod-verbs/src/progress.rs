@@ -1,0 +1,407 @@
+//! Taking in completions, and what becomes of failures.
+
+use crate::engine::{Engine, Notice, name};
+use crate::ffi::*;
+use crate::peers::{NO_BUFFER, Slot, State};
+use crate::queue::BATCH;
+use crate::wire::{Kind, Prefix};
+use netmod::{Header, LaneError, Sink};
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+/// Fruitless polls after which the clock is read.
+const IDLE_POLLS: u32 = 1024;
+
+/// How often idle connections are looked after, and how many at once.
+const WATCH: Duration = Duration::from_secs(1);
+const WATCHED_AT_ONCE: usize = 16;
+
+impl Engine {
+    /// The work of `poll`.
+    pub(crate) fn progress(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        // What other VCIs' polls have found came before what is found now.
+        let told = self.one_for_all && self.tell(sink);
+        let mut events = 0;
+        while let Some(wc) = self.put_off.pop_front() {
+            self.completed(&wc, sink);
+            events += 1;
+        }
+        loop {
+            let mut entries = [const { MaybeUninit::<ibv_wc>::uninit() }; BATCH];
+            let want = BATCH.min(budget.saturating_sub(events)).max(1);
+            let got = self.queue.poll(&mut entries, want);
+            for entry in &entries[..got] {
+                // SAFETY: the first `got` entries were written.
+                let wc = unsafe { entry.assume_init_ref() };
+                self.completed(wc, sink);
+            }
+            if got > 0 {
+                self.recv.post();
+            }
+            events += got;
+            if got < want || events >= budget {
+                break;
+            }
+        }
+        let mut any = events > 0;
+        if !self.owing.is_empty() {
+            self.tell_taken();
+        }
+        if !self.to_tell.is_empty() {
+            for index in std::mem::take(&mut self.to_tell) {
+                let connection = &self.connections[index as usize];
+                if connection.state == State::Ready
+                    && connection.unsignalled > 0
+                    && !self.post_nothing(index)
+                {
+                    self.to_tell.push(index);
+                }
+            }
+        }
+        if !(self.replies.is_empty() && self.unissued.is_empty()) {
+            any |= self.retry();
+        }
+        if !self.connecting.is_empty() {
+            any |= self.keep_connecting();
+        }
+        if any {
+            self.idle_polls = 0;
+        } else {
+            self.idle_polls = self.idle_polls.wrapping_add(1);
+            if self.idle_polls.is_multiple_of(IDLE_POLLS) {
+                self.watch();
+            }
+        }
+        any | told | self.tell(sink)
+    }
+
+    /// Hands over what is to be told to the VCI that is served, and keeps the rest.
+    fn tell(&mut self, sink: &mut dyn Sink) -> bool {
+        if self.notices.is_empty() && !self.one_for_all {
+            return false;
+        }
+        let mut any = false;
+        while let Some((vci, notice)) = self.notices.pop_front() {
+            if vci == self.turn {
+                any = true;
+                hand_over(notice, sink);
+            } else if let Some(inbox) = self.inboxes.get_mut(&vci) {
+                inbox.push_back(notice);
+            }
+        }
+        let Some(inbox) = self.inboxes.get_mut(&self.turn) else {
+            return any;
+        };
+        for notice in inbox.drain(..) {
+            any = true;
+            hand_over(notice, sink);
+        }
+        any
+    }
+
+    /// Looks after idle connections: nobody else would say that a peer has died that nothing is
+    /// sent to.
+    #[cold]
+    pub(crate) fn watch(&mut self) {
+        let now = Instant::now();
+        if now.duration_since(self.watched) < WATCH {
+            return;
+        }
+        self.watched = now;
+        let count = self.connections.len();
+        for _ in 0..count.min(WATCHED_AT_ONCE) {
+            let index = self.watch_next % count;
+            self.watch_next = index + 1;
+            let connection = &self.connections[index];
+            let left = self.peers.all[connection.peer as usize].left;
+            let silent = connection.is_idle() || connection.unsignalled > 0;
+            if connection.state == State::Ready && !left && silent {
+                self.post_nothing(index as u32);
+            }
+        }
+    }
+
+    #[inline]
+    fn completed(&mut self, wc: &ibv_wc, sink: &mut dyn Sink) {
+        match wc.wr_id & name::MASK {
+            name::RECV => {
+                let buffer = wc.wr_id as u32;
+                if wc.status == IBV_WC_SUCCESS {
+                    self.arrived(buffer, wc.byte_len as usize, sink);
+                }
+                self.recv.give(buffer);
+            }
+            name::SEND => {
+                let index = (wc.wr_id >> 24) as u32 & 0xff_ffff;
+                let seq = wc.wr_id as u32 & 0xff_ffff;
+                if wc.status == IBV_WC_SUCCESS {
+                    self.retire(index, seq);
+                } else {
+                    self.failed(index, seq, wc);
+                }
+            }
+            name::DATAGRAM => {
+                let buffer = wc.wr_id as u32;
+                let datagram = match wc.status {
+                    IBV_WC_SUCCESS => self.datagrams.parse(buffer, wc.byte_len as usize),
+                    _ => None,
+                };
+                self.datagrams.post(buffer);
+                if let Some(datagram) = datagram {
+                    self.heard(&datagram);
+                }
+            }
+            _ => self.datagrams.sent(wc.wr_id as u32),
+        }
+    }
+
+    /// A message has arrived.
+    #[inline]
+    fn arrived(&mut self, buffer: u32, len: usize, sink: &mut dyn Sink) {
+        let place = self.recv.at(buffer);
+        let len = len.min(self.shared.config.buffer_size);
+        // SAFETY: the buffer was filled, is not posted until it is given back, and lives as long as
+        // the engine; nobody else uses it.
+        let bytes = unsafe { std::slice::from_raw_parts(place, len) };
+        // What is not from one of us is dropped.
+        let Some((prefix, rest)) = Prefix::parse(bytes) else {
+            return;
+        };
+        let index = prefix.connection;
+        let Some(connection) = self.connections.get_mut(index as usize) else {
+            return;
+        };
+        connection.granted = prefix.taken;
+        if prefix.kind != Kind::Credit {
+            connection.taken = connection.taken.wrapping_add(1);
+            let untold = connection.taken.wrapping_sub(connection.told);
+            if usize::from(untold) >= self.shared.config.window / 2 && !connection.owing {
+                connection.owing = true;
+                self.owing.push(index);
+            }
+        }
+        if connection.state == State::Half {
+            // Who sends has heard our reply.
+            self.connected(index);
+        }
+        let peer = self.connections[index as usize].peer;
+        let number = self.peers.all[peer as usize].number;
+        match prefix.kind {
+            Kind::Message => {
+                let Some((header, payload)) = rest.split_first_chunk::<{ Header::SIZE }>() else {
+                    return;
+                };
+                let header = Header::from_bytes(header);
+                if self.one_for_all && prefix.to != self.turn {
+                    let notice = Notice::Message(number, header, payload.into());
+                    if let Some(inbox) = self.inboxes.get_mut(&prefix.to) {
+                        inbox.push_back(notice);
+                    }
+                } else {
+                    sink.message(number, &header, payload);
+                }
+            }
+            Kind::Credit => {}
+            Kind::Atomic | Kind::Answer => self.serve(index, &prefix, rest),
+        }
+    }
+
+    /// Tells senders how many of their messages were taken.
+    #[cold]
+    fn tell_taken(&mut self) {
+        let half = self.shared.config.window / 2;
+        for i in (0..self.owing.len()).rev() {
+            let index = self.owing[i];
+            let connection = &self.connections[index as usize];
+            let untold = connection.taken.wrapping_sub(connection.told);
+            let peer = &self.peers.all[connection.peer as usize];
+            // Another message may have told it meanwhile.
+            let needless =
+                usize::from(untold) < half || connection.state == State::Lost || peer.left;
+            if needless || self.transmit(index, Kind::Credit, 0, 0, 0, |_| {}).is_ok() {
+                self.connections[index as usize].owing = false;
+                self.owing.swap_remove(i);
+            }
+        }
+    }
+
+    /// A work request and all before it have ended well.
+    #[inline]
+    fn retire(&mut self, index: u32, seq: u32) {
+        let Some(connection) = self.connections.get_mut(index as usize) else {
+            return;
+        };
+        let count = (seq.wrapping_sub(connection.retired) & 0xff_ffff) + 1;
+        for _ in 0..count {
+            let connection = &mut self.connections[index as usize];
+            let mask = connection.slots.len() as u32 - 1;
+            let slot = connection.slots[(connection.retired & mask) as usize];
+            connection.retired = connection.retired.wrapping_add(1);
+            match slot {
+                Slot::Plain => {}
+                Slot::Buffer(buffer) => self.send.give(buffer),
+                Slot::Put { buffer, epoch } => {
+                    if buffer != NO_BUFFER {
+                        self.send.give(buffer);
+                    }
+                    self.end_write(index, epoch);
+                }
+                Slot::Part {
+                    op,
+                    buffer,
+                    offset,
+                    len,
+                } => self.part_arrived(op, buffer, offset, len),
+            }
+        }
+    }
+
+    /// A work request has failed; those before it have not.
+    #[cold]
+    fn failed(&mut self, index: u32, seq: u32, wc: &ibv_wc) {
+        let Some(connection) = self.connections.get(index as usize) else {
+            return;
+        };
+        let ahead = seq.wrapping_sub(connection.retired) & 0xff_ffff;
+        if ahead > 0 {
+            self.retire(index, seq.wrapping_sub(1) & 0xff_ffff);
+        }
+        let connection = &mut self.connections[index as usize];
+        let mask = connection.slots.len() as u32 - 1;
+        let slot = connection.slots[(connection.retired & mask) as usize];
+        connection.retired = connection.retired.wrapping_add(1);
+
+        let status = self.home.lib.status_text(wc.status);
+        let why = match wc.status {
+            IBV_WC_RETRY_EXC_ERR | IBV_WC_RESP_TIMEOUT_ERR => format!(
+                "its adapter does not answer ({status}): it has ended or the network to it is down"
+            ),
+            IBV_WC_RNR_RETRY_EXC_ERR => format!("it takes no messages any longer ({status})"),
+            IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_OP_ERR => format!(
+                "its adapter refused ({status}): it exposes no memory at the place that was \
+                 accessed (it was withdrawn, or the access goes beyond its end)"
+            ),
+            _ => format!("{status} (vendor's code {:#x})", wc.vendor_err),
+        };
+        let what = match slot {
+            Slot::Plain | Slot::Buffer(_) => "sending",
+            Slot::Put { .. } => "a put",
+            Slot::Part { .. } => "access to its memory",
+        };
+        let peer = self.connections[index as usize].peer as usize;
+        if wc.status != IBV_WC_WR_FLUSH_ERR || self.peers.all[peer].lost.is_none() {
+            self.fail_peer(index, what, &why);
+        }
+        let number = self.peers.all[peer].number;
+        let text = self.peers.all[peer].lost.clone().unwrap_or(why);
+        match slot {
+            Slot::Plain => {}
+            Slot::Buffer(buffer) => self.send.give(buffer),
+            Slot::Put { buffer, epoch } => {
+                if buffer != NO_BUFFER {
+                    self.send.give(buffer);
+                }
+                self.peers.all[peer].write_error.get_or_insert(text);
+                self.end_write(index, epoch);
+            }
+            Slot::Part { op, buffer, .. } => {
+                if buffer != NO_BUFFER {
+                    self.send.give(buffer);
+                }
+                self.part_done(op, Some(LaneError::lost(number, text)));
+            }
+        }
+    }
+
+    /// Notes that a process can't be reached: all that is under way to it ends, by messages at once,
+    /// in the adapter with the errors that it gives.
+    #[cold]
+    pub(crate) fn fail_peer(&mut self, index: u32, what: &str, why: &str) {
+        let connection = &self.connections[index as usize];
+        let (peer, vci) = (connection.peer as usize, connection.vci);
+        let state = &mut self.peers.all[peer];
+        if state.lost.is_some() {
+            return;
+        }
+        let number = state.number;
+        let text = format!(
+            "verbs on {}: {what} (process {number}, VCI {vci}) failed: {why}; look for its own \
+             message first, then at the link (ibv_devinfo, WEFT_VERBS_DEVICE)",
+            self.shared.port.device
+        );
+        state.lost = Some(text.clone());
+        let left = state.left;
+        let connections = state.connections.clone();
+        if !left {
+            self.shared.set_lost(number, why);
+            let vcis: Vec<_> = match self.one_for_all {
+                true => self.inboxes.keys().copied().collect(),
+                false => vec![self.turn],
+            };
+            for vci in vcis {
+                self.notices
+                    .push_back((vci, Notice::Lost(number, text.clone())));
+            }
+        }
+        for &index in &connections {
+            let connection = &mut self.connections[index as usize];
+            if connection.state != State::Wanted {
+                connection.qp.abort();
+            }
+            connection.state = State::Lost;
+        }
+        self.connecting.retain(|index| !connections.contains(index));
+        self.replies
+            .retain(|reply| !connections.contains(&reply.connection));
+        let error = LaneError::lost(number, text);
+        for op_index in self.ops.indices() {
+            let Some(op) = self.ops.get(op_index) else {
+                continue;
+            };
+            if !connections.contains(&op.connection) {
+                continue;
+            }
+            op.error.get_or_insert_with(|| error.clone());
+            if op.emulated {
+                self.requests_under_way -= op.parts as usize;
+                op.parts = 0;
+            }
+            self.finish_if_over(op_index);
+        }
+    }
+
+    /// Tries again what there was no room for. Returns whether anything went.
+    fn retry(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..self.replies.len() {
+            let Some(reply) = self.replies.pop_front() else {
+                break;
+            };
+            if self.reply(&reply) {
+                any = true;
+            } else {
+                self.replies.push_back(reply);
+            }
+        }
+        for _ in 0..self.unissued.len() {
+            let Some(index) = self.unissued.pop_front() else {
+                break;
+            };
+            let before = self.ops.get(index).map(|op| op.issued);
+            let complete = self.issue_parts(index);
+            any |= self.ops.get(index).map(|op| op.issued) != before;
+            if !complete {
+                self.unissued.push_back(index);
+            }
+        }
+        any
+    }
+}
+
+fn hand_over(notice: Notice, sink: &mut dyn Sink) {
+    match notice {
+        Notice::Complete(token, result) => sink.complete(token, result),
+        Notice::Lost(peer, why) => sink.peer_lost(peer, why),
+        Notice::Message(peer, header, payload) => sink.message(peer, &header, &payload),
+    }
+}

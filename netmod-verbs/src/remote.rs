@@ -1,0 +1,502 @@
+//! Get, put and atomics by the adapter.
+
+use crate::config::{Atomics, Sharing};
+use crate::engine::{Engine, Notice};
+use crate::ffi::*;
+use crate::ops::{Action, Op};
+use crate::peers::{NO_BUFFER, Slot, State};
+use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
+
+/// Why an operation could not go on.
+pub(crate) enum Stop {
+    /// No room at the moment.
+    Full,
+    /// The peer was lost, which has ended the operation.
+    Lost,
+}
+
+impl From<LaneError> for Stop {
+    fn from(error: LaneError) -> Stop {
+        match error {
+            LaneError::PeerLost(_) => Stop::Lost,
+            _ => Stop::Full,
+        }
+    }
+}
+
+impl Engine {
+    /// The connection for access to the memory of a peer. Where each VCI has a device context of
+    /// its own, exposed memory is registered with that of VCI 0.
+    fn memory_connection(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let vci = match self.shared.sharing {
+            Sharing::Context => 0,
+            _ => vci,
+        };
+        self.connection(peer, vci)
+    }
+
+    fn new_op(
+        &self,
+        action: Action,
+        connection: u32,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Op {
+        Op {
+            action,
+            emulated: false,
+            vci: self.turn,
+            token,
+            connection,
+            local,
+            len,
+            remote,
+            issued: 0,
+            parts: 0,
+            epoch: 0,
+            error: None,
+            region: None,
+            guess: None,
+        }
+    }
+
+    /// # Safety
+    /// As for `Lane::get`.
+    pub(crate) unsafe fn issue_get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let connection = self.memory_connection(peer, vci)?;
+        if len == 0 {
+            return Ok(Issued::Done);
+        }
+        let op = self.new_op(Action::Get, connection, local, len, remote, token);
+        self.start(op)
+    }
+
+    /// # Safety
+    /// As for `Lane::put`.
+    pub(crate) unsafe fn issue_put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let connection = self.memory_connection(peer, vci)?;
+        if len == 0 {
+            return Ok(Issued::Done);
+        }
+        if len <= self.shared.config.buffer_size {
+            // SAFETY: passed on.
+            return unsafe { self.small_put(connection, local, len, remote) };
+        }
+        let local = local.cast_mut();
+        let op = self.new_op(Action::Put, connection, local, len, remote, token);
+        self.start(op)
+    }
+
+    /// A put whose data is taken over at once, inline or through a buffer.
+    ///
+    /// # Safety
+    /// `local` is valid for reads of `len` bytes, which fit into a buffer.
+    unsafe fn small_put(
+        &mut self,
+        index: u32,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+    ) -> Result<Issued, LaneError> {
+        let connection = &self.connections[index as usize];
+        if connection.state != State::Ready || !connection.has_room() {
+            return Err(LaneError::Again);
+        }
+        let mut sge = ibv_sge {
+            addr: local as u64,
+            length: len as u32,
+            lkey: 0,
+        };
+        let mut buffer = NO_BUFFER;
+        if len > self.inline {
+            buffer = self.send.take().ok_or(LaneError::Again)?;
+            let place = self.send.at(buffer);
+            // SAFETY: both are valid for `len` bytes and distinct memory.
+            unsafe { std::ptr::copy_nonoverlapping(local, place, len) };
+            sge.addr = place as u64;
+            sge.lkey = self.send.lkey();
+        }
+        let mut wr = Self::access(IBV_WR_RDMA_WRITE, &mut sge, &remote, 0);
+        if buffer == NO_BUFFER {
+            wr.send_flags = IBV_SEND_INLINE;
+        }
+        let peer = self.connections[index as usize].peer;
+        let epoch = self.peers.all[peer as usize].fences.begin();
+        let signal = buffer != NO_BUFFER && self.send.are_few();
+        let slot = Slot::Put { buffer, epoch };
+        match self.post(index, &mut wr, slot, signal) {
+            Ok(()) => Ok(Issued::Done),
+            Err(error) => {
+                if buffer != NO_BUFFER {
+                    self.send.give(buffer);
+                }
+                self.end_write(index, epoch);
+                Err(error)
+            }
+        }
+    }
+
+    /// A work request that reads or writes a peer's memory, `skip` bytes past `remote`.
+    fn access(
+        opcode: ibv_wr_opcode,
+        sge: &mut ibv_sge,
+        remote: &RemoteAddr,
+        skip: usize,
+    ) -> ibv_send_wr {
+        let mut wr = Self::work(opcode, sge);
+        wr.wr.rdma = ibv_send_wr__bindgen_ty_2__bindgen_ty_1 {
+            remote_addr: remote
+                .key
+                .address
+                .wrapping_add(remote.offset)
+                .wrapping_add(skip as u64),
+            rkey: remote.key.words[0] as u32,
+        };
+        wr
+    }
+
+    /// # Safety
+    /// As for `Lane::atomic`.
+    pub(crate) unsafe fn issue_atomic(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        op: AtomicOp,
+        operand: u64,
+        compare: u64,
+        result: *mut u64,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let connection = self.memory_connection(peer, vci)?;
+        let action = Action::Atomic {
+            op,
+            operand,
+            compare,
+        };
+        let mut op = self.new_op(action, connection, result.cast(), 8, remote, token);
+        op.emulated = !self.shared.native_atomics();
+        self.start(op)
+    }
+
+    /// Issues as much as there is room for; nothing is done if there is none at all.
+    fn start(&mut self, mut op: Op) -> Result<Issued, LaneError> {
+        let index = op.connection;
+        let connection = &self.connections[index as usize];
+        if !self.ops.has_room() || connection.state != State::Ready || !connection.has_room() {
+            return Err(LaneError::Again);
+        }
+        let is_write = op.action != Action::Get;
+        let is_atomic = matches!(op.action, Action::Atomic { .. });
+        if !is_atomic && op.len > self.shared.config.copy_most {
+            let writable = op.action == Action::Get;
+            // SAFETY: the memory is valid until completion, with which the region is given up.
+            let region = unsafe { self.registry().get(op.local, op.len, writable) };
+            // Memory that can't be registered goes through buffers.
+            op.region = region.ok();
+        }
+        let peer = self.connections[index as usize].peer;
+        if is_write {
+            op.epoch = self.peers.all[peer as usize].fences.begin();
+        }
+        let epoch = op.epoch;
+        let op_index = self.ops.insert(op)?;
+        let all_issued = self.issue_parts(op_index);
+        match self.ops.get(op_index) {
+            // The adapter refused for good, and the operation ended with its peer.
+            None => {}
+            Some(op) if op.issued == 0 && op.error.is_none() => {
+                self.ops.remove(op_index);
+                if is_write {
+                    self.end_write(index, epoch);
+                }
+                return Err(LaneError::Again);
+            }
+            Some(_) if !all_issued => self.unissued.push_back(op_index),
+            Some(_) => {}
+        }
+        Ok(Issued::Pending)
+    }
+
+    /// Issues parts until there is no room. Returns whether nothing is left to issue.
+    pub(crate) fn issue_parts(&mut self, op_index: u32) -> bool {
+        loop {
+            let Some(op) = self.ops.get(op_index) else {
+                return true;
+            };
+            if op.error.is_some() || op.issued == op.len {
+                return true;
+            }
+            let connection = &self.connections[op.connection as usize];
+            if connection.state != State::Ready || !connection.has_room() {
+                return false;
+            }
+            let issued = match (op.emulated, op.action) {
+                (true, _) => self.request(op_index),
+                (false, Action::Atomic { .. }) => self.native_atomic(op_index),
+                (false, _) => self.native_part(op_index),
+            };
+            match issued {
+                Ok(len) => {
+                    if let Some(op) = self.ops.get(op_index) {
+                        op.issued += len;
+                        op.parts += 1;
+                    }
+                }
+                Err(Stop::Full) => return false,
+                Err(Stop::Lost) => return true,
+            }
+        }
+    }
+
+    /// Hands the next part of a get or put to the adapter.
+    fn native_part(&mut self, op_index: u32) -> Result<usize, Stop> {
+        let Some(op) = self.ops.get(op_index) else {
+            return Err(Stop::Lost);
+        };
+        let (index, action, remote, skip) = (op.connection, op.action, op.remote, op.issued);
+        let rest = op.len - skip;
+        // SAFETY: `local` has `op.len` bytes, `skip` is less.
+        let local = unsafe { op.local.add(skip) };
+        let in_place = op.region.as_ref().map(|region| region.lkey());
+        let (len, addr, lkey, buffer) = match in_place {
+            Some(lkey) => {
+                let most = self.shared.config.max_part;
+                let most = most.min(self.shared.port.max_message.max(1));
+                (rest.min(most), local, lkey, NO_BUFFER)
+            }
+            None => {
+                let len = rest.min(self.shared.config.buffer_size);
+                let buffer = self.send.take().ok_or(Stop::Full)?;
+                let place = self.send.at(buffer);
+                if action == Action::Put {
+                    // SAFETY: both are valid for `len` bytes and distinct memory.
+                    unsafe { std::ptr::copy_nonoverlapping(local, place, len) };
+                }
+                (len, place, self.send.lkey(), buffer)
+            }
+        };
+        let mut sge = ibv_sge {
+            addr: addr as u64,
+            length: len as u32,
+            lkey,
+        };
+        let opcode = match action {
+            Action::Put => IBV_WR_RDMA_WRITE,
+            _ => IBV_WR_RDMA_READ,
+        };
+        let mut wr = Self::access(opcode, &mut sge, &remote, skip);
+        // The last part tells of the end of all.
+        let signal = len == rest || self.send.are_few();
+        let slot = Slot::Part {
+            op: op_index,
+            buffer,
+            // Only parts through buffers need them, and those operations are small or few.
+            offset: u32::try_from(skip).unwrap_or(u32::MAX),
+            len: len as u32,
+        };
+        if buffer != NO_BUFFER && u32::try_from(skip).is_err() {
+            self.send.give(buffer);
+            let why = "memory of more than 4 GiB could not be registered; raise the limit on locked \
+                       memory (ulimit -l)";
+            self.fail_peer(index, "access to its memory", why);
+            return Err(Stop::Lost);
+        }
+        match self.post(index, &mut wr, slot, signal) {
+            Ok(()) => Ok(len),
+            Err(error) => {
+                if buffer != NO_BUFFER {
+                    self.send.give(buffer);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Hands an atomic to the adapter, which has fetch-and-add and compare-and-swap: the others are
+    /// compare-and-swap with a guess, until the guess is right.
+    fn native_atomic(&mut self, op_index: u32) -> Result<usize, Stop> {
+        let buffer = self.send.take().ok_or(Stop::Full)?;
+        let place = self.send.at(buffer);
+        let Some(op) = self.ops.get(op_index) else {
+            self.send.give(buffer);
+            return Err(Stop::Lost);
+        };
+        let (index, remote) = (op.connection, op.remote);
+        let (opcode, first, second) = match (op.action, op.guess) {
+            (Action::Atomic { op, operand, .. }, Some(guess)) => {
+                (IBV_WR_ATOMIC_CMP_AND_SWP, guess, wanted(op, operand, guess))
+            }
+            (
+                Action::Atomic {
+                    op: AtomicOp::CompareSwap,
+                    operand,
+                    compare,
+                },
+                None,
+            ) => (IBV_WR_ATOMIC_CMP_AND_SWP, compare, operand),
+            (
+                Action::Atomic {
+                    op: AtomicOp::Add,
+                    operand,
+                    ..
+                },
+                None,
+            ) => (IBV_WR_ATOMIC_FETCH_AND_ADD, operand, 0),
+            // A load, for its own sake or for a first guess.
+            _ => (IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0),
+        };
+        let mut sge = ibv_sge {
+            addr: place as u64,
+            length: 8,
+            lkey: self.send.lkey(),
+        };
+        let mut wr = Self::work(opcode, &mut sge);
+        wr.wr.atomic = ibv_send_wr__bindgen_ty_2__bindgen_ty_2 {
+            remote_addr: remote.key.address.wrapping_add(remote.offset),
+            compare_add: first,
+            swap: second,
+            rkey: remote.key.words[0] as u32,
+        };
+        let slot = Slot::Part {
+            op: op_index,
+            buffer,
+            offset: 0,
+            len: 8,
+        };
+        match self.post(index, &mut wr, slot, true) {
+            Ok(()) => Ok(8),
+            Err(error) => {
+                self.send.give(buffer);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// A part has ended well; what it has brought is in its buffer, if it has one.
+    pub(crate) fn part_arrived(&mut self, op_index: u32, buffer: u32, offset: u32, len: u32) {
+        if buffer == NO_BUFFER {
+            self.part_done(op_index, None);
+            return;
+        }
+        let place = self.send.at(buffer);
+        let mut again = false;
+        if let Some(op) = self.ops.get(op_index) {
+            match op.action {
+                Action::Put => {}
+                // SAFETY: within the `op.len` bytes of `local`, which is valid until completion by
+                // the contract of `get`; the buffer holds `len` bytes.
+                Action::Get => unsafe {
+                    let local = op.local.add(offset as usize);
+                    std::ptr::copy_nonoverlapping(place, local, len as usize);
+                },
+                Action::Atomic { op: code, .. } => {
+                    // SAFETY: the buffer holds 8 bytes and is aligned.
+                    let found = unsafe { place.cast::<u64>().read() };
+                    let direct =
+                        matches!(code, AtomicOp::Load | AtomicOp::Add | AtomicOp::CompareSwap);
+                    again = !direct && op.guess != Some(found) && op.error.is_none();
+                    if again {
+                        op.guess = Some(found);
+                        op.issued = 0;
+                        op.parts -= 1;
+                    } else {
+                        // SAFETY: the place of the result is valid until completion.
+                        unsafe { op.local.cast::<u64>().write_unaligned(found) };
+                    }
+                }
+            }
+        }
+        self.send.give(buffer);
+        if again {
+            if !self.issue_parts(op_index) {
+                self.unissued.push_back(op_index);
+            }
+        } else {
+            self.part_done(op_index, None);
+        }
+    }
+
+    /// A part has ended.
+    pub(crate) fn part_done(&mut self, op_index: u32, error: Option<LaneError>) {
+        let Some(op) = self.ops.get(op_index) else {
+            return;
+        };
+        op.parts -= 1;
+        if let Some(error) = error {
+            op.error.get_or_insert(error);
+        }
+        self.finish_if_over(op_index);
+    }
+
+    /// Ends an operation that has nothing under way and nothing left to issue.
+    pub(crate) fn finish_if_over(&mut self, op_index: u32) {
+        let over = |op: &mut Op| op.parts == 0 && (op.issued == op.len || op.error.is_some());
+        if !self.ops.get(op_index).is_some_and(over) {
+            return;
+        }
+        let Some(op) = self.ops.remove(op_index) else {
+            return;
+        };
+        if op.error.is_some() {
+            self.unissued.retain(|&other| other != op_index);
+        }
+        let result = op.error.map_or(Ok(()), Err);
+        self.notices
+            .push_back((op.vci, Notice::Complete(op.token, result)));
+        if op.action != Action::Get {
+            self.end_write(op.connection, op.epoch);
+        }
+    }
+
+    /// A put or an atomic has ended: flushes may be complete.
+    pub(crate) fn end_write(&mut self, index: u32, epoch: u32) {
+        let peer = self.connections[index as usize].peer;
+        let state = &mut self.peers.all[peer as usize];
+        let notices = &mut self.notices;
+        let (number, lost) = (state.number, &state.lost);
+        let error = &mut state.write_error;
+        state.fences.end(epoch, |vci, token| {
+            let result = match error.take().or_else(|| lost.clone()) {
+                Some(why) => Err(LaneError::lost(number, why)),
+                None => Ok(()),
+            };
+            notices.push_back((vci, Notice::Complete(token, result)));
+        });
+    }
+}
+
+/// What an atomic that the adapter has not got makes of a value.
+fn wanted(op: AtomicOp, operand: u64, value: u64) -> u64 {
+    match op {
+        AtomicOp::Swap | AtomicOp::CompareSwap => operand,
+        AtomicOp::And => value & operand,
+        AtomicOp::Or => value | operand,
+        AtomicOp::Xor => value ^ operand,
+        AtomicOp::Add => value.wrapping_add(operand),
+        AtomicOp::Load => value,
+    }
+}
+
+/// Whether atomics are the adapter's.
+pub(crate) fn uses_native(choice: Atomics, offered: bool) -> bool {
+    choice == Atomics::Auto && offered
+}

@@ -1,0 +1,332 @@
+//! The transport: one device for all lanes, and the memory exposed to peers.
+
+use crate::config::{Config, Sharing};
+use crate::device::{self, Context, Port};
+use crate::engine::Engine;
+use crate::lane::{Together, VerbsLane};
+use crate::library::Library;
+use crate::memory::{Region, Registry, refusal};
+use crate::objects::{Counted, Counts, ThreadDomain};
+use crate::queue::SharedQueue;
+use crate::remote::uses_native;
+use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// A piece of memory that peers may use.
+struct Exposure {
+    base: usize,
+    len: usize,
+    /// Held for its `Drop`.
+    _region: Option<Arc<Region>>,
+}
+
+/// What lanes share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) resolver: Arc<dyn Resolver>,
+    pub(crate) port: Port,
+    /// What is shared, as far as the device can.
+    pub(crate) sharing: Sharing,
+    /// Why it is not what was asked for.
+    note: Option<String>,
+    exposures: RwLock<HashMap<u64, Exposure>>,
+    next_exposure: AtomicU64,
+    /// Processes that some lane found lost, and why: the other lanes learn it when they connect.
+    lost: Mutex<HashMap<Peer, String>>,
+    /// The completion queue of all lanes, where they share one.
+    pub(crate) queue: Option<Arc<SharedQueue>>,
+    pub(crate) counts: Arc<Counts>,
+    _counted: Vec<Counted>,
+    /// Registrations in the context of VCI 0, in which memory is exposed.
+    pub(crate) registry: Arc<Registry>,
+}
+
+impl Shared {
+    /// The device context for a VCI.
+    pub(crate) fn home(&self, vci: VciId) -> Result<Arc<Context>, OpenError> {
+        let base = &self.registry.context;
+        if self.sharing != Sharing::Context || vci == 0 {
+            return Ok(base.clone());
+        }
+        device::reopen(base, &self.port.device)
+            .map_err(|why| OpenError(format!("another context of {}: {why}", self.port.device)))
+    }
+
+    /// Whether atomics are the adapter's.
+    pub(crate) fn native_atomics(&self) -> bool {
+        uses_native(self.config.atomics, self.port.atomics)
+    }
+
+    /// Why a process is lost, if a lane found that.
+    pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
+        self.lost
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&peer)
+            .cloned()
+    }
+
+    /// Tells the other lanes that a process is lost.
+    pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.entry(peer).or_insert_with(|| why.to_string());
+    }
+
+    /// The address of a piece of exposed memory, if all of it is exposed.
+    pub(crate) fn exposed(&self, exposure: u64, offset: u64, len: usize) -> Option<*mut u8> {
+        let exposures = self
+            .exposures
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let found = exposures.get(&exposure)?;
+        let offset = usize::try_from(offset).ok()?;
+        let end = offset.checked_add(len)?;
+        (end <= found.len).then_some((found.base + offset) as *mut u8)
+    }
+}
+
+/// What a transport uses of its adapter at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Resources {
+    /// Device contexts.
+    pub contexts: usize,
+    /// Thread domains.
+    pub thread_domains: usize,
+    /// Queue pairs, those for datagrams among them.
+    pub queue_pairs: usize,
+    /// Completion queues.
+    pub completion_queues: usize,
+    /// Shared receive queues.
+    pub receive_queues: usize,
+    /// Bytes of registered eager buffers.
+    pub buffer_bytes: usize,
+}
+
+impl Resources {
+    /// Doorbell pages (UARs) as the driver of ConnectX adapters counts them: eight per context, and
+    /// one per thread domain.
+    pub fn doorbell_pages(&self) -> usize {
+        8 * self.contexts + self.thread_domains
+    }
+}
+
+/// Weft over verbs.
+pub struct VerbsTransport {
+    considered: Vec<String>,
+    addresses: Mutex<HashMap<VciId, Vec<u8>>>,
+    /// The engine of VCI 0 until its lane is opened: with it one sees whether the device works.
+    first: Mutex<Option<(Engine, Vec<u8>)>>,
+    /// The engine of all lanes, where they share one.
+    together: Mutex<Option<(Arc<Together>, Vec<u8>)>>,
+    shared: Arc<Shared>,
+}
+
+impl VerbsTransport {
+    /// Opens the library, chooses device and port and opens them.
+    ///
+    /// The error names what was tried and why it was refused.
+    pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Result<Self, OpenError> {
+        config.check()?;
+        let lib = Library::open(&config.library)?;
+        let device::Choice {
+            context,
+            port,
+            considered,
+        } = device::open(lib, &config)?;
+        let (mut sharing, mut note) = (config.sharing, None);
+        if sharing == Sharing::Domain
+            && let Err(number) = ThreadDomain::open(&context)
+        {
+            sharing = Sharing::Uar;
+            note = Some(format!(
+                "domain was wanted, but the device has no thread domains: {}",
+                crate::calls::errno_text(number)
+            ));
+        }
+        let counts = Arc::new(Counts::default());
+        let count = |which: fn(&Counts) -> &AtomicUsize| Counted::new(&counts, which, 1);
+        let mut counted = vec![count(|counts| &counts.contexts)];
+        let queue = match sharing {
+            Sharing::Cq => {
+                counted.push(count(|counts| &counts.completion_queues));
+                let entries = 4096.min(port.max_cqe);
+                Some(Arc::new(SharedQueue::open(context.clone(), entries)?))
+            }
+            _ => None,
+        };
+        let shared = Arc::new(Shared {
+            config,
+            resolver,
+            port,
+            sharing,
+            note,
+            exposures: RwLock::default(),
+            next_exposure: AtomicU64::new(1),
+            lost: Mutex::default(),
+            queue,
+            counts,
+            _counted: counted,
+            registry: Arc::new(Registry::new(context)),
+        });
+        let first = Engine::open(&shared, 0)
+            .map_err(|error| OpenError(format!("{}: {error}", shared.port.describe())))?;
+        Ok(VerbsTransport {
+            considered,
+            addresses: Mutex::default(),
+            first: Mutex::new(Some(first)),
+            together: Mutex::default(),
+            shared,
+        })
+    }
+
+    /// The engine of a VCI.
+    fn engine(&self, vci: VciId) -> Result<(Engine, Vec<u8>), OpenError> {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        match first.take_if(|_| vci == 0) {
+            Some(engine) => Ok(engine),
+            None => Engine::open(&self.shared, vci),
+        }
+    }
+
+    /// What VCIs share, as far as the device can.
+    pub fn sharing(&self) -> Sharing {
+        self.shared.sharing
+    }
+
+    /// What is used of the adapter at the moment.
+    pub fn resources(&self) -> Resources {
+        let counts = &self.shared.counts;
+        let get = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        Resources {
+            contexts: get(&counts.contexts),
+            thread_domains: get(&counts.thread_domains),
+            queue_pairs: get(&counts.queue_pairs),
+            completion_queues: get(&counts.completion_queues),
+            receive_queues: get(&counts.receive_queues),
+            buffer_bytes: get(&counts.buffer_bytes),
+        }
+    }
+}
+
+impl Transport for VerbsTransport {
+    fn name(&self) -> &'static str {
+        "verbs"
+    }
+
+    fn describe(&self) -> String {
+        let shared = &self.shared;
+        let note = match &shared.note {
+            Some(note) => format!(" ({note})"),
+            None => String::new(),
+        };
+        format!(
+            "verbs ({}), {}, get and put native, atomics {}, sharing {}{note}",
+            shared.config.library,
+            shared.port.describe(),
+            if shared.native_atomics() {
+                "native"
+            } else {
+                "emulated"
+            },
+            shared.sharing.name(),
+        )
+    }
+
+    fn considered(&self) -> Vec<String> {
+        self.considered.clone()
+    }
+
+    fn limits(&self) -> Limits {
+        let port = &self.shared.port;
+        let queues = match self.shared.sharing {
+            Sharing::Cq | Sharing::Qp => port.max_qp / 2,
+            _ => port.max_cq.min(port.max_qp / 2),
+        };
+        Limits {
+            max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
+            get: true,
+            ordered_put: false,
+            native_atomics: self.shared.native_atomics(),
+            max_vcis: (queues as usize).clamp(1, crate::queue::SLOTS),
+        }
+    }
+
+    fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
+        let mut addresses = self
+            .addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if addresses.contains_key(&vci) {
+            return Err(OpenError(format!("VCI {vci} is open already")));
+        }
+        let shared = &self.shared;
+        if shared.sharing != Sharing::Qp {
+            let (engine, address) = self.engine(vci)?;
+            addresses.insert(vci, address);
+            return Ok(Box::new(VerbsLane::alone(engine)));
+        }
+        let mut together = self.together.lock().unwrap_or_else(PoisonError::into_inner);
+        let (all, address) = match &*together {
+            Some((all, address)) => (all.clone(), address.clone()),
+            None => {
+                let (engine, address) = self.engine(0)?;
+                let all = Arc::new(Together::new(engine));
+                *together = Some((all.clone(), address.clone()));
+                (all, address)
+            }
+        };
+        addresses.insert(vci, address);
+        Ok(Box::new(VerbsLane::together(all, vci)))
+    }
+
+    fn address(&self, vci: VciId) -> Vec<u8> {
+        let addresses = self
+            .addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        addresses.get(&vci).cloned().unwrap_or_default()
+    }
+
+    unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
+        let shared = &self.shared;
+        let id = shared.next_exposure.fetch_add(1, Ordering::Relaxed);
+        let mut key = RemoteKey {
+            address: ptr as u64,
+            words: [0, id],
+        };
+        let mut region = None;
+        if len > 0 {
+            // SAFETY: the memory is valid until it is withdrawn, by the contract.
+            let new = unsafe { shared.registry.get(ptr, len, false) };
+            let new = new.map_err(|number| refusal(ptr, len, number))?;
+            key.words[0] = new.rkey().into();
+            region = Some(new);
+        }
+        let exposure = Exposure {
+            base: ptr as usize,
+            len,
+            _region: region,
+        };
+        let mut exposures = shared
+            .exposures
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        exposures.insert(id, exposure);
+        Ok(key)
+    }
+
+    fn withdraw(&self, key: &RemoteKey) {
+        let exposure = {
+            let mut exposures = self
+                .shared
+                .exposures
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            exposures.remove(&key.words[1])
+        };
+        // The registration ends outside of the lock: it is a system call.
+        drop(exposure);
+    }
+}

@@ -1,0 +1,364 @@
+//! What travels: the prefix of messages, the addresses of VCIs, and the messages by which queue
+//! pairs are connected.
+//!
+//! All numbers are in the machine's order: processes of a job run on machines of one kind.
+
+use netmod::{Header, VciId};
+
+/// Length of the prefix.
+pub(crate) const PREFIX: usize = 16;
+/// Length of prefix and header in front of a payload of the core.
+pub(crate) const MESSAGE: usize = PREFIX + Header::SIZE;
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The core's.
+    Message = 1,
+    /// Nothing but the count of messages taken.
+    Credit,
+    /// An atomic to be done; the code is the operation.
+    Atomic,
+    /// The answer to it; the code is a status.
+    Answer,
+}
+
+/// The first 16 bytes of everything that a connected queue pair sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Prefix {
+    /// The receiver's number of the connection.
+    pub(crate) connection: u32,
+    /// The VCI that the message is for.
+    pub(crate) to: VciId,
+    /// The VCI that it comes from.
+    pub(crate) from: VciId,
+    /// Messages that the sender has taken from this connection, modulo 2^16.
+    pub(crate) taken: u16,
+    pub(crate) kind: Kind,
+    pub(crate) code: u8,
+}
+
+impl Prefix {
+    #[inline]
+    pub(crate) fn to_bytes(self) -> [u8; PREFIX] {
+        let first =
+            u64::from(self.connection) | u64::from(self.to) << 32 | u64::from(self.from) << 48;
+        let second = u64::from(self.taken) | (self.kind as u64) << 16 | u64::from(self.code) << 24;
+        let mut bytes = [0; PREFIX];
+        bytes[..8].copy_from_slice(&first.to_ne_bytes());
+        bytes[8..].copy_from_slice(&second.to_ne_bytes());
+        bytes
+    }
+
+    /// The prefix and what follows it; `None` if the bytes are too few or name an unknown kind.
+    #[inline]
+    pub(crate) fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (first, rest) = bytes.split_first_chunk::<8>()?;
+        let (second, rest) = rest.split_first_chunk::<8>()?;
+        let (first, second) = (u64::from_ne_bytes(*first), u64::from_ne_bytes(*second));
+        let kind = match (second >> 16) as u8 {
+            1 => Kind::Message,
+            2 => Kind::Credit,
+            3 => Kind::Atomic,
+            4 => Kind::Answer,
+            _ => return None,
+        };
+        let prefix = Prefix {
+            connection: first as u32,
+            to: (first >> 32) as u16,
+            from: (first >> 48) as u16,
+            taken: second as u16,
+            kind,
+            code: (second >> 24) as u8,
+        };
+        Some((prefix, rest))
+    }
+}
+
+/// Status of an answer: done.
+pub(crate) const DONE: u8 = 0;
+/// Status of an answer: the target exposes no such memory.
+pub(crate) const NOT_EXPOSED: u8 = 1;
+
+/// What a message of the emulation says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Request {
+    /// Names the operation at its initiator; the answer brings it back.
+    pub(crate) cookie: u64,
+    /// Names the exposed memory at the target.
+    pub(crate) exposure: u64,
+    /// Distance from its start.
+    pub(crate) offset: u64,
+    /// Operand; in an answer the value found.
+    pub(crate) value: u64,
+    /// What to compare with.
+    pub(crate) compare: u64,
+}
+
+impl Request {
+    pub(crate) const SIZE: usize = 40;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
+        let words = [
+            self.cookie,
+            self.exposure,
+            self.offset,
+            self.value,
+            self.compare,
+        ];
+        let mut bytes = [0; Self::SIZE];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// `None` if the bytes are too few.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        Some(Request {
+            cookie: reader.u64()?,
+            exposure: reader.u64()?,
+            offset: reader.u64()?,
+            value: reader.u64()?,
+            compare: reader.u64()?,
+        })
+    }
+}
+
+/// Takes numbers from the front of bytes.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+    fn u8(&mut self) -> Option<u8> {
+        self.take().map(u8::from_ne_bytes)
+    }
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_ne_bytes)
+    }
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_ne_bytes)
+    }
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_ne_bytes)
+    }
+}
+
+/// Where the datagram queue pair of a VCI is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Address {
+    pub(crate) gid: [u8; 16],
+    /// Tells processes apart that get the same queue pair number one after the other.
+    pub(crate) cookie: u64,
+    pub(crate) qpn: u32,
+    pub(crate) lid: u16,
+    pub(crate) is_ethernet: bool,
+    /// All VCIs of the process have this one address.
+    pub(crate) one_for_all: bool,
+}
+
+/// The first byte of an address.
+const ADDRESS_VERSION: u8 = 1;
+
+impl Address {
+    pub(crate) const SIZE: usize = 33;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[0] = ADDRESS_VERSION;
+        bytes[1] = u8::from(self.is_ethernet);
+        bytes[2] = u8::from(self.one_for_all);
+        bytes[3..5].copy_from_slice(&self.lid.to_ne_bytes());
+        bytes[5..9].copy_from_slice(&self.qpn.to_ne_bytes());
+        bytes[9..17].copy_from_slice(&self.cookie.to_ne_bytes());
+        bytes[17..].copy_from_slice(&self.gid);
+        bytes
+    }
+
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        if bytes.len() != Self::SIZE || reader.u8()? != ADDRESS_VERSION {
+            return None;
+        }
+        let (ethernet, one) = (reader.u8()?, reader.u8()?);
+        if ethernet > 1 || one > 1 {
+            return None;
+        }
+        Some(Address {
+            is_ethernet: ethernet == 1,
+            one_for_all: one == 1,
+            lid: reader.u16()?,
+            qpn: reader.u32()?,
+            cookie: reader.u64()?,
+            gid: reader.take()?,
+        })
+    }
+}
+
+/// What a datagram of the connection set-up is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Step {
+    /// "Here is my queue pair; I want to send."
+    Request = 1,
+    /// "I have connected mine to it, which receives."
+    Reply,
+    /// "Mine receives, too."
+    Ready,
+    /// "I can't"; the text says why.
+    Refusal,
+    /// "I leave; nothing more will come, and nothing should be sent."
+    Goodbye,
+}
+
+/// A datagram of the connection set-up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Datagram {
+    pub(crate) step: Step,
+    /// Path MTU of the sender's port, as `ibv_mtu`.
+    pub(crate) mtu: u8,
+    /// Reads and atomics that its queue pair can have under way, and serve.
+    pub(crate) reads_out: u8,
+    pub(crate) reads_in: u8,
+    /// Sender: process and VCI.
+    pub(crate) peer: u32,
+    pub(crate) vci: VciId,
+    /// The VCI that is meant, and its cookie.
+    pub(crate) to: VciId,
+    pub(crate) cookie: u64,
+    /// The sender's queue pair and its first packet's number.
+    pub(crate) qpn: u32,
+    pub(crate) psn: u32,
+    /// The sender's and the receiver's number of the connection.
+    pub(crate) connection: u32,
+    pub(crate) theirs: u32,
+    /// Messages that may be sent to it without one being taken.
+    pub(crate) window: u16,
+    /// Where answers go.
+    pub(crate) address: Address,
+    /// Of a refusal.
+    pub(crate) text: String,
+}
+
+/// The first bytes of a datagram.
+const MAGIC: u32 = u32::from_be_bytes(*b"weft");
+
+/// The longest text of a refusal.
+const TEXT_MOST: usize = 120;
+
+/// The longest datagram.
+pub(crate) const DATAGRAM_MOST: usize = 44 + Address::SIZE + TEXT_MOST;
+
+impl Datagram {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(DATAGRAM_MOST);
+        bytes.extend(MAGIC.to_ne_bytes());
+        bytes.extend([self.step as u8, self.mtu, self.reads_out, self.reads_in]);
+        bytes.extend(self.peer.to_ne_bytes());
+        bytes.extend(self.vci.to_ne_bytes());
+        bytes.extend(self.to.to_ne_bytes());
+        bytes.extend(self.cookie.to_ne_bytes());
+        for word in [self.qpn, self.psn, self.connection, self.theirs] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes.extend(self.window.to_ne_bytes());
+        bytes.extend([0; 2]);
+        bytes.extend(self.address.to_bytes());
+        let mut end = self.text.len().min(TEXT_MOST);
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        bytes.extend(&self.text.as_bytes()[..end]);
+        bytes
+    }
+
+    /// `None` if the bytes are not one.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        if reader.u32()? != MAGIC {
+            return None;
+        }
+        let step = match reader.u8()? {
+            1 => Step::Request,
+            2 => Step::Reply,
+            3 => Step::Ready,
+            4 => Step::Refusal,
+            5 => Step::Goodbye,
+            _ => return None,
+        };
+        let mut datagram = Datagram {
+            step,
+            mtu: reader.u8()?,
+            reads_out: reader.u8()?,
+            reads_in: reader.u8()?,
+            peer: reader.u32()?,
+            vci: reader.u16()?,
+            to: reader.u16()?,
+            cookie: reader.u64()?,
+            qpn: reader.u32()?,
+            psn: reader.u32()?,
+            connection: reader.u32()?,
+            theirs: reader.u32()?,
+            window: reader.u16()?,
+            address: Address::default(),
+            text: String::new(),
+        };
+        reader.u16()?;
+        datagram.address = Address::parse(&reader.take::<{ Address::SIZE }>()?)?;
+        datagram.text = std::str::from_utf8(reader.0).ok()?.to_string();
+        Some(datagram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn prefixes_survive(connection: u32, to: u16, from: u16, taken: u16, code: u8, kind in 0..4) {
+            let kind = [Kind::Message, Kind::Credit, Kind::Atomic, Kind::Answer][kind as usize];
+            let prefix = Prefix { connection, to, from, taken, kind, code };
+            let bytes = prefix.to_bytes();
+            prop_assert_eq!(Prefix::parse(&bytes), Some((prefix, &[][..])));
+        }
+
+        #[test]
+        fn any_bytes_are_parsed_or_refused(bytes: Vec<u8>) {
+            prop_assert!(bytes.len() >= PREFIX || Prefix::parse(&bytes).is_none());
+            prop_assert_eq!(Request::parse(&bytes).is_some(), bytes.len() >= Request::SIZE);
+            let _ = (Address::parse(&bytes), Datagram::parse(&bytes));
+            let mut told = MAGIC.to_ne_bytes().to_vec();
+            told.push(1);
+            told.extend(&bytes);
+            let _ = Datagram::parse(&told);
+        }
+
+        #[test]
+        fn datagrams_survive(
+            gid: [u8; 16], cookie: u64, qpn: u32, lid: u16, flags: (bool, bool), text in ".{0,130}"
+        ) {
+            let address = Address {
+                gid, cookie, qpn, lid, is_ethernet: flags.0, one_for_all: flags.1
+            };
+            prop_assert_eq!(Address::parse(&address.to_bytes()), Some(address));
+            let datagram = Datagram {
+                step: Step::Refusal, mtu: 3, reads_out: 4, reads_in: 5, peer: qpn ^ 7, vci: lid,
+                to: 9, cookie, qpn, psn: 77, connection: 1, theirs: 2, window: 32, address,
+                text: text.clone(),
+            };
+            let bytes = datagram.to_bytes();
+            prop_assert!(bytes.len() <= DATAGRAM_MOST);
+            let back = Datagram::parse(&bytes).unwrap();
+            prop_assert!(text.starts_with(&back.text));
+            prop_assert_eq!(Datagram { text, ..back }, datagram);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! What sharing an adapter's resources between threads costs and saves: message rates of small RDMA
+//! writes by several threads of one process, and the resources that they use.
+//!
+//! Threads share contexts, doorbell pages, completion queues or queue pairs x-way: with 16 threads
+//! and 4-way sharing there are 4 of what is shared. That is how chapter 3 of R. Zambre's thesis
+//! "Improving Communication in MPI+Threads" (figures 3.8 to 3.12) looks at it. Payloads are inline
+//! and one write in 64 tells of its end, as in `netmod-verbs`. What the process writes to is its
+//! own memory, by way of a second device if there is one, so no launcher is needed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use netmod::{
+    Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver, Sink, Token,
+    Transport, VciId,
+};
+use netmod_verbs::{Config, Resources, Sharing, VerbsTransport};
+
+use crate::error::{Error, Result};
+use crate::output::say;
+
+/// What is measured.
+#[derive(Args)]
+pub struct SharingOptions {
+    /// Threads that send.
+    #[arg(short, long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=128))]
+    threads: u16,
+    /// Messages of each thread.
+    #[arg(short = 'i', long, default_value_t = 100_000)]
+    messages: u64,
+    /// Bytes of a message.
+    #[arg(short, long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    size: u32,
+    /// Only this level: context, domain, uar, cq or qp.
+    #[arg(short, long)]
+    level: Option<String>,
+    /// The devices at both ends, as in "mlx5_0" or "mlx5_0,mlx5_1".
+    #[arg(short, long)]
+    device: Option<String>,
+}
+
+/// Time that connecting may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Addresses of both ends.
+#[derive(Default)]
+struct Directory(Mutex<HashMap<(Peer, VciId), Vec<u8>>>);
+
+impl Resolver for Directory {
+    fn resolve(&self, peer: Peer, vci: VciId) -> std::result::Result<Vec<u8>, OpenError> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = known.get(&(peer, vci)).cloned();
+        address.ok_or_else(|| OpenError(format!("process {peer} has no VCI {vci}")))
+    }
+}
+
+/// Notes the ends of flushes.
+#[derive(Default)]
+struct Ends {
+    flushed: u64,
+    failed: Option<String>,
+}
+
+impl Sink for Ends {
+    fn message(&mut self, _: Peer, _: &Header, _: &[u8]) {}
+    fn complete(&mut self, _: Token, result: std::result::Result<(), LaneError>) {
+        self.flushed += 1;
+        if let Err(error) = result {
+            self.failed.get_or_insert(error.to_string());
+        }
+    }
+    fn peer_lost(&mut self, _: Peer, why: String) {
+        self.failed.get_or_insert(why);
+    }
+}
+
+/// Some threads that share something: a transport at each end.
+struct Group {
+    source: VerbsTransport,
+    target: VerbsTransport,
+    peer: Peer,
+    key: RemoteKey,
+    lanes: Vec<Box<dyn Lane>>,
+    served: Vec<Box<dyn Lane>>,
+    /// Written to by peers; dropped last.
+    memory: Vec<u64>,
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::new(error.to_string())
+}
+
+impl Group {
+    fn open(
+        number: u32,
+        sharing: Sharing,
+        lanes: u16,
+        devices: &[Option<String>; 2],
+    ) -> Result<Group> {
+        let directory = Arc::new(Directory::default());
+        let (me, peer) = (2 * number, 2 * number + 1);
+        let open = |peer, device: &Option<String>| {
+            let config = Config {
+                device: device.clone(),
+                sharing,
+                ..Config::new(peer)
+            };
+            VerbsTransport::open(config, directory.clone()).map_err(failed)
+        };
+        let source = open(me, &devices[0])?;
+        let target = open(peer, &devices[1])?;
+        let lanes_of = |transport: &VerbsTransport, peer| {
+            (0..lanes)
+                .map(|vci| {
+                    let lane = transport.open_lane(vci).map_err(failed)?;
+                    let mut known = directory.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    known.insert((peer, vci), transport.address(vci));
+                    Ok(lane)
+                })
+                .collect::<Result<Vec<_>>>()
+        };
+        let mut memory = vec![0_u64; 512 * usize::from(lanes)];
+        // SAFETY: the memory is dropped with the group, after the transport.
+        let key = unsafe { target.expose(memory.as_mut_ptr().cast(), 8 * memory.len()) };
+        Ok(Group {
+            lanes: lanes_of(&source, me)?,
+            served: lanes_of(&target, peer)?,
+            key: key.map_err(failed)?,
+            peer,
+            source,
+            target,
+            memory,
+        })
+    }
+
+    /// Writes once by each lane, which connects it.
+    fn connect(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let mut ends = Ends::default();
+        for vci in 0..self.lanes.len() {
+            let remote = self.place(vci);
+            let lane = &mut self.lanes[vci];
+            loop {
+                let byte = [0_u8; 1];
+                // SAFETY: a write this small is taken over at once.
+                let issued = unsafe {
+                    lane.put(self.peer, vci as VciId, byte.as_ptr(), 1, remote, Token(0))
+                };
+                match issued {
+                    Ok(_) => break,
+                    Err(LaneError::Again) => {}
+                    Err(error) => return Err(failed(error)),
+                }
+                lane.poll(&mut ends, 16);
+                for served in &mut self.served {
+                    served.poll(&mut ends, 16);
+                }
+                if began.elapsed() > PATIENCE {
+                    return Err(Error::new("the two ends do not connect"));
+                }
+                thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a lane writes to.
+    fn place(&self, vci: usize) -> RemoteAddr {
+        debug_assert!(self.memory.len() >= 512 * (vci + 1));
+        RemoteAddr {
+            key: self.key,
+            offset: 4096 * vci as u64,
+        }
+    }
+}
+
+/// Writes by one thread: the time is that of all until the last has arrived.
+fn send(
+    lane: &mut dyn Lane,
+    peer: Peer,
+    vci: VciId,
+    remote: RemoteAddr,
+    options: &SharingOptions,
+) -> Result<()> {
+    let data = vec![1_u8; options.size as usize];
+    let mut ends = Ends::default();
+    let mut sent = 0;
+    while sent < options.messages {
+        // SAFETY: writes up to the size of an eager buffer are taken over at once.
+        match unsafe { lane.put(peer, vci, data.as_ptr(), data.len(), remote, Token(1)) } {
+            Ok(_) => sent += 1,
+            Err(LaneError::Again) => {
+                lane.poll(&mut ends, 16);
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    if lane.flush(peer, Token(2)).map_err(failed)? == Issued::Pending {
+        while ends.flushed == 0 {
+            lane.poll(&mut ends, 16);
+        }
+    }
+    ends.failed.map_or(Ok(()), |why| Err(Error::new(why)))
+}
+
+/// A line of the table.
+struct Row {
+    rate: f64,
+    used: Resources,
+    sharing: Sharing,
+}
+
+fn measure(
+    options: &SharingOptions,
+    sharing: Sharing,
+    way: u16,
+    devices: &[Option<String>; 2],
+) -> Result<Row> {
+    let count = options.threads / way;
+    let mut groups = (0..u32::from(count))
+        .map(|number| Group::open(number, sharing, way, devices))
+        .collect::<Result<Vec<_>>>()?;
+    groups.iter_mut().try_for_each(Group::connect)?;
+    let used = groups.iter().map(|group| group.source.resources());
+    let used = used.reduce(add).unwrap_or_default();
+    let real = groups[0].source.sharing();
+
+    let start = Barrier::new(usize::from(options.threads) + 1);
+    let (took, results) = thread::scope(|scope| {
+        let mut handles = Vec::new();
+        for group in &mut groups {
+            let (peer, key) = (group.peer, group.key);
+            for (vci, lane) in group.lanes.iter_mut().enumerate() {
+                let start = &start;
+                handles.push(scope.spawn(move || {
+                    let remote = RemoteAddr {
+                        key,
+                        offset: 4096 * vci as u64,
+                    };
+                    start.wait();
+                    send(&mut **lane, peer, vci as VciId, remote, options)
+                }));
+            }
+        }
+        start.wait();
+        let began = Instant::now();
+        let results: Vec<_> = handles.into_iter().map(|handle| handle.join()).collect();
+        (began.elapsed(), results)
+    });
+    for result in results {
+        result.map_err(|_| Error::new("a thread has panicked"))??;
+    }
+    for group in groups {
+        // Those who write leave before what they write to.
+        drop(group.lanes);
+        drop(group.source);
+        drop(group.served);
+        group.target.withdraw(&group.key);
+    }
+    let total = options.messages * u64::from(options.threads);
+    Ok(Row {
+        rate: total as f64 / took.as_secs_f64(),
+        used,
+        sharing: real,
+    })
+}
+
+fn add(one: Resources, two: Resources) -> Resources {
+    Resources {
+        contexts: one.contexts + two.contexts,
+        thread_domains: one.thread_domains + two.thread_domains,
+        queue_pairs: one.queue_pairs + two.queue_pairs,
+        completion_queues: one.completion_queues + two.completion_queues,
+        receive_queues: one.receive_queues + two.receive_queues,
+        buffer_bytes: one.buffer_bytes + two.buffer_bytes,
+    }
+}
+
+/// Measures and prints.
+pub fn run(options: &SharingOptions) -> Result<()> {
+    let levels = match &options.level {
+        None => Sharing::ALL.to_vec(),
+        Some(name) => vec![Sharing::named(name).ok_or_else(|| {
+            Error::new(format!(
+                "there is no level {name:?}; it can be context, domain, uar, cq or qp"
+            ))
+        })?],
+    };
+    let mut devices = [None, None];
+    if let Some(text) = &options.device {
+        let (one, two) = text.split_once(',').unwrap_or((text, text));
+        devices = [Some(one.to_string()), Some(two.to_string())];
+    }
+    say(&format!(
+        "# RDMA writes of {} bytes by {} threads, {} each; resources of the sending side",
+        options.size, options.threads, options.messages
+    ));
+    say(
+        "# UARs: doorbell pages as ConnectX adapters have them, 8 per context and 1 per thread domain;",
+    );
+    say(
+        "# one QP per completion queue or VCI sets connections up; memory is that of eager buffers",
+    );
+    say(&format!(
+        "{:<9}{:>5}{:>14}{:>10}{:>6}{:>6}{:>6}{:>6}{:>6}{:>12}",
+        "# level",
+        "way",
+        "messages/s",
+        "contexts",
+        "TDs",
+        "UARs",
+        "QPs",
+        "CQs",
+        "SRQs",
+        "memory KiB"
+    ));
+    for level in levels {
+        let mut fallen_back = None;
+        let mut way = 1;
+        let most = match level {
+            // Nothing is shared, however many VCIs there are.
+            Sharing::Context => 1,
+            _ => options.threads,
+        };
+        while way <= most {
+            if options.threads.is_multiple_of(way) {
+                let row = measure(options, level, way, &devices)?;
+                let used = &row.used;
+                say(&format!(
+                    "{:<9}{way:>5}{:>14.0}{:>10}{:>6}{:>6}{:>6}{:>6}{:>6}{:>12}",
+                    level.name(),
+                    row.rate,
+                    used.contexts,
+                    used.thread_domains,
+                    used.doorbell_pages(),
+                    used.queue_pairs,
+                    used.completion_queues,
+                    used.receive_queues,
+                    used.buffer_bytes / 1024,
+                ));
+                if row.sharing != level {
+                    fallen_back = Some(row.sharing);
+                }
+            }
+            way *= 2;
+        }
+        if let Some(real) = fallen_back {
+            say(&format!(
+                "#   the device has no thread domains: level {} was measured in place of {}",
+                real.name(),
+                level.name()
+            ));
+        }
+    }
+    Ok(())
+}
