@@ -114,6 +114,10 @@ impl fmt::Display for Arguments<'_> {
 /// Calls the program's own handler.
 fn call(handler: Handler, on: On, code: c_int) {
     let mut code = code;
+    let proxy = handler.proxy();
+    // SAFETY (of all calls): a handler's contract (sections 8.3.1 to 8.3.3) is to be called with the
+    // addresses of handle and code; the program gave this function as such a handler. A proxy takes
+    // the kind of the object and the function as well.
     match handler {
         Handler::Fatal | Handler::Return => {}
         Handler::Comm(function) => {
@@ -121,27 +125,71 @@ fn call(handler: Handler, on: On, code: c_int) {
                 On::Comm(comm) => comm,
                 _ => MPI_COMM_WORLD,
             };
-            // SAFETY: a handler's contract (section 8.3.1) is to be called with the addresses of
-            // handle and code; the program gave this function as such a handler.
-            unsafe { function(&raw mut comm, &raw mut code) };
+            let place = &raw mut comm;
+            match proxy {
+                // SAFETY: see above.
+                None => unsafe { function(place, &raw mut code) },
+                // SAFETY: see above.
+                Some(proxy) => unsafe {
+                    proxy(
+                        0,
+                        place.cast(),
+                        &raw mut code,
+                        plain(function as *const c_void),
+                    );
+                },
+            }
         }
         Handler::Win(function) => {
             let mut win = match on {
                 On::Win(win) => win,
                 _ => MPI_WIN_NULL,
             };
-            // SAFETY: as for communicators (section 8.3.2).
-            unsafe { function(&raw mut win, &raw mut code) };
+            let place = &raw mut win;
+            match proxy {
+                // SAFETY: see above.
+                None => unsafe { function(place, &raw mut code) },
+                // SAFETY: see above.
+                Some(proxy) => unsafe {
+                    proxy(
+                        2,
+                        place.cast(),
+                        &raw mut code,
+                        plain(function as *const c_void),
+                    );
+                },
+            }
         }
         Handler::File(function) => {
             let mut file = match on {
                 On::File(file) => file,
                 _ => MPI_FILE_NULL,
             };
-            // SAFETY: as for communicators (section 8.3.3).
-            unsafe { function(&raw mut file, &raw mut code) };
+            let place = &raw mut file;
+            match proxy {
+                // SAFETY: see above.
+                None => unsafe { function(place, &raw mut code) },
+                // SAFETY: see above.
+                Some(proxy) => unsafe {
+                    proxy(
+                        1,
+                        place.cast(),
+                        &raw mut code,
+                        plain(function as *const c_void),
+                    );
+                },
+            }
         }
     }
+}
+
+/// A function whose arguments are not told.
+///
+/// # Safety
+/// `function` is the address of one.
+unsafe fn plain(function: *const c_void) -> unsafe extern "C" fn() {
+    // SAFETY: function pointers are addresses; who calls it must know its arguments.
+    unsafe { std::mem::transmute(function) }
 }
 
 /// What is printed when an error is fatal.
