@@ -9,6 +9,7 @@ use crate::{Result, headers, workspace};
 const PACKAGES: &[(&str, &str)] = &[
     ("gcc", "/usr/bin/cc"),
     ("g++", "/usr/bin/c++"),
+    ("gfortran", "/usr/bin/gfortran"),
     ("binutils", "/usr/bin/nm"),
     ("cmake", "/usr/bin/cmake"),
     ("make", "/usr/bin/make"),
