@@ -1,4 +1,5 @@
-//! The predefined callbacks of attributes and files (sections 6.7.2 and 13.5.3).
+//! The predefined callbacks of attributes and files (sections 6.7.2 and 13.5.3), and comparisons of
+//! handles.
 
 use std::ffi::{c_int, c_void};
 
@@ -92,6 +93,26 @@ pub unsafe extern "C" fn mpi_null_delete_fn_(
 /// Is called as such a function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_conversion_fn_null_() {}
+
+/// Whether two handles are the same, as a `LOGICAL`.
+///
+/// # Safety
+/// Both are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_handles_eq(one: *const c_int, other: *const c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { c_int::from(*one == *other) }
+}
+
+/// Whether two handles differ, as a `LOGICAL`.
+///
+/// # Safety
+/// Both are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_handles_neq(one: *const c_int, other: *const c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { c_int::from(*one != *other) }
+}
 
 // The other names of these functions.
 include!(concat!(env!("OUT_DIR"), "/predefined.rs"));

@@ -93,7 +93,7 @@ impl Table {
                     lower.to_uppercase(),
                 ];
                 let detached = routine.function.name == "MPI_Buffer_detach";
-                if routine.in_f08() && !routine.has_buffers() && !routine.is_function() {
+                if routine.in_f08() && !routine.has_buffers() {
                     names.push(format!("{lower}_f08_"));
                 }
                 if routine.args.iter().any(|arg| arg.pass == Pass::AddressOut) {
@@ -137,8 +137,36 @@ impl Table {
     }
 }
 
+/// Handles have types in `mpi_f08`; another library's module asks for procedures that compare them,
+/// with each other and with integers, all of which are addresses of integers here.
+const COMPARED: &[&str] = &[
+    "comm",
+    "datatype",
+    "errhandler",
+    "file",
+    "group",
+    "info",
+    "message",
+    "op",
+    "request",
+    "win",
+];
+
 fn predefined_aliases() -> Vec<(String, String)> {
     let mut aliases = Vec::new();
+    for handle in COMPARED {
+        for (end, target) in [("eq", "weft_handles_eq"), ("neq", "weft_handles_neq")] {
+            let f08 = format!("__mpi_f08_types_MOD_mpi_{handle}");
+            for name in [
+                format!("{f08}_{end}"),
+                format!("{f08}_f08_{end}_f"),
+                format!("{f08}_f_{end}_f08"),
+                format!("__mpi_constants_MOD_{handle}{end}"),
+            ] {
+                aliases.push((name, target.to_owned()));
+            }
+        }
+    }
     for (name, target) in PREDEFINED_CALLBACKS {
         let names = [
             (*name).to_owned(),
