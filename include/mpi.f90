@@ -8700,4 +8700,24 @@ module mpi
     end subroutine
   end interface
 
+  interface
+    subroutine MPI_F_sync_reg(buf)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      real :: buf(*)
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_F_sync_reg(buf)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      real :: buf(*)
+    end subroutine
+  end interface
+
 end module mpi

@@ -7515,4 +7515,18 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_F_sync_reg
+    subroutine MPI_F_sync_reg_f08ts(buf) &
+        bind(C, name='mpi_f_sync_reg_f08ts_cdesc')
+      type(*), dimension(..), asynchronous :: buf
+    end subroutine
+  end interface
+
+  interface PMPI_F_sync_reg
+    subroutine PMPI_F_sync_reg_f08ts(buf) &
+        bind(C, name='pmpi_f_sync_reg_f08ts_cdesc')
+      type(*), dimension(..), asynchronous :: buf
+    end subroutine
+  end interface
+
 end module mpi_f08
