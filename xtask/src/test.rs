@@ -50,7 +50,14 @@ pub fn run() -> Result {
     )?;
     // Link-time optimization must not lose symbols that only assembler mentions.
     workspace::run(
-        workspace::cargo().args(["build", "--release", "--package", "libmpi"]),
+        workspace::cargo().args([
+            "build",
+            "--release",
+            "--package",
+            "libmpi",
+            "--package",
+            "mpifort",
+        ]),
         "building what is installed",
     )?;
     workspace::run(
