@@ -32,6 +32,9 @@ program callbacks
   call old_attributes
   call predefined_attributes
   call windows
+#ifndef MPIF
+  call memory
+#endif
   call with_c
   call error_handlers
   call generalized_requests
@@ -162,6 +165,38 @@ contains
     call check(memory(4) == 51 - rank .and. memory(3) == rank, 'put')
     call MPI_WIN_FREE(win, ierr)
   end subroutine
+
+#ifndef MPIF
+  ! Memory by address and by TYPE(C_PTR); sizes of variables.
+  subroutine memory
+    use, intrinsic :: iso_c_binding, only: c_ptr, c_f_pointer
+    integer(kind=MPI_ADDRESS_KIND) :: address, here
+    type(c_ptr) :: place
+    integer, pointer :: numbers(:)
+    integer :: win, size
+    double precision :: x(2)
+    call MPI_ALLOC_MEM(80_MPI_ADDRESS_KIND, MPI_INFO_NULL, place, ierr)
+    call c_f_pointer(place, numbers, [20])
+    numbers = 3
+    call check(sum(numbers) == 60, 'allocated memory')
+    call MPI_FREE_MEM(numbers, ierr)
+    call check(ierr == MPI_SUCCESS, 'freed memory')
+    call MPI_WIN_ALLOCATE(80_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, MPI_COMM_WORLD, address, win, ierr)
+    call check(address /= 0, 'address of a window')
+    call MPI_WIN_FREE(win, ierr)
+    call MPI_WIN_ALLOCATE(80_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, MPI_COMM_WORLD, place, win, ierr)
+    call c_f_pointer(place, numbers, [20])
+    call MPI_GET_ADDRESS(numbers, here, ierr)
+    call check(here /= 0, 'pointer to a window')
+    call MPI_WIN_FREE(win, ierr)
+    call MPI_SIZEOF(x, size, ierr)
+    call check(size == 8, 'size of double precision')
+#ifndef COMPANION
+    ! That library expects an error code.
+    call MPI_F_SYNC_REG(x)
+#endif
+  end subroutine
+#endif
 
   ! C gets Fortran's attributes by address, Fortran C's as addresses.
   subroutine with_c
