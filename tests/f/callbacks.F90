@@ -23,7 +23,7 @@ program callbacks
   implicit none
 #endif
   external :: check, add_up, copy_new, delete_new, copy_old, delete_old, on_error, query, free, cancel
-  external :: c_sees, c_sets
+  external :: c_sees, c_sets, c_ignores
   integer :: rank, ierr
   call MPI_INIT(ierr)
   call MPI_COMM_RANK(MPI_COMM_WORLD, rank, ierr)
@@ -210,6 +210,8 @@ contains
     call MPI_ATTR_PUT(MPI_COMM_WORLD, old, -12345, ierr)
     call c_sees(key, old, ierr)
     call check(ierr == 0, 'C sees attributes by address')
+    call c_ignores(MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE, ierr)
+    call check(ierr == 0, 'C knows ignored statuses')
     call c_sets(key, ierr)
     call MPI_COMM_GET_ATTR(MPI_COMM_WORLD, key, value, flag, ierr)
     call check(flag .and. value == 987654321098_MPI_ADDRESS_KIND, 'an address of C')

@@ -2,6 +2,7 @@
 ! gaps in blocking and nonblocking calls.
 ! ranks: 2
 ! variants: shm ofi
+! with: parts/attributes.c
 ! build: own
 ! build: existing compiler=mpif90.mpich -DEXISTING
 module f08_callbacks
@@ -74,6 +75,7 @@ program f08
   call MPI_Comm_size(MPI_COMM_WORLD, ranks)
   other = 1 - rank
   call basics
+  call with_c
   call sections
   call unfinished_sections
   call collective_sections
@@ -166,6 +168,19 @@ contains
     call check(.not. flag, 'unweighted')
     call MPI_Comm_free(comm)
     call check(MPI_Wtime() > 0, 'time')
+  end subroutine
+
+  subroutine with_c
+    interface
+      subroutine c_ignores_f08(status, statuses, wrong)
+        import
+        type(MPI_Status) :: status, statuses(*)
+        integer :: wrong
+      end subroutine
+    end interface
+    integer :: wrong
+    call c_ignores_f08(MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE, wrong)
+    call check(wrong == 0, 'C knows ignored statuses')
   end subroutine
 
   subroutine sections

@@ -23,3 +23,12 @@ void c_sees_(const int *key, const int *old, int *wrong) {
 void c_sets_(const int *key, int *ierr) {
     *ierr = MPI_Comm_set_attr(MPI_COMM_WORLD, *key, (void *)(intptr_t)987654321098);
 }
+
+/* Whether C knows Fortran's ignored statuses by their addresses. */
+void c_ignores_(const MPI_Fint *status, const MPI_Fint *statuses, int *wrong) {
+    *wrong = status != MPI_F_STATUS_IGNORE || statuses != MPI_F_STATUSES_IGNORE;
+}
+
+void c_ignores_f08_(const MPI_F08_status *status, const MPI_F08_status *statuses, int *wrong) {
+    *wrong = status != MPI_F08_STATUS_IGNORE || statuses != MPI_F08_STATUSES_IGNORE;
+}
