@@ -2,6 +2,7 @@
 //! (section 17.1.12): a datatype that describes them, or for calls that block a copy.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 
 use crate::abi::{
     MPI_Aint, MPI_BYTE, MPI_Comm, MPI_DATATYPE_NULL, MPI_Datatype, MPI_ERR_BUFFER, MPI_SUCCESS,
@@ -80,7 +81,8 @@ pub struct Section {
     pub base: *mut c_void,
     element: usize,
     rank: usize,
-    dimensions: [Dimension; RANKS],
+    /// The first `rank` are there: to fill in all would cost more than most calls do.
+    dimensions: [MaybeUninit<Dimension>; RANKS],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,10 +93,7 @@ struct Dimension {
     stride: isize,
 }
 
-const NO_DIMENSION: Dimension = Dimension {
-    extent: 1,
-    stride: 0,
-};
+const NO_DIMENSION: MaybeUninit<Dimension> = MaybeUninit::uninit();
 
 impl Section {
     /// What a descriptor of the standard tells.
@@ -110,10 +109,10 @@ impl Section {
             let first = (&raw const (*descriptor).dimensions).cast::<StandardDimension>();
             for (index, dimension) in dimensions[..rank].iter_mut().enumerate() {
                 let told = first.add(index).read();
-                *dimension = Dimension {
+                dimension.write(Dimension {
                     extent: told.extent,
                     stride: told.stride,
-                };
+                });
             }
             Section {
                 base: (*descriptor).base,
@@ -142,10 +141,10 @@ impl Section {
             };
             for (index, dimension) in dimensions[..rank].iter_mut().enumerate() {
                 let told = first.add(index).read();
-                *dimension = Dimension {
+                dimension.write(Dimension {
                     extent: told.upper - told.lower + 1,
                     stride: told.stride * span,
-                };
+                });
             }
             Section {
                 base: (*descriptor).base,
@@ -156,8 +155,10 @@ impl Section {
         }
     }
 
+    #[inline(always)]
     fn dimensions(&self) -> &[Dimension] {
-        &self.dimensions[..self.rank]
+        // SAFETY: so many are filled in by who makes one, and there is room for no more.
+        unsafe { std::slice::from_raw_parts(self.dimensions.as_ptr().cast(), self.rank) }
     }
 
     /// Whether it lies in one piece.
@@ -319,7 +320,7 @@ impl Section {
         let Some(level) = rank.checked_sub(1) else {
             return visit(at);
         };
-        let dimension = self.dimensions[level];
+        let dimension = self.dimensions()[level];
         for index in 0..dimension.extent {
             // SAFETY: the caller's contract: within the array.
             unsafe { self.each(level, at.wrapping_offset(index * dimension.stride), visit) };
@@ -375,7 +376,7 @@ impl Section {
             c::MPI_Type_create_resized(
                 slab,
                 0,
-                self.dimensions[level].stride as MPI_Aint,
+                self.dimensions()[level].stride as MPI_Aint,
                 &raw mut made,
             );
             free(slab);
@@ -398,7 +399,7 @@ impl Section {
                 return made;
             };
             let inner = self.slab(below, unit);
-            let Dimension { extent, stride } = self.dimensions[below];
+            let Dimension { extent, stride } = self.dimensions()[below];
             c::MPI_Type_create_hvector(
                 extent as c_int,
                 1,
@@ -423,7 +424,7 @@ impl Section {
                     .iter()
                     .map(|one| one.extent as usize)
                     .product();
-                let Dimension { stride, .. } = self.dimensions[level];
+                let Dimension { stride, .. } = self.dimensions()[level];
                 let full = left / inner;
                 if full > 0 {
                     let slab = self.slab(level, unit);

@@ -24,8 +24,9 @@ program callbacks
 #endif
   external :: check, add_up, copy_new, delete_new, copy_old, delete_old, on_error, query, free, cancel
   external :: c_sees, c_sets, c_ignores
-  integer :: rank, ierr
-  call MPI_INIT(ierr)
+  integer :: rank, ierr, provided
+  call MPI_INIT_THREAD(MPI_THREAD_SERIALIZED, provided, ierr)
+  call check(provided >= MPI_THREAD_SERIALIZED, 'init_thread')
   call MPI_COMM_RANK(MPI_COMM_WORLD, rank, ierr)
   call operations
   call attributes
