@@ -1498,6 +1498,10 @@ MPI_Fint MPI_Request_c2f(MPI_Request request);
 MPI_Fint PMPI_Request_c2f(MPI_Request request);
 #define MPI_Request_c2f(request) ((MPI_Fint)(request))
 #define PMPI_Request_c2f(request) ((MPI_Fint)(request))
+MPI_File MPI_File_f2c(MPI_Fint file);
+MPI_File PMPI_File_f2c(MPI_Fint file);
+MPI_Fint MPI_File_c2f(MPI_File file);
+MPI_Fint PMPI_File_c2f(MPI_File file);
 MPI_Win MPI_Win_f2c(MPI_Fint win);
 MPI_Win PMPI_Win_f2c(MPI_Fint win);
 #define MPI_Win_f2c(win) ((MPI_Win)(win))

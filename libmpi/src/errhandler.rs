@@ -1,9 +1,10 @@
 //! Error handlers (section 8.3).
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use mpi_core::{Class, Error, Result};
+use parking_lot::Mutex;
 
 use crate::abi::{
     MPI_COMM_WORLD, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_ERRORS_ARE_FATAL,
@@ -100,6 +101,44 @@ pub fn free(handle: MPI_Errhandler) -> Result<()> {
         return Ok(());
     }
     MADE.remove(handle).map(drop).ok_or_else(|| invalid(handle))
+}
+
+/// Calls an error handler of C++: gets the kind of the object (0 for a communicator, 1 for a file, 2
+/// for a window), the addresses of its handle and of the code, and the program's function.
+pub type Proxy = unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, unsafe extern "C" fn());
+
+/// The addresses of the program's functions that are called through a proxy, and their proxies.
+static PROXIES: Mutex<Vec<(usize, Proxy)>> = Mutex::new(Vec::new());
+
+/// Has the function of a handler called through `proxy`.
+pub fn set_proxy(handle: MPI_Errhandler, proxy: Proxy) -> Result<()> {
+    let handler = MADE.get(handle).ok_or_else(|| invalid(handle))?;
+    if let Some(address) = handler.address() {
+        let mut proxies = PROXIES.lock();
+        proxies.retain(|(other, _)| *other != address);
+        proxies.push((address, proxy));
+    }
+    Ok(())
+}
+
+impl Handler {
+    /// Where the program's function is.
+    fn address(self) -> Option<usize> {
+        match self {
+            Handler::Fatal | Handler::Return => None,
+            Handler::Comm(function) => Some(function as usize),
+            Handler::Win(function) => Some(function as usize),
+            Handler::File(function) => Some(function as usize),
+        }
+    }
+
+    /// What calls the program's function, if that is not one of C.
+    pub fn proxy(self) -> Option<Proxy> {
+        let address = self.address()?;
+        let proxies = PROXIES.lock();
+        let found = proxies.iter().find(|(other, _)| *other == address);
+        found.map(|(_, proxy)| *proxy)
+    }
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 //! MPI are.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use mpi_core::{Class, Error, Result, Status};
 
@@ -25,7 +25,13 @@ pub struct Callbacks {
 pub struct Generalized {
     callbacks: Callbacks,
     state: AtomicU8,
+    /// The callbacks are subroutines of Fortran.
+    fortran: AtomicBool,
 }
+
+type FortranQuery = unsafe extern "C" fn(*mut c_void, *mut MPI_Status, *mut c_int);
+type FortranFree = unsafe extern "C" fn(*mut c_void, *mut c_int);
+type FortranCancel = unsafe extern "C" fn(*mut c_void, *mut c_int, *mut c_int);
 
 /// The program has completed it.
 const COMPLETE: u8 = 1;
@@ -48,7 +54,18 @@ impl Generalized {
         Generalized {
             callbacks,
             state: AtomicU8::new(0),
+            fortran: AtomicBool::new(false),
         }
+    }
+
+    /// Has the callbacks called as subroutines of Fortran: all arguments by address, the error code
+    /// as the last of them, and what was given as extra state is the address of the program's.
+    pub fn set_fortran(&self) {
+        self.fortran.store(true, Ordering::Relaxed);
+    }
+
+    fn is_fortran(&self) -> bool {
+        self.fortran.load(Ordering::Relaxed)
     }
 
     /// Whether the program has completed it.
@@ -90,8 +107,19 @@ impl Generalized {
             MPI_TAG: MPI_ANY_TAG,
             MPI_ERROR: MPI_SUCCESS,
         };
-        // SAFETY: promised to `new`; the status is a local variable.
-        let code = unsafe { (self.callbacks.query)(self.callbacks.extra, &raw mut told) };
+        let Callbacks { query, extra, .. } = self.callbacks;
+        let code = if self.is_fortran() {
+            let mut code = MPI_SUCCESS;
+            // SAFETY: `set_fortran` was called for subroutines of this kind (section 12.2).
+            unsafe {
+                let query: FortranQuery = std::mem::transmute(query);
+                query(extra, &raw mut told, &raw mut code);
+            }
+            code
+        } else {
+            // SAFETY: promised to `new`; the status is a local variable.
+            unsafe { query(extra, &raw mut told) }
+        };
         let status = Status {
             source: told.MPI_SOURCE,
             tag: told.MPI_TAG,
@@ -103,16 +131,38 @@ impl Generalized {
 
     /// Has the program free what belongs to it. To be called once.
     pub fn free(&self) -> Result<()> {
-        // SAFETY: promised to `new`.
-        let code = unsafe { (self.callbacks.free)(self.callbacks.extra) };
+        let Callbacks { free, extra, .. } = self.callbacks;
+        let code = if self.is_fortran() {
+            let mut code = MPI_SUCCESS;
+            // SAFETY: as in `query`.
+            unsafe {
+                let free: FortranFree = std::mem::transmute(free);
+                free(extra, &raw mut code);
+            }
+            code
+        } else {
+            // SAFETY: promised to `new`.
+            unsafe { free(extra) }
+        };
         returned("free", code)
     }
 
     /// Asks the program to cancel it.
     pub fn cancel(&self) -> Result<()> {
         let complete = c_int::from(self.is_complete());
-        // SAFETY: promised to `new`.
-        let code = unsafe { (self.callbacks.cancel)(self.callbacks.extra, complete) };
+        let Callbacks { cancel, extra, .. } = self.callbacks;
+        let code = if self.is_fortran() {
+            let (mut complete, mut code) = (complete, MPI_SUCCESS);
+            // SAFETY: as in `query`.
+            unsafe {
+                let cancel: FortranCancel = std::mem::transmute(cancel);
+                cancel(extra, &raw mut complete, &raw mut code);
+            }
+            code
+        } else {
+            // SAFETY: promised to `new`.
+            unsafe { cancel(extra, complete) }
+        };
         returned("cancel", code)
     }
 }

@@ -1,8 +1,8 @@
 //! Reduction operations by handle.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use mpi_core::datatype::Datatype;
 use mpi_core::op::{Op, PredefinedOp};
@@ -38,7 +38,14 @@ struct Made {
     op: Op,
     /// The handle of the datatype that it was last used with.
     datatype: Arc<AtomicI32>,
+    /// Calls the program's function, where that is one of C++.
+    proxy: Arc<OnceLock<Proxy>>,
 }
+
+/// Calls a reduction function of C++: gets the two buffers, the number of elements, the datatype and
+/// the program's function.
+pub type Proxy =
+    unsafe extern "C" fn(*const c_void, *mut c_void, c_int, MPI_Datatype, MPI_User_function);
 
 static MADE: HandleTable<Made> = HandleTable::new(Type::Op);
 
@@ -77,21 +84,29 @@ pub fn lookup(handle: MPI_Op) -> Result<&'static Op> {
 pub fn create(function: MPI_User_function, commute: bool) -> Result<MPI_Op> {
     let last = Arc::new(AtomicI32::new(abi::MPI_DATATYPE_NULL));
     let used_with = last.clone();
+    let proxy = Arc::new(OnceLock::<Proxy>::new());
+    let by_proxy = proxy.clone();
     let apply = move |input: *const u8, inout: *mut u8, count: usize, datatype: &Datatype| {
         with_handle(datatype, used_with.load(Ordering::Relaxed), |handle| {
             let (mut input, mut inout, mut left) = (input, inout, count);
             while left > 0 {
                 let now = left.min(c_int::MAX as usize);
                 let (mut len, mut handle) = (now as c_int, handle);
-                // SAFETY: the program gave this function as one that reduces `len` elements of a
-                // datatype from one buffer to another (section 5.9.5), which these are.
-                unsafe {
-                    function(
-                        input.cast_mut().cast(),
-                        inout.cast(),
-                        &raw mut len,
-                        &raw mut handle,
-                    );
+                match by_proxy.get() {
+                    // SAFETY: the program gave this function as one that reduces `len` elements
+                    // of a datatype from one buffer to another (section 5.9.5), which these are.
+                    None => unsafe {
+                        function(
+                            input.cast_mut().cast(),
+                            inout.cast(),
+                            &raw mut len,
+                            &raw mut handle,
+                        );
+                    },
+                    // SAFETY: as above; the C++ library gave the proxy for this function.
+                    Some(proxy) => unsafe {
+                        proxy(input.cast(), inout.cast(), len, handle, function);
+                    },
                 }
                 left -= now;
                 let distance = datatype.extent().wrapping_mul(now as isize);
@@ -101,13 +116,24 @@ pub fn create(function: MPI_User_function, commute: bool) -> Result<MPI_Op> {
         });
     };
     let op = Op::user(Arc::new(apply), commute);
-    MADE.insert(Arc::new(Made { op, datatype: last }))
-        .ok_or_else(|| {
-            Error::new(
-                Class::NoMem,
-                "all 67,108,864 operation handles are in use; free some",
-            )
-        })
+    let made = Made {
+        op,
+        datatype: last,
+        proxy,
+    };
+    MADE.insert(Arc::new(made)).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 operation handles are in use; free some",
+        )
+    })
+}
+
+/// Has an operation's function called through `proxy`. Once only.
+pub fn set_proxy(handle: MPI_Op, proxy: Proxy) -> Result<()> {
+    let made = MADE.get(handle).ok_or_else(|| invalid(handle))?;
+    let twice = |_| Error::new(Class::Op, "the operation's language has been told already");
+    made.proxy.set(proxy).map_err(twice)
 }
 
 /// Calls `call` with a handle of the datatype: `likely` if it is one; else another that the program

@@ -7,8 +7,8 @@ use mpi_core::{Class, Error};
 
 use crate::abi::{
     self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_WORLD, MPI_Comm, MPI_FILE_NULL,
-    MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_WIN_NULL, MPI_Win,
-    error_name, handle_name,
+    MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_SUCCESS,
+    MPI_WIN_NULL, MPI_Win, error_name, handle_name,
 };
 use crate::errhandler::{self, Handler};
 use crate::identity::Identity;
@@ -69,8 +69,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
             summary(&error, &format!("; in {function}({})", Arguments(args)))
         }),
     };
-    call(handler, on, code);
-    code
+    call(handler, on, code)
 }
 
 /// A code for an error that a status tells of: the function that began the operation is not known
@@ -111,9 +110,15 @@ impl fmt::Display for Arguments<'_> {
     }
 }
 
-/// Calls the program's own handler.
-fn call(handler: Handler, on: On, code: c_int) {
+/// Calls the program's own handler; gives the code to be returned. After a handler of C++ that is
+/// none: it throws an exception, or the error is dealt with, and the C++ library would call it again.
+fn call(handler: Handler, on: On, code: c_int) -> c_int {
+    let returned = code;
     let mut code = code;
+    let proxy = handler.proxy();
+    // SAFETY (of all calls): a handler's contract (sections 8.3.1 to 8.3.3) is to be called with the
+    // addresses of handle and code; the program gave this function as such a handler. A proxy takes
+    // the kind of the object and the function as well.
     match handler {
         Handler::Fatal | Handler::Return => {}
         Handler::Comm(function) => {
@@ -121,27 +126,76 @@ fn call(handler: Handler, on: On, code: c_int) {
                 On::Comm(comm) => comm,
                 _ => MPI_COMM_WORLD,
             };
-            // SAFETY: a handler's contract (section 8.3.1) is to be called with the addresses of
-            // handle and code; the program gave this function as such a handler.
-            unsafe { function(&raw mut comm, &raw mut code) };
+            let place = &raw mut comm;
+            match proxy {
+                // SAFETY: see above.
+                None => unsafe { function(place, &raw mut code) },
+                // SAFETY: see above.
+                Some(proxy) => unsafe {
+                    proxy(
+                        0,
+                        place.cast(),
+                        &raw mut code,
+                        plain(function as *const c_void),
+                    );
+                },
+            }
         }
         Handler::Win(function) => {
             let mut win = match on {
                 On::Win(win) => win,
                 _ => MPI_WIN_NULL,
             };
-            // SAFETY: as for communicators (section 8.3.2).
-            unsafe { function(&raw mut win, &raw mut code) };
+            let place = &raw mut win;
+            match proxy {
+                // SAFETY: see above.
+                None => unsafe { function(place, &raw mut code) },
+                // SAFETY: see above.
+                Some(proxy) => unsafe {
+                    proxy(
+                        2,
+                        place.cast(),
+                        &raw mut code,
+                        plain(function as *const c_void),
+                    );
+                },
+            }
         }
         Handler::File(function) => {
             let mut file = match on {
                 On::File(file) => file,
                 _ => MPI_FILE_NULL,
             };
-            // SAFETY: as for communicators (section 8.3.3).
-            unsafe { function(&raw mut file, &raw mut code) };
+            let place = &raw mut file;
+            match proxy {
+                // SAFETY: see above.
+                None => unsafe { function(place, &raw mut code) },
+                // SAFETY: see above.
+                Some(proxy) => unsafe {
+                    proxy(
+                        1,
+                        place.cast(),
+                        &raw mut code,
+                        plain(function as *const c_void),
+                    );
+                },
+            }
         }
     }
+    if proxy.is_some() {
+        MPI_SUCCESS
+    } else {
+        returned
+    }
+}
+
+/// A function whose arguments are not told.
+///
+/// # Safety
+/// `function` is the address of one.
+unsafe fn plain(function: *const c_void) -> unsafe extern "C" fn() {
+    // SAFETY: function pointers are addresses; who calls it must know its arguments.
+    unsafe { std::mem::transmute(function) }
 }
 
 /// What is printed when an error is fatal.

@@ -42,6 +42,14 @@ pub enum Object {
 /// Requests of the ABI's own kinds, by their handles without [`OWN`].
 static OBJECTS: HandleTable<Object> = HandleTable::new(Type::Request);
 
+/// The generalized request behind a handle.
+pub fn generalized(handle: MPI_Request) -> Option<&'static Generalized> {
+    match object(handle)? {
+        Object::Generalized(generalized) => Some(generalized),
+        Object::Persistent(_) => None,
+    }
+}
+
 /// A handle for a request of one of the ABI's own kinds.
 pub fn insert(object: Object) -> Result<MPI_Request> {
     let full = || {

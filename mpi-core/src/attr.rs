@@ -98,7 +98,7 @@ impl<O: ?Sized, V> List<O, V> {
     }
 }
 
-impl<O: ?Sized, V: Copy> Attributes<O, V> {
+impl<O: ?Sized, V: Clone> Attributes<O, V> {
     /// No attributes.
     pub fn new() -> Self {
         Self::default()
@@ -128,7 +128,7 @@ impl<O: ?Sized, V: Copy> Attributes<O, V> {
 
     /// The value of an attribute, if it is set (`MPI_Comm_get_attr`).
     pub fn get(&self, keyval: &Keyval<O, V>) -> Option<V> {
-        self.0.lock().find(keyval).map(|entry| entry.value)
+        self.0.lock().find(keyval).map(|entry| entry.value.clone())
     }
 
     /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`); false if it is not set.
@@ -182,7 +182,9 @@ impl<O: ?Sized, V: Copy> Attributes<O, V> {
     pub fn copy_all(&self, old: &O, copies: &Attributes<O, V>, new: &O) -> Result<()> {
         let list = self.0.lock();
         let entries = list.entries.iter().filter(|entry| !entry.going);
-        let all: Vec<_> = entries.map(|e| (e.keyval.clone(), e.value)).collect();
+        let all: Vec<_> = entries
+            .map(|e| (e.keyval.clone(), e.value.clone()))
+            .collect();
         drop(list);
         for (keyval, value) in all {
             let Some(copy) = &keyval.0.copy else { continue };
@@ -229,9 +231,9 @@ impl<O: ?Sized, V: Copy> Attributes<O, V> {
 }
 
 /// Marks an entry as going and gives what its callback needs.
-fn take<O: ?Sized, V: Copy>(entry: &mut Entry<O, V>) -> (Keyval<O, V>, V, u64) {
+fn take<O: ?Sized, V: Clone>(entry: &mut Entry<O, V>) -> (Keyval<O, V>, V, u64) {
     entry.going = true;
-    (entry.keyval.clone(), entry.value, entry.serial)
+    (entry.keyval.clone(), entry.value.clone(), entry.serial)
 }
 
 #[cfg(test)]

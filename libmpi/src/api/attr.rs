@@ -14,7 +14,7 @@ use crate::abi::{
     MPI_Type_delete_attr_function, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
     MPI_Win_copy_attr_function, MPI_Win_delete_attr_function,
 };
-use crate::attributes::{self, Kind, Store};
+use crate::attributes::{self, Form, Kind, Store, Value};
 use crate::runtime::{Runtime, runtime};
 use crate::{codes, types};
 
@@ -73,7 +73,7 @@ pub(super) unsafe fn tell(
 
 pub(super) fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
     let value = store.get(attributes::key(keyval, kind)?);
-    Ok(value.map(std::ptr::with_exposed_provenance_mut))
+    Ok(value.map(|value| value.pointer()))
 }
 
 /// `MPI_Comm_create_keyval` (section 6.7).
@@ -105,7 +105,7 @@ pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Resul
     store.set(
         &comm,
         attributes::key(keyval, Kind::Comm)?,
-        value.expose_provenance(),
+        Value::new(Form::Pointer, value),
     )
 }
 
@@ -139,7 +139,7 @@ pub unsafe fn comm_get_attr(
 
 /// The value of a predefined attribute (section 8.1.2): the address of an integer, or none where it
 /// is not set. No value for keys that are not predefined.
-fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut c_void>> {
+pub(super) fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut c_void>> {
     static TAGS: AtomicI32 = AtomicI32::new(TAG_UB);
     static HOST: AtomicI32 = AtomicI32::new(MPI_PROC_NULL);
     static IO: AtomicI32 = AtomicI32::new(MPI_ANY_SOURCE);
@@ -208,7 +208,7 @@ pub fn type_set_attr(datatype: MPI_Datatype, keyval: c_int, value: *mut c_void) 
     store.set(
         &datatype,
         attributes::key(keyval, Kind::Type)?,
-        value.expose_provenance(),
+        Value::new(Form::Pointer, value),
     )
 }
 

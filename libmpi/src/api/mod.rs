@@ -10,6 +10,7 @@ pub mod coll_data;
 pub mod coll_neighbor;
 pub mod coll_reduce;
 pub mod comm;
+pub mod companion;
 pub mod convert;
 pub mod datatype;
 pub mod datatype_info;

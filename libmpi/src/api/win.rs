@@ -12,7 +12,7 @@ use crate::abi::{
     MPI_Aint, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_MAX_OBJECT_NAME, MPI_PROC_NULL,
     MPI_WIN_NULL, MPI_Win, MPI_Win_errhandler_function,
 };
-use crate::attributes::{self, Kind};
+use crate::attributes::{self, Form, Kind, Value};
 use crate::errhandler::{self, Handler};
 use crate::raise::{self, On};
 use crate::runtime::runtime;
@@ -330,7 +330,7 @@ pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> Result<(
     store.set(
         &win,
         attributes::key(keyval, Kind::Win)?,
-        value.expose_provenance(),
+        Value::new(Form::Pointer, value),
     )
 }
 

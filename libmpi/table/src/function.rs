@@ -40,6 +40,8 @@ pub struct Function {
     pub outdated: bool,
     /// Whether `mpi.h` defines it as a macro too (handle conversions).
     pub is_macro: bool,
+    /// Whether only libraries of other languages use it, so that `mpi.h` is silent about it.
+    pub is_companion: bool,
     /// What the Rust function returns.
     pub style: Style,
     /// The section of the standard, "3.2 Blocking send and receive"; may be empty.
@@ -230,6 +232,7 @@ impl Function {
             fast: false,
             outdated: false,
             is_macro: false,
+            is_companion: false,
             section: String::new(),
             line,
         };
@@ -268,6 +271,7 @@ impl Function {
         match tokens.identifier("an attribute")? {
             "deprecated" | "removed" => self.outdated = true,
             "macro" => self.is_macro = true,
+            "companion" => self.is_companion = true,
             "plain" => self.style = Style::Plain,
             "fast" => self.fast = true,
             "in" => self.each_named(tokens, |param| param.direction = Direction::In)?,

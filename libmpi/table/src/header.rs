@@ -113,7 +113,7 @@ fn chapter_text(text: &mut String, chapter: &Chapter) {
     let mut present = chapter
         .functions
         .iter()
-        .filter(|function| function.implementation.is_some())
+        .filter(|function| function.implementation.is_some() && !function.is_companion)
         .peekable();
     if present.peek().is_none() {
         return;

@@ -1,0 +1,237 @@
+//! What libraries for other languages need beyond the standard (names and conventions of the ABI):
+//! attributes with the language that set them, and callbacks that are not functions of C.
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::Result;
+
+use super::attr::{self, tell};
+use super::{null, put};
+use crate::abi::{
+    MPI_APPNUM, MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Op, MPI_Request, MPI_TAG_UB,
+    MPI_WIN_BASE, MPI_WIN_MODEL, MPI_WIN_SIZE, MPI_Win,
+};
+use crate::attributes::{self, CopyProxy, DeleteProxy, Form, Kind, Store, Value};
+use crate::runtime::runtime;
+use crate::{errhandler, ops, requests, types, wins};
+
+/// Fortran's number of a predefined key is C's and one.
+fn key_of_c(keyval: c_int) -> c_int {
+    let predefined = (MPI_TAG_UB..=MPI_APPNUM + 1).contains(&keyval)
+        || (MPI_WIN_BASE..=MPI_WIN_MODEL + 1).contains(&keyval);
+    if predefined && keyval & 1 == 0 {
+        keyval - 1
+    } else {
+        keyval
+    }
+}
+
+/// Writes an attribute's value as an integer of the size of an address.
+///
+/// # Safety
+/// `value` is valid for such an integer, `flag` for an integer, or they are NULL.
+unsafe fn tell_bits(found: Option<isize>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
+    if value.is_null() {
+        return Err(null("attribute_val"));
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(found.is_some()))?;
+        if let Some(found) = found {
+            value.cast::<isize>().write(found);
+        }
+    }
+    Ok(())
+}
+
+fn set(
+    store: &Store,
+    kind: Kind,
+    object: c_int,
+    keyval: c_int,
+    value: *mut c_void,
+    form: c_int,
+) -> Result<()> {
+    let value = Value::new(Form::named(form)?, value);
+    store.set(&object, attributes::key(keyval, kind)?, value)
+}
+
+/// # Safety
+/// As for [`tell_bits`]; with the form of C, `value` is valid for a pointer.
+unsafe fn get(
+    store: &Store,
+    kind: Kind,
+    keyval: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+    form: Form,
+) -> Result<()> {
+    let found = store.get(attributes::key(keyval, kind)?);
+    // SAFETY: the caller's contract.
+    unsafe {
+        if form == Form::Pointer {
+            tell(found.map(|found| found.pointer()), value, flag)
+        } else {
+            tell_bits(found.map(|found| found.bits()), value, flag)
+        }
+    }
+}
+
+/// `MPII_Comm_set_attr`: `MPI_Comm_set_attr` with the form of the value.
+pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void, form: c_int) -> Result<()> {
+    let store = &runtime()?.comm(comm)?.attributes;
+    set(store, Kind::Comm, comm, keyval, value, form)
+}
+
+/// `MPII_Comm_get_attr`: `MPI_Comm_get_attr` with the form in which the value is wanted. Predefined
+/// attributes are told by value where it is not that of C.
+///
+/// # Safety
+/// `value` is valid for an integer of the size of an address, `flag` for an integer, or NULL.
+pub unsafe fn comm_get_attr(
+    comm: MPI_Comm,
+    keyval: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+    form: c_int,
+) -> Result<()> {
+    let (runtime, form) = (runtime()?, Form::named(form)?);
+    let object = runtime.comm(comm)?;
+    // SAFETY: the caller's contract; the predefined attributes of communicators are integers.
+    unsafe {
+        match attr::predefined(runtime, key_of_c(keyval)) {
+            Some(found) if form == Form::Pointer => tell(found, value, flag),
+            Some(found) => {
+                let number = found.map(|found| found.cast::<c_int>().read() as isize);
+                tell_bits(number, value, flag)
+            }
+            None => get(&object.attributes, Kind::Comm, keyval, value, flag, form),
+        }
+    }
+}
+
+/// `MPII_Type_set_attr`: `MPI_Type_set_attr` with the form of the value.
+pub fn type_set_attr(
+    datatype: MPI_Datatype,
+    keyval: c_int,
+    value: *mut c_void,
+    form: c_int,
+) -> Result<()> {
+    let store = &types::object(datatype)?.attributes;
+    set(store, Kind::Type, datatype, keyval, value, form)
+}
+
+/// `MPII_Type_get_attr`: `MPI_Type_get_attr` with the form in which the value is wanted.
+///
+/// # Safety
+/// As for [`comm_get_attr`].
+pub unsafe fn type_get_attr(
+    datatype: MPI_Datatype,
+    keyval: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+    form: c_int,
+) -> Result<()> {
+    let store = &types::object(datatype)?.attributes;
+    // SAFETY: the caller's contract.
+    unsafe { get(store, Kind::Type, keyval, value, flag, Form::named(form)?) }
+}
+
+/// `MPII_Win_set_attr`: `MPI_Win_set_attr` with the form of the value.
+pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void, form: c_int) -> Result<()> {
+    runtime()?;
+    set(
+        &wins::get(win)?.attributes,
+        Kind::Win,
+        win,
+        keyval,
+        value,
+        form,
+    )
+}
+
+/// `MPII_Win_get_attr`: `MPI_Win_get_attr` with the form in which the value is wanted. Predefined
+/// attributes are told by value where it is not that of C; the base is its address.
+///
+/// # Safety
+/// As for [`comm_get_attr`].
+pub unsafe fn win_get_attr(
+    win: MPI_Win,
+    keyval: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+    form: c_int,
+) -> Result<()> {
+    runtime()?;
+    let (object, form) = (wins::get(win)?, Form::named(form)?);
+    let key = key_of_c(keyval);
+    // SAFETY: the caller's contract; `predefined` gives the base, or the address of an integer of
+    // the type that section 11.2.6 tells.
+    unsafe {
+        match object.predefined(key) {
+            Some(found) if form == Form::Pointer => tell(Some(found), value, flag),
+            Some(found) => {
+                let number = match key {
+                    MPI_WIN_BASE => found.expose_provenance() as isize,
+                    MPI_WIN_SIZE => found.cast::<MPI_Aint>().read() as isize,
+                    _ => found.cast::<c_int>().read() as isize,
+                };
+                tell_bits(Some(number), value, flag)
+            }
+            None => get(&object.attributes, Kind::Win, keyval, value, flag, form),
+        }
+    }
+}
+
+/// `MPII_Keyval_set_proxy`: has the callbacks of a key called through `copy` and `delete`.
+///
+/// # Safety
+/// They are functions as [`attributes::CopyProxy`] and [`attributes::DeleteProxy`] say, or NULL.
+pub unsafe fn keyval_set_proxy(keyval: c_int, copy: *mut c_void, delete: *mut c_void) {
+    if copy.is_null() || delete.is_null() {
+        return;
+    }
+    // SAFETY: the caller's contract; neither is NULL.
+    let (copy, delete) = unsafe {
+        (
+            std::mem::transmute::<*mut c_void, CopyProxy>(copy),
+            std::mem::transmute::<*mut c_void, DeleteProxy>(delete),
+        )
+    };
+    // Only who has just made the key calls this; there is nobody to tell of a wrong one.
+    let _ = attributes::set_proxies(keyval, copy, delete);
+}
+
+/// `MPII_Grequest_set_lang_f77`: has the callbacks of a generalized request called as subroutines of
+/// Fortran, with the address that was given as extra state.
+pub fn grequest_set_lang_f77(request: MPI_Request) {
+    if let Some(generalized) = requests::generalized(request) {
+        generalized.set_fortran();
+    }
+}
+
+/// `MPII_Op_set_cxx`: has the function of an operation called through `call`.
+///
+/// # Safety
+/// It is a function as [`ops::Proxy`] says, or NULL.
+pub unsafe fn op_set_cxx(op: MPI_Op, call: *mut c_void) {
+    if !call.is_null() {
+        // SAFETY: the caller's contract; not NULL.
+        let call = unsafe { std::mem::transmute::<*mut c_void, ops::Proxy>(call) };
+        // As for keys.
+        let _ = ops::set_proxy(op, call);
+    }
+}
+
+/// `MPII_Errhandler_set_cxx`: has the function of an error handler called through `call`.
+///
+/// # Safety
+/// It is a function as [`errhandler::Proxy`] says, or NULL.
+pub unsafe fn errhandler_set_cxx(handler: MPI_Errhandler, call: *mut c_void) {
+    if !call.is_null() {
+        // SAFETY: the caller's contract; not NULL.
+        let call = unsafe { std::mem::transmute::<*mut c_void, errhandler::Proxy>(call) };
+        // As for keys.
+        let _ = errhandler::set_proxy(handler, call);
+    }
+}
