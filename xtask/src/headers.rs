@@ -6,20 +6,35 @@ use mpi_table::Table;
 
 use crate::{Result, workspace};
 
-/// Writes `include/mpi.h`, or with `check` compares.
+/// The generated files of include/: name and text.
+pub fn files(table: &Table) -> [(&'static str, String); 5] {
+    [
+        ("mpi.h", table.header()),
+        ("mpif.h", table.mpif_h()),
+        ("mpi_f08_types.f90", table.f08_types()),
+        ("mpi.f90", table.mpi_f90()),
+        ("mpi_f08.f90", table.mpi_f08_f90()),
+    ]
+}
+
+/// Writes the headers and Fortran modules of include/, or with `check` compares.
 pub fn run(check: bool) -> Result {
-    let path = workspace::root().join("include").join("mpi.h");
-    let text = load()?.header();
-    if fs::read_to_string(&path).is_ok_and(|old| old == text) {
-        return Ok(());
+    let folder = workspace::root().join("include");
+    for (name, text) in files(&load()?) {
+        let path = folder.join(name);
+        if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            continue;
+        }
+        if check {
+            return Err(format!(
+                "include/{name} is not what the tables give: run `cargo xtask headers`"
+            ));
+        }
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        println!("{}", path.display());
     }
-    if check {
-        return Err("include/mpi.h is not what the tables give: run `cargo xtask headers`".into());
-    }
-    fs::create_dir_all(workspace::root().join("include"))
-        .and_then(|()| fs::write(&path, text))
-        .map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("{}", path.display());
     Ok(())
 }
 

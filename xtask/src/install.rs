@@ -4,12 +4,14 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use mpi_table::Table;
 
-use crate::{Result, workspace};
+use crate::{Result, headers, workspace};
 
 const WRAPPER: &str = include_str!("../files/mpicc");
+const FORTRAN_WRAPPER: &str = include_str!("../files/mpifort");
 const PKG_CONFIG: &str = include_str!("../files/mpi.pc");
 const VARIABLES: &str = include_str!("../files/mpivars.sh");
 const MODULE: &str = include_str!("../files/modulefile");
@@ -35,12 +37,15 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
         tree.link("libmpi.so.12", &format!("lib/{name}"))?;
     }
     let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
-    tree.write(&table.header(), "include/mpi.h", 0o644)?;
+    for (name, text) in headers::files(&table) {
+        tree.write(&text, &format!("include/{name}"), 0o644)?;
+    }
 
     tree.write(WRAPPER, "bin/mpicc", 0o755)?;
     for name in ["mpicxx", "mpic++"] {
         tree.link("mpicc", &format!("bin/{name}"))?;
     }
+    fortran(&tree, &built)?;
     for (package, program) in PROGRAMS {
         if workspace::has_package(package) {
             tree.copy(&built.join(program), &format!("bin/{program}"), 0o755)?;
@@ -76,10 +81,36 @@ fn made(path: &Path) -> Result<PathBuf> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// The Fortran bindings. The modules are compiled for gfortran if that is there; for other compilers
+/// `mpifort` does it when they are used.
+fn fortran(tree: &Tree, built: &Path) -> Result {
+    tree.copy(&built.join("libmpifort.so"), "lib/libmpifort.so.12", 0o755)?;
+    for name in ["libmpifort.so", "libmpichfort.so.12", "libmpichfort.so"] {
+        tree.link("libmpifort.so.12", &format!("lib/{name}"))?;
+    }
+    tree.write(FORTRAN_WRAPPER, "bin/mpifort", 0o755)?;
+    for name in ["mpif90", "mpif77"] {
+        tree.link("mpifort", &format!("bin/{name}"))?;
+    }
+    let there = Command::new("gfortran")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if there {
+        workspace::run(
+            Command::new(tree.path("bin/mpifort")).args(["-fc=gfortran", "-modules"]),
+            "compiling the Fortran modules for gfortran",
+        )?;
+    }
+    Ok(())
+}
+
 /// Builds what is installed; gives the folder with the results.
 fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
-    command.args(["build", "--package", "libmpi"]);
+    command.args(["build", "--package", "libmpi", "--package", "mpifort"]);
     for (package, _) in PROGRAMS {
         if workspace::has_package(package) {
             command.args(["--package", package]);

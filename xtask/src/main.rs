@@ -38,7 +38,7 @@ enum Task {
     Demo(Place),
     /// Runs all checks and tests, after installing the Debian packages that they need.
     Test,
-    /// Writes the generated C headers to include/.
+    /// Writes the generated headers and Fortran modules to include/.
     Headers {
         /// Only say whether they are up to date.
         #[arg(long)]

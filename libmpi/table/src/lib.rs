@@ -7,6 +7,7 @@
 
 pub mod constant;
 pub mod ctype;
+pub mod fortran;
 pub mod function;
 pub mod header;
 pub mod report;

@@ -1,0 +1,240 @@
+//! Entry points for `mpi_f08`, whose choice buffers are array descriptors: of the standard
+//! (`CFI_cdesc_t`) for our own module, and gfortran's own for programs that were compiled with
+//! another library's module of the same ABI.
+
+use std::fmt::Write as _;
+
+use super::shims::{parameters, rust_type, symbol};
+use super::{Arg, Pass, Routine};
+use crate::function::Kind;
+use crate::rust::rust_name;
+
+/// How the elements of a buffer are told.
+enum Role<'r> {
+    /// Only the address matters.
+    Address,
+    /// So many of this datatype.
+    Typed {
+        count: &'r str,
+        datatype: &'r str,
+        chunked: bool,
+    },
+    /// Counts and displacements of a datatype.
+    Vector { datatype: &'r str },
+    /// Something that has to lie in one piece.
+    Whole,
+}
+
+fn role<'r>(routine: &'r Routine<'_>, index: usize) -> Role<'r> {
+    let args = &routine.args;
+    let name = routine.function.name.as_str();
+    let arg = &args[index];
+    if matches!(name, "MPI_Get_address" | "MPI_Free_mem" | "MPI_Win_detach") {
+        return Role::Address;
+    }
+    let reduces = args.iter().any(|arg| arg.param.kind == Kind::Op);
+    let accesses = args.iter().any(|arg| arg.param.kind == Kind::Win);
+    if arg.param.kind == Kind::Address || (reduces && !accesses) {
+        return Role::Whole;
+    }
+    let next = |ahead: usize| args.get(index + ahead);
+    let is = |arg: Option<&'r Arg<'_>>, kind| {
+        arg.filter(|arg| arg.param.kind == kind && !arg.param.ctype.is_pointer())
+            .map(Arg::name)
+    };
+    let chunked = ["gather", "scatter", "alltoall"]
+        .iter()
+        .any(|part| name.to_lowercase().contains(part));
+    if let (Some(count), Some(datatype)) = (is(next(1), Kind::Count), is(next(2), Kind::Datatype)) {
+        return Role::Typed {
+            count,
+            datatype,
+            chunked,
+        };
+    }
+    match is(next(3), Kind::Datatype) {
+        Some(datatype) if next(1).is_some_and(|arg| arg.param.kind == Kind::Count) => {
+            Role::Vector { datatype }
+        }
+        _ => Role::Whole,
+    }
+}
+
+/// A buffer's type, by descriptor.
+fn descriptor_type(arg: &Arg<'_>, descriptor: &str, text: &str) -> String {
+    match arg.pass {
+        Pass::Buffer => format!("*const {descriptor}"),
+        Pass::Text if !text.is_empty() => format!("*const {text}"),
+        _ => rust_type(arg),
+    }
+}
+
+/// Names for the tools' twins.
+pub(super) fn aliases(routine: &Routine<'_>) -> Vec<(String, String)> {
+    let lower = routine.function.name.to_lowercase();
+    ["_f08ts_", "_f08ts_cdesc"]
+        .iter()
+        .map(|end| (format!("p{lower}{end}"), format!("{lower}{end}")))
+        .collect()
+}
+
+pub(super) fn shim(text: &mut String, routine: &Routine<'_>) {
+    let lower = routine.function.name.to_lowercase();
+    let upper = routine.function.name.to_uppercase();
+    let inner = format!("{lower}_sections");
+    let call = |convert: &str, text_of: bool| {
+        let mut list: Vec<String> = routine
+            .passed()
+            .map(|arg| {
+                let n = rust_name(arg.name());
+                match arg.pass {
+                    Pass::Buffer => format!("Section::{convert}({n})"),
+                    Pass::Text if text_of => format!("(*{n}).text().0"),
+                    _ => n,
+                }
+            })
+            .collect();
+        list.push("ierror".to_owned());
+        for arg in routine.passed().filter(|arg| arg.has_length()) {
+            let n = rust_name(arg.name());
+            list.push(if text_of {
+                format!("(*{n}).text().1")
+            } else {
+                format!("{}_len", arg.name())
+            });
+        }
+        format!("{inner}({})", list.join(", "))
+    };
+    // gfortran's own descriptors.
+    let _ = writeln!(
+        text,
+        "/// `{upper}` of `mpi_f08`, with descriptors of gfortran.\n\
+         ///\n\
+         /// # Safety\n\
+         /// The arguments are as the standard asks.\n\
+         #[unsafe(no_mangle)]\n\
+         pub unsafe extern \"C\" fn {lower}_f08ts_({}) {{\n    \
+         unsafe {{ {} }}\n}}\n",
+        parameters(routine, |arg| descriptor_type(arg, "Gfortran", "")),
+        call("of_gfortran", false)
+    );
+    // Descriptors of the standard: strings have one, too.
+    let mut list: Vec<String> = routine
+        .passed()
+        .map(|arg| {
+            let kind = descriptor_type(arg, "Standard", "Standard");
+            format!("{}: {kind}", rust_name(arg.name()))
+        })
+        .collect();
+    list.push("ierror: *mut c_int".to_owned());
+    let _ = writeln!(
+        text,
+        "/// `{upper}` of `mpi_f08`, with descriptors of the standard.\n\
+         ///\n\
+         /// # Safety\n\
+         /// The arguments are as the standard asks.\n\
+         #[unsafe(no_mangle)]\n\
+         pub unsafe extern \"C\" fn {lower}_f08ts_cdesc({}) {{\n    \
+         unsafe {{ {} }}\n}}\n",
+        list.join(", "),
+        call("of_standard", true)
+    );
+    let _ = writeln!(
+        text,
+        "unsafe fn {inner}({}) {{\n    unsafe {{",
+        parameters(routine, |arg| match arg.pass {
+            Pass::Buffer => "Section".to_owned(),
+            _ => rust_type(arg),
+        })
+    );
+    body(text, routine);
+    text.push_str("    }\n}\n\n");
+}
+
+/// Passes contiguous buffers on; others get something in their place.
+fn body(text: &mut String, routine: &Routine<'_>) {
+    let buffers: Vec<usize> = (0..routine.args.len())
+        .filter(|index| routine.args[*index].pass == Pass::Buffer)
+        .collect();
+    let strong = symbol(routine);
+    let tail = |list: &mut Vec<String>| {
+        list.push("ierror".to_owned());
+        for arg in routine.passed().filter(|arg| arg.has_length()) {
+            list.push(format!("{}_len", arg.name()));
+        }
+        list.join(", ")
+    };
+    let mut plain: Vec<String> = routine
+        .passed()
+        .map(|arg| match arg.pass {
+            Pass::Buffer => format!("{}.base", rust_name(arg.name())),
+            _ => rust_name(arg.name()),
+        })
+        .collect();
+    let in_one_piece: Vec<String> = buffers
+        .iter()
+        .filter(|index| !matches!(role(routine, **index), Role::Address))
+        .map(|index| format!("{}.is_contiguous()", rust_name(routine.args[*index].name())))
+        .collect();
+    let plain = tail(&mut plain);
+    if in_one_piece.is_empty() {
+        let _ = writeln!(text, "        {strong}({plain});");
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "        if {} {{\n            return {strong}({plain});\n        }}",
+        in_one_piece.join(" && ")
+    );
+    let comm = routine
+        .args
+        .iter()
+        .find(|arg| arg.param.kind == Kind::Comm && arg.pass == Pass::Value)
+        .map_or("MPI_COMM_WORLD".to_owned(), |arg| {
+            format!("*{}", arg.name())
+        });
+    let waits = !routine.is_nonblocking();
+    let mut instead: Vec<(usize, String)> = Vec::new();
+    for index in buffers {
+        let n = rust_name(routine.args[index].name());
+        let place = format!("{}_place", routine.args[index].name());
+        let back = routine.args[index].param.direction != crate::Direction::In;
+        let made = match role(routine, index) {
+            // Whoever wants but an address has no other buffers.
+            Role::Address => continue,
+            Role::Typed {
+                count,
+                datatype,
+                chunked,
+            } => {
+                instead.push((index + 1, format!("&raw const {place}.count")));
+                instead.push((index + 2, format!("&raw const {place}.datatype")));
+                format!("{n}.typed(*{count}, *{datatype}, {chunked}, {waits}, {back})")
+            }
+            Role::Vector { datatype } => {
+                instead.push((index + 3, format!("&raw const {place}.datatype")));
+                format!("{n}.strided(*{datatype}, {waits}, {back})")
+            }
+            Role::Whole => format!("{n}.whole({waits}, {back})"),
+        };
+        instead.push((index, format!("{place}.address")));
+        let _ = writeln!(
+            text,
+            "        let {place} = match {made} {{\n            \
+             Ok(place) => place,\n            \
+             Err(why) => return refuse(ierror, {comm}, why),\n        }};"
+        );
+    }
+    let mut list: Vec<String> = routine
+        .args
+        .iter()
+        .enumerate()
+        .filter(|(_, arg)| arg.pass != Pass::Null)
+        .map(|(index, arg)| {
+            let found = instead.iter().find(|(place, _)| *place == index);
+            found.map_or(rust_name(arg.name()), |(_, value)| value.clone())
+        })
+        .collect();
+    let list = tail(&mut list);
+    let _ = writeln!(text, "        {strong}({list});");
+}

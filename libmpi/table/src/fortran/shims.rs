@@ -1,0 +1,330 @@
+//! The entry points of `libmpifort`, as Rust: one function for each routine, under the names that
+//! Fortran compilers give it.
+
+use std::fmt::Write as _;
+
+use super::{Arg, Pass, Routine, routines, sections};
+use crate::Table;
+use crate::rust::{rust_name, rust_param, rust_result};
+
+/// The predefined callbacks (sections 6.7.2 and 13.5.3), with the functions that the library has for
+/// them.
+const PREDEFINED_CALLBACKS: &[(&str, &str)] = &[
+    ("mpi_null_copy_fn", "mpi_null_copy_fn_"),
+    ("mpi_comm_null_copy_fn", "mpi_null_copy_fn_"),
+    ("mpi_type_null_copy_fn", "mpi_null_copy_fn_"),
+    ("mpi_win_null_copy_fn", "mpi_null_copy_fn_"),
+    ("mpi_null_delete_fn", "mpi_null_delete_fn_"),
+    ("mpi_comm_null_delete_fn", "mpi_null_delete_fn_"),
+    ("mpi_type_null_delete_fn", "mpi_null_delete_fn_"),
+    ("mpi_win_null_delete_fn", "mpi_null_delete_fn_"),
+    ("mpi_dup_fn", "mpi_dup_fn_"),
+    ("mpi_comm_dup_fn", "mpi_comm_dup_fn_"),
+    ("mpi_type_dup_fn", "mpi_comm_dup_fn_"),
+    ("mpi_win_dup_fn", "mpi_comm_dup_fn_"),
+    ("mpi_conversion_fn_null", "mpi_conversion_fn_null_"),
+];
+
+/// Assembly that gives functions other names.
+fn assembly(aliases: &[(String, String)]) -> String {
+    let mut text = String::from("std::arch::global_asm!(\n");
+    for (alias, target) in aliases {
+        let _ = writeln!(text, "    \".weak {alias}\",");
+        let _ = writeln!(text, "    \".type {alias}, @function\",");
+        let _ = writeln!(text, "    \".set {alias}, {target}\",");
+    }
+    text.push_str(");\n");
+    text
+}
+
+impl Table {
+    /// The text of a Rust module with the C functions that the library calls, for `include!`.
+    ///
+    /// It expects the types of [`Table::rust_constants`] and `std::ffi::*` in scope.
+    pub fn fortran_imports(&self) -> String {
+        let mut text = String::from("unsafe extern \"C\" {\n");
+        for function in self.functions.present() {
+            let params: Vec<String> = function.params.iter().map(rust_param).collect();
+            let _ = writeln!(
+                text,
+                "    pub fn {}({}){};",
+                function.name,
+                params.join(", "),
+                rust_result(&function.result)
+            );
+        }
+        text.push_str("}\n");
+        text
+    }
+
+    /// The text of a Rust module with the entry points, for `include!`.
+    ///
+    /// It expects the types of [`Table::rust_constants`], the functions of
+    /// [`Table::fortran_imports`], the library's module `convert` and what is in `sections` in
+    /// scope.
+    pub fn fortran_shims(&self) -> String {
+        let mut text = String::new();
+        for routine in routines(self) {
+            shim(&mut text, &routine);
+            if routine.has_buffers() {
+                sections::shim(&mut text, &routine);
+            }
+        }
+        text.push_str(&assembly(&self.fortran_aliases()));
+        text
+    }
+
+    /// The text with the names of the predefined callbacks, to be included where those are.
+    pub fn fortran_predefined(&self) -> String {
+        assembly(&predefined_aliases())
+    }
+
+    /// Names that stand for functions of the generated module, with these.
+    pub fn fortran_aliases(&self) -> Vec<(String, String)> {
+        let mut aliases = Vec::new();
+        for routine in routines(self) {
+            let strong = symbol(&routine);
+            for prefix in ["", "p"] {
+                let lower = format!("{prefix}{}", routine.function.name.to_lowercase());
+                let mut names = vec![
+                    lower.clone(),
+                    format!("{lower}_"),
+                    format!("{lower}__"),
+                    lower.to_uppercase(),
+                ];
+                let detached = routine.function.name == "MPI_Buffer_detach";
+                if routine.in_f08() && !routine.has_buffers() && !routine.is_function() {
+                    names.push(format!("{lower}_f08_"));
+                }
+                if routine.args.iter().any(|arg| arg.pass == Pass::AddressOut) {
+                    names.push(format!("{lower}_cptr_"));
+                }
+                names.retain(|name| *name != strong && !(detached && name.contains("f08")));
+                aliases.extend(names.into_iter().map(|name| (name, strong.clone())));
+                if routine.has_buffers() && prefix == "p" {
+                    for (one, other) in sections::aliases(&routine) {
+                        aliases.push((one, other));
+                    }
+                }
+            }
+        }
+        aliases
+    }
+
+    /// A linker's version script that exports the names that only assembler knows.
+    pub fn fortran_version_script(&self) -> String {
+        let mut text = String::from("{\n  global:\n");
+        for (name, _) in self
+            .fortran_aliases()
+            .into_iter()
+            .chain(predefined_aliases())
+        {
+            let _ = writeln!(text, "    {name};");
+        }
+        text.push_str("};\n");
+        text
+    }
+
+    /// The names that programs ask `libmpi.so.12` for through this library: functions, and
+    /// variables with their sizes.
+    pub fn fortran_needs(&self) -> (Vec<&str>, Vec<&str>) {
+        let functions = self.functions.present().map(|one| one.name.as_str());
+        let variables = self.constants.items().filter_map(|item| match item {
+            crate::Item::Data { name, .. } => Some(name.as_str()),
+            _ => None,
+        });
+        (functions.collect(), variables.collect())
+    }
+}
+
+fn predefined_aliases() -> Vec<(String, String)> {
+    let mut aliases = Vec::new();
+    for (name, target) in PREDEFINED_CALLBACKS {
+        let names = [
+            (*name).to_owned(),
+            format!("{name}_"),
+            format!("{name}__"),
+            name.to_uppercase(),
+            format!("__mpi_f08_callbacks_MOD_{name}"),
+        ];
+        let others = names.into_iter().filter(|name| name != target);
+        aliases.extend(others.map(|name| (name, (*target).to_owned())));
+    }
+    aliases
+}
+
+/// The symbol that has the code.
+pub(super) fn symbol(routine: &Routine<'_>) -> String {
+    format!("p{}_", routine.function.name.to_lowercase())
+}
+
+/// The type of an argument in Rust.
+pub(super) fn rust_type(arg: &Arg<'_>) -> String {
+    match arg.pass {
+        Pass::Null => String::new(),
+        Pass::Buffer | Pass::Callback => "*mut c_void".to_owned(),
+        Pass::Value => format!("*const {}", arg.param.ctype.to_rust()),
+        Pass::Logical | Pass::File | Pass::OldInteger | Pass::OldIntegers => {
+            "*const c_int".to_owned()
+        }
+        Pass::LogicalOut
+        | Pass::FileInOut
+        | Pass::OldIntegerOut
+        | Pass::ErrorCodes
+        | Pass::Weights => "*mut c_int".to_owned(),
+        Pass::Status | Pass::Pointer | Pass::Index | Pass::Indices => arg.param.ctype.to_rust(),
+        Pass::Text | Pass::Trimmed | Pass::Texts => "*const c_char".to_owned(),
+        Pass::TextOut => "*mut c_char".to_owned(),
+        Pass::AddressOut => "*mut c_void".to_owned(),
+    }
+}
+
+/// The parameters of an entry point: arguments, error code, lengths of strings.
+pub(super) fn parameters(routine: &Routine<'_>, kind: impl Fn(&Arg<'_>) -> String) -> String {
+    let mut list: Vec<String> = routine
+        .passed()
+        .map(|arg| format!("{}: {}", rust_name(arg.name()), kind(arg)))
+        .collect();
+    if !routine.is_function() {
+        list.push("ierror: *mut c_int".to_owned());
+    }
+    for arg in routine.passed().filter(|arg| arg.has_length()) {
+        list.push(format!("{}_len: usize", arg.name()));
+    }
+    list.join(", ")
+}
+
+fn shim(text: &mut String, routine: &Routine<'_>) {
+    let name = &routine.function.name;
+    let _ = writeln!(
+        text,
+        "/// `{}` of Fortran.\n\
+         ///\n\
+         /// # Safety\n\
+         /// The arguments are as the standard asks.\n\
+         #[unsafe(no_mangle)]\n\
+         pub unsafe extern \"C\" fn {}({}){} {{\n    unsafe {{",
+        name.to_uppercase(),
+        symbol(routine),
+        parameters(routine, rust_type),
+        rust_result_of(routine),
+    );
+    if let Some(special) = routine.special {
+        let mut list: Vec<String> = routine.passed().map(|arg| rust_name(arg.name())).collect();
+        list.extend(
+            routine
+                .passed()
+                .filter(|arg| arg.has_length())
+                .map(|arg| format!("{}_len", arg.name())),
+        );
+        if special.contains("spawn") {
+            list.insert(0, name.clone());
+        }
+        let list = list.join(", ");
+        let _ = writeln!(
+            text,
+            "        convert::finish(ierror, crate::special::{special}({list}));\n    }}\n}}\n"
+        );
+        return;
+    }
+    let mut before = String::new();
+    let mut after = String::new();
+    let list: Vec<String> = routine
+        .args
+        .iter()
+        .map(|arg| argument(arg, &mut before, &mut after))
+        .collect();
+    text.push_str(&before);
+    let call = format!("{name}({})", list.join(", "));
+    if routine.is_function() {
+        let _ = writeln!(text, "        {call}\n    }}\n}}\n");
+        return;
+    }
+    let _ = writeln!(text, "        let code = {call};");
+    if !after.is_empty() {
+        let _ = writeln!(text, "        if code == MPI_SUCCESS {{\n{after}        }}");
+    }
+    let _ = writeln!(text, "        convert::finish(ierror, code);\n    }}\n}}\n");
+}
+
+fn rust_result_of(routine: &Routine<'_>) -> String {
+    if routine.is_function() {
+        rust_result(&routine.function.result)
+    } else {
+        String::new()
+    }
+}
+
+/// The C argument; what is to be done before the call, and after one that succeeded.
+fn argument(arg: &Arg<'_>, before: &mut String, after: &mut String) -> String {
+    let n = rust_name(arg.name());
+    let base = arg.name();
+    let c = format!("{base}_c");
+    let mut local = |value: String| {
+        let _ = writeln!(before, "        let mut {c} = {value};");
+    };
+    let mut then = |statement: String| {
+        let _ = writeln!(after, "            {statement}");
+    };
+    match arg.pass {
+        Pass::Null => "std::ptr::null_mut()".to_owned(),
+        Pass::Buffer => format!("convert::buffer({n})"),
+        Pass::Value => format!("*{n}"),
+        Pass::Logical => format!("c_int::from(*{n} != 0)"),
+        Pass::LogicalOut => {
+            local("0".to_owned());
+            then(format!("*{n} = c_int::from({c} != 0);"));
+            format!("&raw mut {c}")
+        }
+        Pass::Pointer => n,
+        Pass::Status => format!("convert::status({n})"),
+        Pass::Index => {
+            then(format!("convert::one_based({n});"));
+            n
+        }
+        Pass::Indices => {
+            then(format!("convert::all_one_based({n}, *outcount);"));
+            n
+        }
+        Pass::Text => {
+            let _ = writeln!(
+                before,
+                "        let {c} = convert::Text::new({n}, {base}_len);"
+            );
+            format!("{c}.as_ptr()")
+        }
+        Pass::Trimmed => {
+            let _ = writeln!(
+                before,
+                "        let {c} = convert::Text::trimmed({n}, {base}_len);"
+            );
+            format!("{c}.as_ptr()")
+        }
+        Pass::TextOut => {
+            local("convert::Room::new()".to_owned());
+            then(format!("{c}.give({n}, {base}_len);"));
+            format!("{c}.as_mut_ptr()")
+        }
+        Pass::Weights => format!("convert::weights({n})"),
+        Pass::ErrorCodes => format!("convert::error_codes({n})"),
+        Pass::AddressOut => n,
+        Pass::File => format!("MPI_File_f2c(*{n})"),
+        Pass::FileInOut => {
+            local(format!("MPI_File_f2c(*{n})"));
+            then(format!("*{n} = MPI_File_c2f({c});"));
+            format!("&raw mut {c}")
+        }
+        Pass::OldInteger => format!("MPI_Aint::from(*{n})"),
+        Pass::OldIntegers => {
+            local(format!("convert::widened({n}, *count)"));
+            format!("{c}.as_mut_ptr()")
+        }
+        Pass::OldIntegerOut => {
+            local("0".to_owned());
+            then(format!("*{n} = {c} as c_int;"));
+            format!("&raw mut {c}")
+        }
+        Pass::Callback => format!("convert::callback({n})"),
+        Pass::Texts => unreachable!("only special routines have tables of strings"),
+    }
+}

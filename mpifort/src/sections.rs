@@ -1,0 +1,547 @@
+//! Array descriptors, and what takes the place of array sections that don't lie in one piece
+//! (section 17.1.12): a datatype that describes them, or for calls that block a copy.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crate::abi::{
+    MPI_Aint, MPI_BYTE, MPI_Comm, MPI_DATATYPE_NULL, MPI_Datatype, MPI_ERR_BUFFER, MPI_SUCCESS,
+};
+use crate::convert::finish;
+use crate::imports as c;
+
+/// The most dimensions of an array.
+const RANKS: usize = 15;
+
+/// `CFI_cdesc_t` (ISO_Fortran_binding.h), without its dimensions, which follow.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Standard {
+    base: *mut c_void,
+    element: usize,
+    version: c_int,
+    rank: i8,
+    attribute: i8,
+    kind: i16,
+    dimensions: [StandardDimension; 0],
+}
+
+/// A dimension of [`Standard`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct StandardDimension {
+    lower: isize,
+    /// -1 for the last dimension of an array of assumed size.
+    extent: isize,
+    /// Bytes from one element to the next.
+    stride: isize,
+}
+
+impl Standard {
+    /// The size of an element, or the length of a string.
+    pub fn element(&self) -> usize {
+        self.element
+    }
+
+    /// Address and length of a string.
+    pub fn text(&self) -> (*const c_char, usize) {
+        (self.base.cast(), self.element)
+    }
+}
+
+/// The descriptor of gfortran since version 9, without its dimensions, which follow.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Gfortran {
+    base: *mut c_void,
+    offset: isize,
+    element: usize,
+    version: c_int,
+    rank: i8,
+    kind: i8,
+    attribute: i16,
+    span: isize,
+    dimensions: [GfortranDimension; 0],
+}
+
+/// A dimension of [`Gfortran`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct GfortranDimension {
+    /// In units of the span.
+    stride: isize,
+    lower: isize,
+    upper: isize,
+}
+
+/// A choice buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// The address of the first element.
+    pub base: *mut c_void,
+    element: usize,
+    rank: usize,
+    dimensions: [Dimension; RANKS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Dimension {
+    /// Negative for the last dimension of an array of assumed size.
+    extent: isize,
+    /// Bytes from one element to the next.
+    stride: isize,
+}
+
+const NO_DIMENSION: Dimension = Dimension {
+    extent: 1,
+    stride: 0,
+};
+
+impl Section {
+    /// What a descriptor of the standard tells.
+    ///
+    /// # Safety
+    /// It is one.
+    #[inline]
+    pub unsafe fn of_standard(descriptor: *const Standard) -> Section {
+        // SAFETY: the caller's contract; `rank` dimensions follow.
+        unsafe {
+            let rank = usize::try_from((*descriptor).rank).unwrap_or(0).min(RANKS);
+            let mut dimensions = [NO_DIMENSION; RANKS];
+            let first = (&raw const (*descriptor).dimensions).cast::<StandardDimension>();
+            for (index, dimension) in dimensions[..rank].iter_mut().enumerate() {
+                let told = first.add(index).read();
+                *dimension = Dimension {
+                    extent: told.extent,
+                    stride: told.stride,
+                };
+            }
+            Section {
+                base: (*descriptor).base,
+                element: (*descriptor).element,
+                rank,
+                dimensions,
+            }
+        }
+    }
+
+    /// What a descriptor of gfortran tells.
+    ///
+    /// # Safety
+    /// It is one.
+    #[inline]
+    pub unsafe fn of_gfortran(descriptor: *const Gfortran) -> Section {
+        // SAFETY: the caller's contract; `rank` dimensions follow.
+        unsafe {
+            let rank = usize::try_from((*descriptor).rank).unwrap_or(0).min(RANKS);
+            let mut dimensions = [NO_DIMENSION; RANKS];
+            let first = (&raw const (*descriptor).dimensions).cast::<GfortranDimension>();
+            let element = (*descriptor).element;
+            let span = match (*descriptor).span {
+                0 => element as isize,
+                span => span,
+            };
+            for (index, dimension) in dimensions[..rank].iter_mut().enumerate() {
+                let told = first.add(index).read();
+                *dimension = Dimension {
+                    extent: told.upper - told.lower + 1,
+                    stride: told.stride * span,
+                };
+            }
+            Section {
+                base: (*descriptor).base,
+                element,
+                rank,
+                dimensions,
+            }
+        }
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions[..self.rank]
+    }
+
+    /// Whether it lies in one piece.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = self.element as isize;
+        for dimension in self.dimensions() {
+            if dimension.extent <= 0 {
+                return true;
+            }
+            if dimension.extent != 1 {
+                if dimension.stride != expected {
+                    return false;
+                }
+                expected *= dimension.extent;
+            }
+        }
+        true
+    }
+
+    /// The number of its elements.
+    fn len(&self) -> usize {
+        let extents = self
+            .dimensions()
+            .iter()
+            .map(|one| one.extent.max(0) as usize);
+        extents.product()
+    }
+
+    /// Something that `count` elements of a datatype can be taken from or put to. In a `chunked`
+    /// buffer they may be needed several times, for several processes. If the call `waits`, a copy
+    /// will do, from which results go `back`.
+    ///
+    /// # Safety
+    /// The section is the program's, and has room for the elements.
+    pub unsafe fn typed(
+        &self,
+        count: c_int,
+        datatype: MPI_Datatype,
+        chunked: bool,
+        waits: bool,
+        back: bool,
+    ) -> Result<Place, &'static str> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if self.is_contiguous() {
+                return Ok(Place::plain(self.base, count, datatype));
+            }
+            let Some((size, unit_type)) = self.unit_of(datatype) else {
+                return self
+                    .whole(waits, back)
+                    .map(|place| place.with(count, datatype));
+            };
+            let wanted = usize::try_from(count).unwrap_or(0) * size / self.element;
+            // Below dimension `level` sections are described by nested types; above, elements
+            // follow each other at one distance.
+            let level = self.regular_from();
+            let inner: usize = self.dimensions()[..level]
+                .iter()
+                .map(|one| one.extent as usize)
+                .product();
+            if inner > 0 && wanted.is_multiple_of(inner) {
+                let made = self.nested(level, unit_type);
+                return Ok(Place {
+                    address: self.base,
+                    count: (wanted / inner) as c_int,
+                    datatype: made,
+                    made,
+                    copy: None,
+                });
+            }
+            if !chunked && wanted <= self.len() {
+                let made = self.beginning(wanted, unit_type);
+                return Ok(Place {
+                    address: self.base,
+                    count: 1,
+                    datatype: made,
+                    made,
+                    copy: None,
+                });
+            }
+            self.whole(waits, back)
+                .map(|place| place.with(count, datatype))
+        }
+    }
+
+    /// Something in which elements of a datatype have counts and displacements.
+    ///
+    /// # Safety
+    /// As for [`Section::typed`].
+    pub unsafe fn strided(
+        &self,
+        datatype: MPI_Datatype,
+        waits: bool,
+        back: bool,
+    ) -> Result<Place, &'static str> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if self.is_contiguous() {
+                return Ok(Place::plain(self.base, 0, datatype));
+            }
+            match self.unit_of(datatype) {
+                Some((size, unit)) if size == self.element && self.regular_from() == 0 => {
+                    let made = self.nested(0, unit);
+                    Ok(Place {
+                        address: self.base,
+                        count: 0,
+                        datatype: made,
+                        made,
+                        copy: None,
+                    })
+                }
+                _ => self.whole(waits, back).map(|place| place.with(0, datatype)),
+            }
+        }
+    }
+
+    /// All of it in one piece.
+    ///
+    /// # Safety
+    /// As for [`Section::typed`].
+    pub unsafe fn whole(&self, waits: bool, back: bool) -> Result<Place, &'static str> {
+        if self.is_contiguous() {
+            return Ok(Place::plain(self.base, 0, MPI_DATATYPE_NULL));
+        }
+        if !waits {
+            return Err(
+                "a nonblocking or one-sided operation can't use this array section, which has \
+                 gaps, with this datatype or operation; use a contiguous array",
+            );
+        }
+        let mut room = vec![0_u8; self.len() * self.element];
+        let mut next = room.as_mut_ptr();
+        // SAFETY: the section is the program's; the room has the size of all its elements.
+        unsafe {
+            self.each(self.rank, self.base.cast(), &mut |element| {
+                std::ptr::copy_nonoverlapping(element, next, self.element);
+                next = next.add(self.element);
+            });
+        }
+        Ok(Place {
+            address: room.as_mut_ptr().cast(),
+            count: 0,
+            datatype: MPI_DATATYPE_NULL,
+            made: MPI_DATATYPE_NULL,
+            copy: Some(Copied {
+                section: *self,
+                room,
+                back,
+            }),
+        })
+    }
+
+    /// Calls `visit` with the address of each element, in array element order.
+    ///
+    /// # Safety
+    /// The section is the program's.
+    unsafe fn each(&self, rank: usize, at: *mut u8, visit: &mut impl FnMut(*mut u8)) {
+        let Some(level) = rank.checked_sub(1) else {
+            return visit(at);
+        };
+        let dimension = self.dimensions[level];
+        for index in 0..dimension.extent {
+            // SAFETY: the caller's contract: within the array.
+            unsafe { self.each(level, at.wrapping_offset(index * dimension.stride), visit) };
+        }
+    }
+
+    /// The size of a datatype without gaps, and a datatype for one element of the array: the same
+    /// where sizes agree, else bytes. None if the one has gaps or doesn't fit to the other.
+    unsafe fn unit_of(&self, datatype: MPI_Datatype) -> Option<(usize, MPI_Datatype)> {
+        let (mut size, mut lb, mut extent) = (0, 0, 0);
+        // SAFETY: local variables; an invalid datatype is reported by the call that comes after.
+        unsafe {
+            if c::MPI_Type_size(datatype, &raw mut size) != MPI_SUCCESS
+                || c::MPI_Type_get_extent(datatype, &raw mut lb, &raw mut extent) != MPI_SUCCESS
+            {
+                return None;
+            }
+        }
+        let size = usize::try_from(size).ok()?;
+        let fits = lb == 0 && extent as usize == size && self.element > 0;
+        if !fits || !size.is_multiple_of(self.element) {
+            return None;
+        }
+        let unit = if size == self.element {
+            datatype
+        } else {
+            MPI_DATATYPE_NULL
+        };
+        Some((size, unit))
+    }
+
+    /// The lowest dimension from which on elements follow each other at one distance.
+    fn regular_from(&self) -> usize {
+        let dimensions = self.dimensions();
+        let mut level = self.rank - 1;
+        while level > 0 {
+            let (below, above) = (dimensions[level - 1], dimensions[level]);
+            if above.extent != 1 && above.stride != below.stride * below.extent {
+                break;
+            }
+            level -= 1;
+        }
+        level
+    }
+
+    /// A type for the elements of the dimensions below `level`, as far from the next as dimension
+    /// `level` says.
+    unsafe fn nested(&self, level: usize, unit: MPI_Datatype) -> MPI_Datatype {
+        // SAFETY: types of ours and of the program's, into local variables.
+        unsafe {
+            let slab = self.slab(level, unit);
+            let mut made = MPI_DATATYPE_NULL;
+            c::MPI_Type_create_resized(
+                slab,
+                0,
+                self.dimensions[level].stride as MPI_Aint,
+                &raw mut made,
+            );
+            free(slab);
+            c::MPI_Type_commit(&raw mut made);
+            made
+        }
+    }
+
+    /// A type for all elements of the dimensions below `level`; to be freed.
+    unsafe fn slab(&self, level: usize, unit: MPI_Datatype) -> MPI_Datatype {
+        let mut made = MPI_DATATYPE_NULL;
+        // SAFETY: as above.
+        unsafe {
+            let Some(below) = level.checked_sub(1) else {
+                if unit == MPI_DATATYPE_NULL {
+                    c::MPI_Type_contiguous(self.element as c_int, MPI_BYTE, &raw mut made);
+                } else {
+                    c::MPI_Type_dup(unit, &raw mut made);
+                }
+                return made;
+            };
+            let inner = self.slab(below, unit);
+            let Dimension { extent, stride } = self.dimensions[below];
+            c::MPI_Type_create_hvector(
+                extent as c_int,
+                1,
+                stride as MPI_Aint,
+                inner,
+                &raw mut made,
+            );
+            free(inner);
+        }
+        made
+    }
+
+    /// A type for the first `wanted` elements, committed.
+    unsafe fn beginning(&self, wanted: usize, unit: MPI_Datatype) -> MPI_Datatype {
+        let mut left = wanted;
+        let mut at: MPI_Aint = 0;
+        let (mut lengths, mut places, mut types) = (Vec::new(), Vec::new(), Vec::new());
+        // SAFETY: as above.
+        unsafe {
+            for level in (0..self.rank).rev() {
+                let inner: usize = self.dimensions()[..level]
+                    .iter()
+                    .map(|one| one.extent as usize)
+                    .product();
+                let Dimension { stride, .. } = self.dimensions[level];
+                let full = left / inner;
+                if full > 0 {
+                    let slab = self.slab(level, unit);
+                    let mut made = MPI_DATATYPE_NULL;
+                    c::MPI_Type_create_hvector(
+                        full as c_int,
+                        1,
+                        stride as MPI_Aint,
+                        slab,
+                        &raw mut made,
+                    );
+                    free(slab);
+                    lengths.push(1);
+                    places.push(at);
+                    types.push(made);
+                }
+                at += full as MPI_Aint * stride as MPI_Aint;
+                left -= full * inner;
+            }
+            let mut made = MPI_DATATYPE_NULL;
+            c::MPI_Type_create_struct(
+                types.len() as c_int,
+                lengths.as_ptr(),
+                places.as_ptr(),
+                types.as_ptr(),
+                &raw mut made,
+            );
+            for one in types {
+                free(one);
+            }
+            c::MPI_Type_commit(&raw mut made);
+            made
+        }
+    }
+}
+
+fn free(mut datatype: MPI_Datatype) {
+    // SAFETY: a datatype that this module made.
+    unsafe { c::MPI_Type_free(&raw mut datatype) };
+}
+
+/// What is passed in place of a buffer and its description, for the time of a call. Operations keep
+/// the datatype that they use beyond that.
+#[derive(Debug)]
+pub struct Place {
+    /// The buffer's address.
+    pub address: *mut c_void,
+    /// The number of elements.
+    pub count: c_int,
+    /// The datatype.
+    pub datatype: MPI_Datatype,
+    /// The datatype that was made for this, or none.
+    made: MPI_Datatype,
+    copy: Option<Copied>,
+}
+
+#[derive(Debug)]
+struct Copied {
+    section: Section,
+    room: Vec<u8>,
+    back: bool,
+}
+
+impl Place {
+    fn plain(address: *mut c_void, count: c_int, datatype: MPI_Datatype) -> Place {
+        Place {
+            address,
+            count,
+            datatype,
+            made: MPI_DATATYPE_NULL,
+            copy: None,
+        }
+    }
+
+    fn with(mut self, count: c_int, datatype: MPI_Datatype) -> Place {
+        self.count = count;
+        self.datatype = datatype;
+        self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.made != MPI_DATATYPE_NULL {
+            free(self.made);
+        }
+        if let Some(Copied {
+            section,
+            room,
+            back: true,
+        }) = &self.copy
+        {
+            let mut next = room.as_ptr();
+            // SAFETY: as when it was copied; the call has ended.
+            unsafe {
+                section.each(section.rank, section.base.cast(), &mut |element| {
+                    std::ptr::copy_nonoverlapping(next, element, section.element);
+                    next = next.add(section.element);
+                });
+            }
+        }
+    }
+}
+
+/// Reports an argument that this library can't pass on, as C functions report wrong ones.
+///
+/// # Safety
+/// `ierror` is valid or NULL.
+pub unsafe fn refuse(ierror: *mut c_int, comm: MPI_Comm, why: &'static str) {
+    // SAFETY: local variables, a string that ends in NUL, and the caller's contract.
+    unsafe {
+        let mut code = MPI_ERR_BUFFER;
+        if c::MPI_Add_error_code(MPI_ERR_BUFFER, &raw mut code) == MPI_SUCCESS
+            && let Ok(text) = std::ffi::CString::new(why)
+        {
+            c::MPI_Add_error_string(code, text.as_ptr());
+        }
+        c::MPI_Comm_call_errhandler(comm, code);
+        finish(ierror, code);
+    }
+}

@@ -1,0 +1,589 @@
+//! Routines whose arguments don't correspond to those of C one by one. Each returns the error code.
+//!
+//! All functions are unsafe with the same contract: arguments are as the standard asks of the Fortran
+//! routine.
+
+#![allow(clippy::missing_safety_doc, reason = "said above, once for all")]
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+use crate::abi::{
+    MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Info, MPI_Request,
+    MPI_SUCCESS, MPI_Status,
+};
+use crate::convert::{Text, callback, error_codes, give};
+use crate::imports as c;
+use crate::sentinels;
+
+/// The forms of attribute values that `MPII_` functions know.
+const ADDRESS: c_int = 1;
+const INTEGER: c_int = 3;
+
+/// `MPI_BUFFER_DETACH`: the program knows its buffer, and Fortran couldn't take its address.
+pub unsafe fn buffer_detach(_buffer: *mut c_void, size: *mut c_int) -> c_int {
+    let mut address = null_mut::<c_void>();
+    // SAFETY: the contract of this module; a local variable for the address.
+    unsafe { c::MPI_Buffer_detach((&raw mut address).cast(), size) }
+}
+
+/// `MPI_Buffer_detach` of `mpi_f08`, which gives a `TYPE(C_PTR)`.
+///
+/// # Safety
+/// The arguments are as the standard asks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mpi_buffer_detach_f08_(
+    buffer: *mut *mut c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let code = c::MPI_Buffer_detach(buffer.cast(), size);
+        crate::convert::finish(ierror, code);
+    }
+}
+
+/// `PMPI_Buffer_detach` of `mpi_f08`.
+///
+/// # Safety
+/// As for [`mpi_buffer_detach_f08_`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmpi_buffer_detach_f08_(
+    buffer: *mut *mut c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { mpi_buffer_detach_f08_(buffer, size, ierror) };
+}
+
+/// `MPI_SIZEOF`: the size of a variable, from its descriptor.
+///
+/// # Safety
+/// The arguments are as the standard asks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mpi_sizeof_cdesc(
+    variable: *const crate::sections::Standard,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        *size = c_int::try_from((*variable).element()).unwrap_or(c_int::MAX);
+        crate::convert::finish(ierror, MPI_SUCCESS);
+    }
+}
+
+/// `PMPI_SIZEOF`.
+///
+/// # Safety
+/// As for [`mpi_sizeof_cdesc`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmpi_sizeof_cdesc(
+    variable: *const crate::sections::Standard,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { mpi_sizeof_cdesc(variable, size, ierror) };
+}
+
+type CopyFunction = unsafe extern "C" fn(
+    *mut c_int,
+    *mut c_int,
+    *mut isize,
+    *mut isize,
+    *mut isize,
+    *mut c_int,
+    *mut c_int,
+);
+type DeleteFunction =
+    unsafe extern "C" fn(*mut c_int, *mut c_int, *mut isize, *mut isize, *mut c_int);
+
+/// Calls an attribute copy subroutine. The extra state was given by value; values are of the size of
+/// an address, or `INTEGER`s in the same place, of which the lower half counts.
+unsafe extern "C" fn copy(
+    function: MPI_Comm_copy_attr_function,
+    object: c_int,
+    keyval: c_int,
+    extra: *mut c_void,
+    form: c_int,
+    value: *mut c_void,
+    new: *mut *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    let (mut object, mut keyval, mut code, mut copies) = (object, keyval, MPI_SUCCESS, 0);
+    let (mut extra, mut value, mut out) = (Cell::new(extra), Cell::new(value), Cell(0));
+    // SAFETY: `create_keyval` was given the function as a subroutine with these arguments.
+    unsafe {
+        let function: CopyFunction = std::mem::transmute(function);
+        function(
+            &raw mut object,
+            &raw mut keyval,
+            &raw mut extra.0,
+            &raw mut value.0,
+            &raw mut out.0,
+            &raw mut copies,
+            &raw mut code,
+        );
+        *new = out.get(form);
+        *flag = c_int::from(copies != 0);
+    }
+    code
+}
+
+/// Calls an attribute delete subroutine.
+unsafe extern "C" fn delete(
+    function: MPI_Comm_delete_attr_function,
+    object: c_int,
+    keyval: c_int,
+    _form: c_int,
+    value: *mut c_void,
+    extra: *mut c_void,
+) -> c_int {
+    let (mut object, mut keyval, mut code) = (object, keyval, MPI_SUCCESS);
+    let (mut extra, mut value) = (Cell::new(extra), Cell::new(value));
+    // SAFETY: as in `copy`.
+    unsafe {
+        let function: DeleteFunction = std::mem::transmute(function);
+        function(
+            &raw mut object,
+            &raw mut keyval,
+            &raw mut value.0,
+            &raw mut extra.0,
+            &raw mut code,
+        );
+    }
+    code
+}
+
+/// A value as a subroutine sees it: where an `INTEGER` is expected it is the beginning of the cell,
+/// on a big-endian machine the upper half. So there both halves are filled.
+struct Cell(isize);
+
+impl Cell {
+    fn new(bits: *mut c_void) -> Cell {
+        Cell(bits.expose_provenance() as isize)
+    }
+
+    fn get(&self, form: c_int) -> *mut c_void {
+        let bits = if form == INTEGER {
+            self.0 as c_int as isize
+        } else {
+            self.0
+        };
+        std::ptr::with_exposed_provenance_mut(bits as usize)
+    }
+}
+
+#[cfg(target_endian = "big")]
+compile_error!("INTEGER attributes need another representation on big-endian machines");
+
+/// Has the callbacks of a new key called as subroutines.
+fn told(code: c_int, keyval: *mut c_int) -> c_int {
+    if code == MPI_SUCCESS {
+        // SAFETY: the key has just been made; both functions have the arguments that are asked for.
+        unsafe { c::MPII_Keyval_set_proxy(*keyval, copy as *mut c_void, delete as *mut c_void) };
+    }
+    code
+}
+
+unsafe fn extra(extra_state: *mut c_void) -> *mut c_void {
+    // SAFETY: the contract of this module: an integer of the size of an address.
+    std::ptr::with_exposed_provenance_mut(unsafe { extra_state.cast::<usize>().read() })
+}
+
+/// `MPI_COMM_CREATE_KEYVAL`.
+pub unsafe fn comm_create_keyval(
+    copy: *mut c_void,
+    delete: *mut c_void,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let code =
+            c::MPI_Comm_create_keyval(callback(copy), callback(delete), keyval, extra(extra_state));
+        told(code, keyval)
+    }
+}
+
+/// `MPI_TYPE_CREATE_KEYVAL`.
+pub unsafe fn type_create_keyval(
+    copy: *mut c_void,
+    delete: *mut c_void,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let code =
+            c::MPI_Type_create_keyval(callback(copy), callback(delete), keyval, extra(extra_state));
+        told(code, keyval)
+    }
+}
+
+/// `MPI_WIN_CREATE_KEYVAL`.
+pub unsafe fn win_create_keyval(
+    copy: *mut c_void,
+    delete: *mut c_void,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let code =
+            c::MPI_Win_create_keyval(callback(copy), callback(delete), keyval, extra(extra_state));
+        told(code, keyval)
+    }
+}
+
+/// `MPI_KEYVAL_CREATE`, with an `INTEGER` as extra state.
+pub unsafe fn keyval_create(
+    copy: *mut c_void,
+    delete: *mut c_void,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let mut wide = extra_state.cast::<c_int>().read() as isize;
+        comm_create_keyval(copy, delete, keyval, (&raw mut wide).cast())
+    }
+}
+
+/// `MPI_COMM_SET_ATTR`.
+pub unsafe fn comm_set_attr(comm: *const MPI_Comm, key: *const c_int, value: *mut c_void) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe { c::MPII_Comm_set_attr(*comm, *key, extra(value), ADDRESS) }
+}
+
+/// `MPI_TYPE_SET_ATTR`.
+pub unsafe fn type_set_attr(object: *const c_int, key: *const c_int, value: *mut c_void) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe { c::MPII_Type_set_attr(*object, *key, extra(value), ADDRESS) }
+}
+
+/// `MPI_WIN_SET_ATTR`.
+pub unsafe fn win_set_attr(win: *const c_int, key: *const c_int, value: *mut c_void) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe { c::MPII_Win_set_attr(*win, *key, extra(value), ADDRESS) }
+}
+
+/// `MPI_ATTR_PUT`: the value is an `INTEGER`.
+pub unsafe fn attr_put(comm: *const MPI_Comm, key: *const c_int, value: *mut c_void) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let bits = value.cast::<c_int>().read() as isize as usize;
+        let value = std::ptr::with_exposed_provenance_mut(bits);
+        c::MPII_Comm_set_attr(*comm, *key, value, INTEGER)
+    }
+}
+
+/// How an attribute is asked for.
+type Get = unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut c_int, c_int) -> c_int;
+
+/// Asks for an attribute; one that is not set is 0.
+unsafe fn get(
+    ask: Get,
+    object: *const c_int,
+    key: *const c_int,
+    form: c_int,
+    flag: *mut c_int,
+) -> (c_int, isize) {
+    let (mut value, mut found) = (0_isize, 0);
+    // SAFETY: the contract of this module; local variables take the results.
+    unsafe {
+        let code = ask(*object, *key, (&raw mut value).cast(), &raw mut found, form);
+        if code == MPI_SUCCESS {
+            *flag = c_int::from(found != 0);
+        }
+        (code, if found != 0 { value } else { 0 })
+    }
+}
+
+unsafe fn get_address(
+    ask: Get,
+    object: *const c_int,
+    key: *const c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let (code, found) = get(ask, object, key, ADDRESS, flag);
+        if code == MPI_SUCCESS {
+            value.cast::<isize>().write(found);
+        }
+        code
+    }
+}
+
+/// `MPI_COMM_GET_ATTR`.
+pub unsafe fn comm_get_attr(
+    comm: *const MPI_Comm,
+    key: *const c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe { get_address(c::MPII_Comm_get_attr, comm, key, value, flag) }
+}
+
+/// `MPI_TYPE_GET_ATTR`.
+pub unsafe fn type_get_attr(
+    object: *const c_int,
+    key: *const c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe { get_address(c::MPII_Type_get_attr, object, key, value, flag) }
+}
+
+/// `MPI_WIN_GET_ATTR`.
+pub unsafe fn win_get_attr(
+    win: *const c_int,
+    key: *const c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe { get_address(c::MPII_Win_get_attr, win, key, value, flag) }
+}
+
+/// `MPI_ATTR_GET`: the value is an `INTEGER`, of an address the lower half (section 17.2.7).
+pub unsafe fn attr_get(
+    comm: *const MPI_Comm,
+    key: *const c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let (code, found) = get(c::MPII_Comm_get_attr, comm, key, INTEGER, flag);
+        if code == MPI_SUCCESS {
+            value.cast::<c_int>().write(found as c_int);
+        }
+        code
+    }
+}
+
+/// The callbacks of a generalized request, and their extra state.
+struct Generalized {
+    query: unsafe extern "C" fn(*mut isize, *mut MPI_Status, *mut c_int),
+    free: unsafe extern "C" fn(*mut isize, *mut c_int),
+    cancel: unsafe extern "C" fn(*mut isize, *mut c_int, *mut c_int),
+    extra: isize,
+}
+
+unsafe extern "C" fn query(state: *mut c_void, status: *mut MPI_Status) -> c_int {
+    let mut code = MPI_SUCCESS;
+    // SAFETY: `grequest_start` made it; `free` comes last.
+    unsafe {
+        let request = state.cast::<Generalized>();
+        ((*request).query)(&raw mut (*request).extra, status, &raw mut code);
+    }
+    code
+}
+
+unsafe extern "C" fn free(state: *mut c_void) -> c_int {
+    let mut code = MPI_SUCCESS;
+    // SAFETY: `grequest_start` made it by a Box; this is the last callback.
+    unsafe {
+        let mut request = Box::from_raw(state.cast::<Generalized>());
+        (request.free)(&raw mut request.extra, &raw mut code);
+    }
+    code
+}
+
+unsafe extern "C" fn cancel(state: *mut c_void, complete: c_int) -> c_int {
+    let (mut complete, mut code) = (complete, MPI_SUCCESS);
+    // SAFETY: as in `query`.
+    unsafe {
+        let request = state.cast::<Generalized>();
+        ((*request).cancel)(&raw mut (*request).extra, &raw mut complete, &raw mut code);
+    }
+    code
+}
+
+/// `MPI_GREQUEST_START`.
+pub unsafe fn grequest_start(
+    query_fn: *mut c_void,
+    free_fn: *mut c_void,
+    cancel_fn: *mut c_void,
+    extra_state: *mut c_void,
+    request: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let made = Box::into_raw(Box::new(Generalized {
+            query: callback(query_fn),
+            free: callback(free_fn),
+            cancel: callback(cancel_fn),
+            extra: extra_state.cast::<isize>().read(),
+        }));
+        let code =
+            c::MPI_Grequest_start(Some(query), Some(free), Some(cancel), made.cast(), request);
+        if code != MPI_SUCCESS {
+            drop(Box::from_raw(made));
+        }
+        code
+    }
+}
+
+/// `MPI_INFO_GET`.
+pub unsafe fn info_get(
+    info: *const MPI_Info,
+    key: *const c_char,
+    valuelen: *const c_int,
+    value: *mut c_char,
+    flag: *mut c_int,
+    key_len: usize,
+    value_len: usize,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let key = Text::trimmed(key, key_len);
+        let mut room = vec![0_u8; usize::try_from(*valuelen).unwrap_or(0) + 1];
+        let mut found = 0;
+        let out = room.as_mut_ptr().cast::<c_char>();
+        let code = c::MPI_Info_get(*info, key.as_ptr(), *valuelen, out, &raw mut found);
+        if code == MPI_SUCCESS {
+            *flag = c_int::from(found != 0);
+            if found != 0 {
+                give(out, value, value_len);
+            }
+        }
+        code
+    }
+}
+
+/// Strings of an array, up to the first blank one; `step` characters from one to the next.
+unsafe fn strings(first: *const c_char, length: usize, step: usize) -> Vec<Text> {
+    let mut all = Vec::new();
+    loop {
+        // SAFETY: the contract of this module: a blank string ends the array.
+        let text = unsafe { Text::new(first.wrapping_add(all.len() * step), length) };
+        if text.is_blank() {
+            return all;
+        }
+        all.push(text);
+    }
+}
+
+/// Pointers to strings, and NULL.
+fn pointers(strings: &[Text]) -> Vec<*mut c_char> {
+    let each = strings.iter().map(|text| text.as_ptr().cast_mut());
+    each.chain([null_mut()]).collect()
+}
+
+/// `MPI_Comm_spawn` of C.
+type Spawn = unsafe extern "C" fn(
+    *const c_char,
+    *mut *mut c_char,
+    c_int,
+    MPI_Info,
+    c_int,
+    MPI_Comm,
+    *mut MPI_Comm,
+    *mut c_int,
+) -> c_int;
+
+/// `MPI_COMM_SPAWN`.
+pub unsafe fn comm_spawn(
+    spawn: Spawn,
+    command: *const c_char,
+    argv: *const c_char,
+    maxprocs: *const c_int,
+    info: *const MPI_Info,
+    root: *const c_int,
+    comm: *const MPI_Comm,
+    intercomm: *mut MPI_Comm,
+    array_of_errcodes: *mut c_int,
+    command_len: usize,
+    argv_len: usize,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let command = Text::new(command, command_len);
+        let arguments = if sentinels::is_no_arguments(argv.cast_mut().cast()) {
+            Vec::new()
+        } else {
+            strings(argv, argv_len, argv_len)
+        };
+        spawn(
+            command.as_ptr(),
+            pointers(&arguments).as_mut_ptr(),
+            *maxprocs,
+            *info,
+            *root,
+            *comm,
+            intercomm,
+            error_codes(array_of_errcodes),
+        )
+    }
+}
+
+/// `MPI_Comm_spawn_multiple` of C.
+type SpawnMultiple = unsafe extern "C" fn(
+    c_int,
+    *mut *mut c_char,
+    *mut *mut *mut c_char,
+    *const c_int,
+    *const MPI_Info,
+    c_int,
+    MPI_Comm,
+    *mut MPI_Comm,
+    *mut c_int,
+) -> c_int;
+
+/// `MPI_COMM_SPAWN_MULTIPLE`.
+pub unsafe fn comm_spawn_multiple(
+    spawn: SpawnMultiple,
+    count: *const c_int,
+    array_of_commands: *const c_char,
+    array_of_argv: *const c_char,
+    array_of_maxprocs: *const c_int,
+    array_of_info: *const MPI_Info,
+    root: *const c_int,
+    comm: *const MPI_Comm,
+    intercomm: *mut MPI_Comm,
+    array_of_errcodes: *mut c_int,
+    commands_len: usize,
+    argv_len: usize,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let many = usize::try_from(*count).unwrap_or(0);
+        let commands: Vec<Text> = (0..many)
+            .map(|index| Text::new(array_of_commands.add(index * commands_len), commands_len))
+            .collect();
+        // Argument j of command i is element (i, j) of an array with `count` rows.
+        let arguments: Vec<Vec<Text>> =
+            if sentinels::is_no_arguments_at_all(array_of_argv.cast_mut().cast()) {
+                (0..many).map(|_| Vec::new()).collect()
+            } else {
+                (0..many)
+                    .map(|row| {
+                        strings(array_of_argv.add(row * argv_len), argv_len, many * argv_len)
+                    })
+                    .collect()
+            };
+        let mut rows: Vec<Vec<*mut c_char>> = arguments.iter().map(|row| pointers(row)).collect();
+        let mut tables: Vec<*mut *mut c_char> =
+            rows.iter_mut().map(|row| row.as_mut_ptr()).collect();
+        spawn(
+            *count,
+            pointers(&commands).as_mut_ptr(),
+            tables.as_mut_ptr(),
+            array_of_maxprocs,
+            array_of_info,
+            *root,
+            *comm,
+            intercomm,
+            error_codes(array_of_errcodes),
+        )
+    }
+}
