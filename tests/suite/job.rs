@@ -94,6 +94,7 @@ impl Job<'_> {
             Variant::Hosts => Some(Hosts::new()?),
             _ => None,
         };
+        let preloaded = self.program.preloaded(prefix, self.case)?;
         let limit = patience(self.program.timeout);
         let seconds = limit.as_secs_f64().ceil().to_string();
         let mut command = match self.variant {
@@ -120,13 +121,13 @@ impl Job<'_> {
             command.env("LD_LIBRARY_PATH", prefix.join("lib"));
         }
         match &hosts {
-            Some(hosts) => {
-                hosts.arguments(&mut command, self.ranks, |command| self.program(command))
-            }
+            Some(hosts) => hosts.arguments(&mut command, self.ranks, |command| {
+                self.program(command, preloaded.as_deref());
+            }),
             None if self.variant == Variant::Single => {}
             None => {
                 command.args(["-n", &self.ranks.to_string()]);
-                self.program(&mut command);
+                self.program(&mut command, preloaded.as_deref());
             }
         }
         let outcome = Outcome::of(&mut command, limit + patience(10.0))?;
@@ -134,7 +135,11 @@ impl Job<'_> {
         outcome.judge(self.case, &leftovers)
     }
 
-    fn program(&self, command: &mut Command) {
+    fn program(&self, command: &mut Command, preloaded: Option<&Path>) {
+        if let Some(library) = preloaded {
+            // For the ranks alone: the launcher is no MPI program.
+            command.args(["-env", "LD_PRELOAD"]).arg(library);
+        }
         command.arg(self.binary);
         command.args(&self.case.name);
     }
