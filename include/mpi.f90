@@ -294,9 +294,9 @@ module mpi
   CHARACTER*1 MPI_ARGVS_NULL(1,1)
   CHARACTER*1 MPI_ARGV_NULL(1)
   COMMON /MPIPRIVC/ MPI_ARGVS_NULL, MPI_ARGV_NULL
-  INTEGER MPI_UNWEIGHTED
+  INTEGER MPI_UNWEIGHTED(1)
   COMMON /MPIFCMB5/ MPI_UNWEIGHTED
-  INTEGER MPI_WEIGHTS_EMPTY
+  INTEGER MPI_WEIGHTS_EMPTY(1)
   COMMON /MPIFCMB9/ MPI_WEIGHTS_EMPTY
   SAVE /MPIPRIV1/, /MPIPRIV2/, /MPIPRIVC/
   SAVE /MPIFCMB5/, /MPIFCMB9/
@@ -8697,6 +8697,26 @@ module mpi
       type(*), dimension(..), intent(in) :: x
       integer, intent(out) :: size
       integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_F_sync_reg(buf)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      real :: buf(*)
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_F_sync_reg(buf)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      real :: buf(*)
     end subroutine
   end interface
 

@@ -1771,8 +1771,8 @@ module mpi_f08
     end subroutine
   end interface
 
-  interface
-    integer(kind=MPI_ADDRESS_KIND) function MPI_Aint_add(base, disp)
+  interface MPI_Aint_add
+    integer(kind=MPI_ADDRESS_KIND) function MPI_Aint_add_f08(base, disp)
       import :: MPI_ADDRESS_KIND
       implicit none
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: base
@@ -1780,8 +1780,8 @@ module mpi_f08
     end function
   end interface
 
-  interface
-    integer(kind=MPI_ADDRESS_KIND) function PMPI_Aint_add(base, disp)
+  interface PMPI_Aint_add
+    integer(kind=MPI_ADDRESS_KIND) function PMPI_Aint_add_f08(base, disp)
       import :: MPI_ADDRESS_KIND
       implicit none
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: base
@@ -1789,8 +1789,8 @@ module mpi_f08
     end function
   end interface
 
-  interface
-    integer(kind=MPI_ADDRESS_KIND) function MPI_Aint_diff(addr1, addr2)
+  interface MPI_Aint_diff
+    integer(kind=MPI_ADDRESS_KIND) function MPI_Aint_diff_f08(addr1, addr2)
       import :: MPI_ADDRESS_KIND
       implicit none
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: addr1
@@ -1798,8 +1798,8 @@ module mpi_f08
     end function
   end interface
 
-  interface
-    integer(kind=MPI_ADDRESS_KIND) function PMPI_Aint_diff(addr1, addr2)
+  interface PMPI_Aint_diff
+    integer(kind=MPI_ADDRESS_KIND) function PMPI_Aint_diff_f08(addr1, addr2)
       import :: MPI_ADDRESS_KIND
       implicit none
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: addr1
@@ -5941,29 +5941,29 @@ module mpi_f08
     end subroutine
   end interface
 
-  interface
-    double precision function MPI_Wtime()
+  interface MPI_Wtime
+    double precision function MPI_Wtime_f08()
       import :: MPI_ADDRESS_KIND
       implicit none
     end function
   end interface
 
-  interface
-    double precision function PMPI_Wtime()
+  interface PMPI_Wtime
+    double precision function PMPI_Wtime_f08()
       import :: MPI_ADDRESS_KIND
       implicit none
     end function
   end interface
 
-  interface
-    double precision function MPI_Wtick()
+  interface MPI_Wtick
+    double precision function MPI_Wtick_f08()
       import :: MPI_ADDRESS_KIND
       implicit none
     end function
   end interface
 
-  interface
-    double precision function PMPI_Wtick()
+  interface PMPI_Wtick
+    double precision function PMPI_Wtick_f08()
       import :: MPI_ADDRESS_KIND
       implicit none
     end function
@@ -7512,6 +7512,20 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: x
       integer, intent(out) :: size
       integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_F_sync_reg
+    subroutine MPI_F_sync_reg_f08ts(buf) &
+        bind(C, name='mpi_f_sync_reg_f08ts_cdesc')
+      type(*), dimension(..), asynchronous :: buf
+    end subroutine
+  end interface
+
+  interface PMPI_F_sync_reg
+    subroutine PMPI_F_sync_reg_f08ts(buf) &
+        bind(C, name='pmpi_f_sync_reg_f08ts_cdesc')
+      type(*), dimension(..), asynchronous :: buf
     end subroutine
   end interface
 

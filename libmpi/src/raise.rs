@@ -7,8 +7,8 @@ use mpi_core::{Class, Error};
 
 use crate::abi::{
     self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_WORLD, MPI_Comm, MPI_FILE_NULL,
-    MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_WIN_NULL, MPI_Win,
-    error_name, handle_name,
+    MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_SUCCESS,
+    MPI_WIN_NULL, MPI_Win, error_name, handle_name,
 };
 use crate::errhandler::{self, Handler};
 use crate::identity::Identity;
@@ -69,8 +69,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
             summary(&error, &format!("; in {function}({})", Arguments(args)))
         }),
     };
-    call(handler, on, code);
-    code
+    call(handler, on, code)
 }
 
 /// A code for an error that a status tells of: the function that began the operation is not known
@@ -111,8 +110,10 @@ impl fmt::Display for Arguments<'_> {
     }
 }
 
-/// Calls the program's own handler.
-fn call(handler: Handler, on: On, code: c_int) {
+/// Calls the program's own handler; gives the code to be returned. After a handler of C++ that is
+/// none: it throws an exception, or the error is dealt with, and the C++ library would call it again.
+fn call(handler: Handler, on: On, code: c_int) -> c_int {
+    let returned = code;
     let mut code = code;
     let proxy = handler.proxy();
     // SAFETY (of all calls): a handler's contract (sections 8.3.1 to 8.3.3) is to be called with the
@@ -180,6 +181,11 @@ fn call(handler: Handler, on: On, code: c_int) {
                 },
             }
         }
+    }
+    if proxy.is_some() {
+        MPI_SUCCESS
+    } else {
+        returned
     }
 }
 

@@ -1,4 +1,5 @@
-//! The predefined callbacks of attributes and files (sections 6.7.2 and 13.5.3).
+//! The predefined callbacks of attributes and files (sections 6.7.2 and 13.5.3), and comparisons of
+//! handles.
 
 use std::ffi::{c_int, c_void};
 
@@ -92,6 +93,124 @@ pub unsafe extern "C" fn mpi_null_delete_fn_(
 /// Is called as such a function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_conversion_fn_null_() {}
+
+/// Whether two handles are the same, as a `LOGICAL`.
+///
+/// # Safety
+/// Both are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_handles_eq(one: *const c_int, other: *const c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { c_int::from(*one == *other) }
+}
+
+/// Whether two handles differ, as a `LOGICAL`.
+///
+/// # Safety
+/// Both are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_handles_neq(one: *const c_int, other: *const c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { c_int::from(*one != *other) }
+}
+
+/// `MPI_F_SYNC_REG`: that the compiler doesn't know it is all that it does (section 17.1.17).
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_nothing(_buffer: *const c_void) {}
+
+/// # Safety
+/// `size` is valid, `ierror` valid or NULL.
+unsafe fn tell_size(value: c_int, size: *mut c_int, ierror: *mut c_int) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        *size = value;
+        crate::convert::finish(ierror, MPI_SUCCESS);
+    }
+}
+
+/// `MPI_SIZEOF` of a variable of 1 byte.
+///
+/// # Safety
+/// `size` is valid, `ierror` valid or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_sizeof_1(
+    _variable: *const c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { tell_size(1, size, ierror) };
+}
+
+/// `MPI_SIZEOF` of a variable of 2 bytes.
+///
+/// # Safety
+/// `size` is valid, `ierror` valid or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_sizeof_2(
+    _variable: *const c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { tell_size(2, size, ierror) };
+}
+
+/// `MPI_SIZEOF` of a variable of 4 bytes.
+///
+/// # Safety
+/// `size` is valid, `ierror` valid or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_sizeof_4(
+    _variable: *const c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { tell_size(4, size, ierror) };
+}
+
+/// `MPI_SIZEOF` of a variable of 8 bytes.
+///
+/// # Safety
+/// `size` is valid, `ierror` valid or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_sizeof_8(
+    _variable: *const c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { tell_size(8, size, ierror) };
+}
+
+/// `MPI_SIZEOF` of a variable of 16 bytes.
+///
+/// # Safety
+/// `size` is valid, `ierror` valid or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_sizeof_16(
+    _variable: *const c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { tell_size(16, size, ierror) };
+}
+
+/// `MPI_SIZEOF` of a variable of 32 bytes.
+///
+/// # Safety
+/// `size` is valid, `ierror` valid or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_sizeof_32(
+    _variable: *const c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { tell_size(32, size, ierror) };
+}
 
 // The other names of these functions.
 include!(concat!(env!("OUT_DIR"), "/predefined.rs"));

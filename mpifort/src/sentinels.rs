@@ -12,8 +12,9 @@ use std::ffi::{c_int, c_void};
 
 use crate::abi::{MPI_F08_status, MPI_Fint};
 
-/// Memory of Fortran's that is never looked at.
-#[repr(C, align(16))]
+/// Memory of Fortran's that is never looked at. Programs that keep a copy of it expect its size to be
+/// exactly the variable's.
+#[repr(C, align(4))]
 #[derive(Debug)]
 pub struct Block<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
 
@@ -32,6 +33,24 @@ impl<const SIZE: usize> Block<SIZE> {
     }
 }
 
+/// Characters of Fortran's that are never looked at.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Letters<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
+
+// SAFETY: only addresses are used.
+unsafe impl<const SIZE: usize> Sync for Letters<SIZE> {}
+
+impl<const SIZE: usize> Letters<SIZE> {
+    const fn new() -> Self {
+        Letters(UnsafeCell::new([0; SIZE]))
+    }
+
+    fn at(&self, offset: usize) -> *mut c_void {
+        self.0.get().cast::<u8>().wrapping_add(offset).cast()
+    }
+}
+
 /// `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_STATUS_IGNORE`.
 #[unsafe(no_mangle)]
 pub static mpipriv1_: Block<28> = Block::new();
@@ -40,7 +59,7 @@ pub static mpipriv1_: Block<28> = Block::new();
 pub static mpipriv2_: Block<24> = Block::new();
 /// `MPI_ARGVS_NULL`, `MPI_ARGV_NULL`.
 #[unsafe(no_mangle)]
-pub static mpiprivc_: Block<2> = Block::new();
+pub static mpiprivc_: Letters<2> = Letters::new();
 /// `MPI_UNWEIGHTED`.
 #[unsafe(no_mangle)]
 pub static mpifcmb5_: Block<4> = Block::new();
@@ -62,16 +81,16 @@ pub static OWN_ERRCODES_IGNORE: Block<4> = Block::new();
 pub static F08_ERRCODES_IGNORE: Block<4> = Block::new();
 /// `MPI_ARGV_NULL` of our `mpi_f08`.
 #[unsafe(export_name = "weft_argv_null")]
-pub static OWN_ARGV_NULL: Block<1> = Block::new();
+pub static OWN_ARGV_NULL: Letters<1> = Letters::new();
 /// `MPI_ARGV_NULL` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_argv_null")]
-pub static F08_ARGV_NULL: Block<1> = Block::new();
+pub static F08_ARGV_NULL: Letters<1> = Letters::new();
 /// `MPI_ARGVS_NULL` of our `mpi_f08`.
 #[unsafe(export_name = "weft_argvs_null")]
-pub static OWN_ARGVS_NULL: Block<1> = Block::new();
+pub static OWN_ARGVS_NULL: Letters<1> = Letters::new();
 /// `MPI_ARGVS_NULL` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_argvs_null")]
-pub static F08_ARGVS_NULL: Block<1> = Block::new();
+pub static F08_ARGVS_NULL: Letters<1> = Letters::new();
 
 unsafe extern "C" {
     static mut MPI_F_STATUS_IGNORE: *mut MPI_Fint;

@@ -118,7 +118,7 @@ impl Job<'_> {
         command.envs(self.variant.env().iter().copied());
         command.envs(self.program.env.iter().cloned());
         if self.program.is_foreign() {
-            command.env("LD_LIBRARY_PATH", prefix.join("lib"));
+            command.env("LD_LIBRARY_PATH", self.program.libraries(prefix)?);
         }
         match &hosts {
             Some(hosts) => hosts.arguments(&mut command, self.ranks, |command| {

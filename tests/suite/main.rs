@@ -1,4 +1,4 @@
-//! Runs the MPI programs of `tests/c` on several ranks, over every transport.
+//! Runs the MPI programs of `tests/c` and `tests/f` on several ranks, over every transport.
 //!
 //! Each program checks itself and prints nothing. The comment at its head says how it is to be run
 //! (see `program.rs`). Each run is a test of its own, named `program/variant/ranks`, so
@@ -63,7 +63,10 @@ fn main() -> ExitCode {
 /// All tests, in the order of their names.
 fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
-    for program in Program::all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("c"))? {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut programs = Program::all(&here.join("c"))?;
+    programs.extend(Program::all(&here.join("f"))?);
+    for program in programs {
         let program = Arc::new(program);
         for case in 0..program.cases.len() {
             for &variant in &program.variants {

@@ -11,6 +11,10 @@
 //!  * alone: yes                   nothing else runs at the same time
 //!  * cflags: -pthread
 //!  * compiler: mpicc.mpich        compiled by this instead of our mpicc, against its library
+//!  * build: NAME FLAGS…           built with these flags, tests of its own named file-NAME; among the
+//!  *                              flags may be `compiler=mpif90.mpich`, and `library=companion` to
+//!  *                              put our libmpi, but not our libmpifort, in its library's place
+//!  * with: FILE                   a source in C that belongs to it
 //!  * case: NAME                   run with this argument, a test of its own; what follows is for
 //!  *                              this case, what came before for all
 //!  * preload: FILE.c              of tests/c/tools, comes before the library by LD_PRELOAD
@@ -21,6 +25,8 @@
 //!  *                              tells on stdout: "at 1700000000.123" (since 1970)
 //!  */
 //! ```
+//!
+//! In Fortran it is the comment lines, beginning with `!`, at the head of the file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,6 +50,9 @@ pub struct Program {
     pub alone: bool,
     cflags: Vec<String>,
     compiler: Option<String>,
+    builds: Vec<(String, Vec<String>)>,
+    companion: bool,
+    with: Option<String>,
     /// At least one.
     pub cases: Vec<Case>,
     binary: OnceLock<Result<PathBuf>>,
@@ -71,16 +80,21 @@ impl Program {
             let path = entry.map_err(failed)?.path();
             if path
                 .extension()
-                .is_some_and(|ending| ending == "c" || ending == "cpp")
+                .is_some_and(|ending| ["c", "cpp", "f90", "F90"].iter().any(|one| ending == *one))
             {
                 sources.push(path);
             }
         }
         sources.sort();
-        sources.iter().map(|source| Program::read(source)).collect()
+        let mut programs = Vec::new();
+        for source in sources {
+            programs.extend(Program::read(&source)?);
+        }
+        Ok(programs)
     }
 
-    fn read(source: &Path) -> Result<Program> {
+    /// The programs that a source gives.
+    fn read(source: &Path) -> Result<Vec<Program>> {
         let text =
             fs::read_to_string(source).map_err(|error| format!("{}: {error}", source.display()))?;
         let name = source
@@ -98,21 +112,30 @@ impl Program {
             alone: false,
             cflags: Vec::new(),
             compiler: None,
+            builds: Vec::new(),
+            companion: false,
+            with: None,
             cases: Vec::new(),
             binary: OnceLock::new(),
         };
         let mut common = Case::default();
-        let comment = text
-            .trim_start()
-            .strip_prefix("/*")
-            .and_then(|rest| rest.split_once("*/"));
-        let Some((comment, _)) = comment else {
+        let comment: Vec<&str> = if program.is_fortran() {
+            let lines = text.lines().map_while(|line| line.strip_prefix('!'));
+            lines.collect()
+        } else {
+            let comment = text
+                .trim_start()
+                .strip_prefix("/*")
+                .and_then(|rest| rest.split_once("*/"));
+            comment.map_or(Vec::new(), |(comment, _)| comment.lines().collect())
+        };
+        if comment.is_empty() {
             return Err(format!(
                 "{} does not begin with a comment",
                 source.display()
             ));
-        };
-        for line in comment.lines() {
+        }
+        for line in comment {
             let line = line.trim().trim_start_matches('*').trim_start();
             let Some((key, value)) = directive(line) else {
                 continue;
@@ -124,7 +147,47 @@ impl Program {
         if program.cases.is_empty() {
             program.cases.push(common);
         }
-        Ok(program)
+        let builds = std::mem::take(&mut program.builds);
+        if builds.is_empty() {
+            return Ok(vec![program]);
+        }
+        Ok(builds
+            .into_iter()
+            .map(|(name, flags)| program.build(&name, &flags))
+            .collect())
+    }
+
+    /// The program built in another way.
+    fn build(&self, name: &str, flags: &[String]) -> Program {
+        let mut program = Program {
+            name: format!("{}-{name}", self.name),
+            source: self.source.clone(),
+            ranks: self.ranks.clone(),
+            variants: self.variants.clone(),
+            env: self.env.clone(),
+            timeout: self.timeout,
+            alone: self.alone,
+            cflags: self.cflags.clone(),
+            compiler: self.compiler.clone(),
+            builds: Vec::new(),
+            companion: self.companion,
+            with: self.with.clone(),
+            cases: self.cases.clone(),
+            binary: OnceLock::new(),
+        };
+        for flag in flags {
+            match flag.split_once('=') {
+                Some(("compiler", compiler)) => program.compiler = Some(compiler.into()),
+                Some(("library", "companion")) => program.companion = true,
+                _ => program.cflags.push(flag.clone()),
+            }
+        }
+        program
+    }
+
+    fn is_fortran(&self) -> bool {
+        let ending = self.source.extension().unwrap_or_default();
+        ending == "f90" || ending == "F90"
     }
 
     fn apply(&mut self, key: &str, value: &str, common: &mut Case) -> Result {
@@ -140,6 +203,12 @@ impl Program {
             "alone" => self.alone = value == "yes",
             "cflags" => self.cflags.extend(words.map(String::from)),
             "compiler" => self.compiler = Some(value.into()),
+            "with" => self.with = Some(value.into()),
+            "build" => {
+                let mut words = words.map(String::from);
+                let name = words.next().ok_or("no name")?;
+                self.builds.push((name, words.collect()));
+            }
             "case" => {
                 let case = Case {
                     name: Some(value.into()),
@@ -164,10 +233,9 @@ impl Program {
 
     /// Whether it can't be compiled here.
     pub fn missing(&self) -> bool {
-        let Some(compiler) = &self.compiler else {
-            return false;
-        };
-        !Path::new("/usr/bin").join(compiler).exists()
+        let there = |name: &str| Path::new("/usr/bin").join(name).exists();
+        (self.is_fortran() && !there("gfortran"))
+            || self.compiler.as_ref().is_some_and(|name| !there(name))
     }
 
     /// Whether the program was compiled against another library, in whose place ours is put.
@@ -185,6 +253,25 @@ impl Program {
         }
     }
 
+    /// The folder with the libraries that a program of another library's gets instead.
+    pub fn libraries(&self, prefix: &Path) -> Result<PathBuf> {
+        if !self.companion {
+            return Ok(prefix.join("lib"));
+        }
+        let dir = programs(prefix)?.join("without-companions");
+        fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        for name in ["libmpi.so.12", "libmpich.so.12"] {
+            let target = prefix.join("lib/libmpi.so.12");
+            match std::os::unix::fs::symlink(target, dir.join(name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(format!("{}: {error}", dir.join(name).display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(dir)
+    }
+
     /// The compiled program; compiles it on the first call.
     pub fn binary(&self, prefix: &Path) -> Result<&Path> {
         let binary = self.binary.get_or_init(|| self.compile(prefix));
@@ -193,6 +280,9 @@ impl Program {
 
     fn compile(&self, prefix: &Path) -> Result<PathBuf> {
         let binary = programs(prefix)?.join(&self.name);
+        if self.is_fortran() {
+            return self.compile_fortran(prefix, binary);
+        }
         let header = self.source.with_file_name("check.h");
         let used = [&self.source, &header, &prefix.join("include/mpi.h")];
         let wrapper = if self
@@ -232,6 +322,47 @@ impl Program {
                 .arg(&self.source)
                 .arg("-lm"),
         )?;
+        Ok(binary)
+    }
+
+    fn compile_fortran(&self, prefix: &Path, binary: PathBuf) -> Result<PathBuf> {
+        let header = self.source.with_file_name("check.inc");
+        let library = prefix.join("lib/libmpifort.so.12");
+        let with = self
+            .with
+            .as_ref()
+            .map(|name| self.source.with_file_name(name));
+        let mut used = vec![&self.source, &header, &library];
+        used.extend(&with);
+        if newer(&binary, &used) {
+            return Ok(binary);
+        }
+        let own = |name| prefix.join("bin").join(name);
+        let (fortran, c) = match &self.compiler {
+            Some(compiler) => (PathBuf::from(compiler), PathBuf::from("mpicc.mpich")),
+            None => (own("mpifort"), own("mpicc")),
+        };
+        // Modules of programs that are compiled at the same time must not mix.
+        let modules = binary.with_extension("modules");
+        fs::create_dir_all(&modules).map_err(|error| format!("{}: {error}", modules.display()))?;
+        let object = modules.join("with.o");
+        if let Some(with) = &with {
+            let mut command = Command::new(c);
+            compile(command.arg("-c").arg("-o").arg(&object).arg(with))?;
+        }
+        let mut command = Command::new(fortran);
+        command
+            .args(["-O1", "-g", "-fcheck=all", "-J"])
+            .arg(&modules);
+        command
+            .args(&self.cflags)
+            .arg("-o")
+            .arg(&binary)
+            .arg(&self.source);
+        if with.is_some() {
+            command.arg(&object);
+        }
+        compile(&mut command)?;
         Ok(binary)
     }
 }

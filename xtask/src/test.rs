@@ -9,6 +9,7 @@ use crate::{Result, headers, workspace};
 const PACKAGES: &[(&str, &str)] = &[
     ("gcc", "/usr/bin/cc"),
     ("g++", "/usr/bin/c++"),
+    ("gfortran", "/usr/bin/gfortran"),
     ("binutils", "/usr/bin/nm"),
     ("cmake", "/usr/bin/cmake"),
     ("make", "/usr/bin/make"),
@@ -49,7 +50,14 @@ pub fn run() -> Result {
     )?;
     // Link-time optimization must not lose symbols that only assembler mentions.
     workspace::run(
-        workspace::cargo().args(["build", "--release", "--package", "libmpi"]),
+        workspace::cargo().args([
+            "build",
+            "--release",
+            "--package",
+            "libmpi",
+            "--package",
+            "mpifort",
+        ]),
         "building what is installed",
     )?;
     workspace::run(

@@ -34,6 +34,7 @@ fn implementations(table: &Table) -> String {
             .collect();
         let result = match function.style {
             Style::Checked => "Result<(), crate::mpi_core::Error>".to_owned(),
+            Style::Plain if function.result.to_c("") == "void" => "()".to_owned(),
             Style::Plain => function.result.to_rust(),
         };
         let _ = writeln!(

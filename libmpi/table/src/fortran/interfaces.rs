@@ -121,6 +121,20 @@ impl Table {
             }
         }
         sizeof(&mut text);
+        for prefix in ["", "P"] {
+            let _ = write!(
+                text,
+                "\n  interface\n    \
+                 subroutine {prefix}MPI_F_sync_reg(buf)\n      \
+                 implicit none\n      \
+                 !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf\n      \
+                 !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf\n      \
+                 !DIR$ IGNORE_TKR buf\n      \
+                 real :: buf(*)\n    \
+                 end subroutine\n  \
+                 end interface\n"
+            );
+        }
         text.push_str("\nend module mpi\n");
         text
     }
@@ -143,6 +157,18 @@ impl Table {
             }
         }
         sizeof(&mut text);
+        for prefix in ["", "P"] {
+            let _ = write!(
+                text,
+                "\n  interface {prefix}MPI_F_sync_reg\n    \
+                 subroutine {prefix}MPI_F_sync_reg_f08ts(buf) &\n        \
+                 bind(C, name='{}mpi_f_sync_reg_f08ts_cdesc')\n      \
+                 type(*), dimension(..), asynchronous :: buf\n    \
+                 end subroutine\n  \
+                 end interface\n",
+                prefix.to_lowercase()
+            );
+        }
         text.push_str("\nend module mpi_f08\n");
         text
     }
@@ -150,10 +176,7 @@ impl Table {
     fn constants_text(&self, text: &mut String, module: Module) {
         for constant in self.fortran_constants() {
             let (name, value) = (&constant.name, constant.value);
-            let skipped = ["MPI_SOURCE", "MPI_TAG", "MPI_ERROR", "MPI_STATUS_SIZE"];
             let _ = match (&constant.handle, module) {
-                // Fields of TYPE(MPI_Status); but for conversions they are wanted there, too.
-                _ if module == Module::F08 && skipped[..0].contains(&name.as_str()) => Ok(()),
                 (Some(handle), Module::F08) => {
                     writeln!(
                         text,
@@ -324,10 +347,7 @@ fn has_cptr(routine: &Routine<'_>, module: Module) -> bool {
 }
 
 fn procedure(text: &mut String, routine: &Routine<'_>, name: &str, module: Module, cptr: bool) {
-    let mut names: Vec<&str> = routine
-        .passed()
-        .map(|arg| fortran_name(arg.name()))
-        .collect();
+    let mut names: Vec<&str> = routine.passed().map(|arg| arg.name()).collect();
     let is_function = routine.is_function();
     if !is_function {
         names.push("ierror");
@@ -383,14 +403,6 @@ fn procedure(text: &mut String, routine: &Routine<'_>, name: &str, module: Modul
     );
 }
 
-/// Names that Fortran would take for something else, or has otherwise.
-fn fortran_name(name: &str) -> &str {
-    match name {
-        "errhandler" | "status" | "index" => name,
-        other => other,
-    }
-}
-
 /// The declarations of an argument.
 fn declaration(
     routine: &Routine<'_>,
@@ -399,7 +411,7 @@ fn declaration(
     cptr: bool,
     wanted: &mut BTreeSet<String>,
 ) -> Vec<String> {
-    let name = fortran_name(arg.name());
+    let name = arg.name();
     let param = arg.param;
     let f08 = module == Module::F08;
     let intent = match param.direction {

@@ -132,11 +132,7 @@ impl Routine<'_> {
 
     /// The suffix of the specific procedure in `mpi_f08` (section 17.1.5).
     pub fn suffix(&self) -> &'static str {
-        match (self.is_function(), self.has_buffers()) {
-            (true, _) => "",
-            (false, true) => "_f08ts",
-            (false, false) => "_f08",
-        }
+        if self.has_buffers() { "_f08ts" } else { "_f08" }
     }
 }
 

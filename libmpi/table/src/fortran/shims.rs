@@ -93,11 +93,16 @@ impl Table {
                     lower.to_uppercase(),
                 ];
                 let detached = routine.function.name == "MPI_Buffer_detach";
-                if routine.in_f08() && !routine.has_buffers() && !routine.is_function() {
+                if routine.in_f08() && !routine.has_buffers() {
                     names.push(format!("{lower}_f08_"));
                 }
                 if routine.args.iter().any(|arg| arg.pass == Pass::AddressOut) {
                     names.push(format!("{lower}_cptr_"));
+                }
+                if let "MPI_Status_f2f08" | "MPI_Status_f082f" = routine.function.name.as_str()
+                    && prefix.is_empty()
+                {
+                    names.push(format!("__mpi_f08_types_MOD_{lower}"));
                 }
                 names.retain(|name| *name != strong && !(detached && name.contains("f08")));
                 aliases.extend(names.into_iter().map(|name| (name, strong.clone())));
@@ -137,8 +142,73 @@ impl Table {
     }
 }
 
+/// Handles have types in `mpi_f08`; another library's module asks for procedures that compare them,
+/// with each other and with integers, all of which are addresses of integers here.
+const COMPARED: &[&str] = &[
+    "comm",
+    "datatype",
+    "errhandler",
+    "file",
+    "group",
+    "info",
+    "message",
+    "op",
+    "request",
+    "win",
+];
+
+/// The types that `MPI_Sizeof` of other libraries' modules tells apart, by their sizes.
+const SIZES: &[(u32, &[&str])] = &[
+    (1, &["ch", "i1", "character", "xint8"]),
+    (2, &["i2", "xint16"]),
+    (4, &["i", "l", "r", "logical", "xint32", "xreal32"]),
+    (8, &["i8", "d", "cx", "xint64", "xreal64", "xcomplex32"]),
+    (16, &["xreal128", "xcomplex64"]),
+    (32, &["xcomplex128"]),
+];
+
 fn predefined_aliases() -> Vec<(String, String)> {
     let mut aliases = Vec::new();
+    for handle in COMPARED {
+        for (end, target) in [("eq", "weft_handles_eq"), ("neq", "weft_handles_neq")] {
+            let f08 = format!("__mpi_f08_types_MOD_mpi_{handle}");
+            for name in [
+                format!("{f08}_{end}"),
+                format!("{f08}_f08_{end}_f"),
+                format!("{f08}_f_{end}_f08"),
+                format!("__mpi_constants_MOD_{handle}{end}"),
+            ] {
+                aliases.push((name, target.to_owned()));
+            }
+        }
+    }
+    for prefix in ["mpi_f_sync_reg", "pmpi_f_sync_reg"] {
+        for name in [
+            prefix.to_owned(),
+            format!("{prefix}_"),
+            format!("{prefix}__"),
+            prefix.to_uppercase(),
+            format!("{prefix}_f08ts_"),
+            format!("{prefix}_f08ts_cdesc"),
+        ] {
+            aliases.push((name, "weft_nothing".to_owned()));
+        }
+    }
+    // Module procedures for MPI_Sizeof by type, in other libraries' modules.
+    for (size, kinds) in SIZES {
+        for kind in *kinds {
+            let name = if kind.len() > 2 {
+                format!("__mpi_f08_types_MOD_mpi_sizeof_{kind}")
+            } else {
+                aliases.push((
+                    format!("__mpi_sizeofs_MOD_mpi_sizeof_{kind}v"),
+                    format!("weft_sizeof_{size}"),
+                ));
+                format!("__mpi_sizeofs_MOD_mpi_sizeof_{kind}")
+            };
+            aliases.push((name, format!("weft_sizeof_{size}")));
+        }
+    }
     for (name, target) in PREDEFINED_CALLBACKS {
         let names = [
             (*name).to_owned(),

@@ -1,0 +1,173 @@
+//! The Fortran bindings of all functions of the table, also those that are missing from the library.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mpi_table::{CONSTANTS, Constants, FUNCTIONS, Functions, Table};
+
+/// The table as if every function were implemented.
+fn complete() -> Table {
+    let mut functions = Functions::parse("functions.mpi", FUNCTIONS).expect("a good table");
+    for chapter in &mut functions.chapters {
+        for function in &mut chapter.functions {
+            function.implementation = Some(format!("all::{}", function.name));
+        }
+    }
+    let constants = Constants::parse("constants.mpi", CONSTANTS).expect("a good table");
+    Table {
+        functions,
+        constants,
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&dir).expect("a temporary folder");
+    dir
+}
+
+fn has(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there {
+        println!("left out: there is no {program}");
+    }
+    there
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("a compiler");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}:\n{text}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn modules_with_all_functions_compile() {
+    if !has("gfortran") {
+        return;
+    }
+    let dir = folder("modules");
+    let table = complete();
+    for (name, text) in [
+        ("mpi_f08_types.f90", table.f08_types()),
+        ("mpi.f90", table.mpi_f90()),
+        ("mpi_f08.f90", table.mpi_f08_f90()),
+    ] {
+        fs::write(dir.join(name), text).expect("a source");
+        let mut command = Command::new("gfortran");
+        command
+            .args(["-w", "-Werror", "-c", name])
+            .current_dir(&dir);
+        run(&mut command);
+    }
+}
+
+#[test]
+fn mpif_h_fits_both_source_forms() {
+    if !has("gfortran") {
+        return;
+    }
+    let dir = folder("forms");
+    let text = complete().mpif_h();
+    assert!(
+        text.lines().all(|line| line.len() <= 72),
+        "a line is too long"
+    );
+    fs::write(dir.join("mpif.h"), text).expect("a header");
+    let source = "      subroutine s\n      implicit none\n      include 'mpif.h'\n      end\n";
+    for name in ["fixed.f", "free.f90"] {
+        fs::write(dir.join(name), source).expect("a source");
+        let mut command = Command::new("gfortran");
+        command.args(["-Wall", "-Werror", "-Wno-unused", "-c", name]);
+        run(command.current_dir(&dir));
+    }
+}
+
+/// A program that prints constants by name.
+fn printer(names: &[String], head: &str, tail: impl Fn(&str) -> String) -> String {
+    let mut text = format!("program p\n{head}\n");
+    for name in names {
+        let _ = writeln!(text, "print '(a,i0)', '{name} ', {}", tail(name));
+    }
+    text.push_str("end program\n");
+    text
+}
+
+fn values(dir: &Path, name: &str, text: &str, include: &str) -> BTreeMap<String, String> {
+    let source = format!("{name}.f90");
+    fs::write(dir.join(&source), text).expect("a source");
+    let mut command = Command::new("gfortran");
+    command.args(["-w", "-I", include, "-o", name, &source]);
+    run(command.current_dir(dir));
+    let text = run(&mut Command::new(dir.join(name)));
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// All three bindings have the same values, and they are those of another library of the ABI.
+#[test]
+fn constants_are_those_of_the_abi() {
+    if !has("gfortran") {
+        return;
+    }
+    let dir = folder("constants");
+    let table = complete();
+    for (name, text) in [
+        ("mpif.h", table.mpif_h()),
+        ("mpi_f08_types.f90", table.f08_types()),
+        ("mpi.f90", table.mpi_f90()),
+        ("mpi_f08.f90", table.mpi_f08_f90()),
+    ] {
+        fs::write(dir.join(name), text).expect("a source");
+        if name.ends_with("f90") {
+            run(Command::new("gfortran")
+                .args(["-w", "-c", name])
+                .current_dir(&dir));
+        }
+    }
+    let constants = table.fortran_constants();
+    assert!(constants.len() > 250);
+    let names: Vec<String> = constants.iter().map(|one| one.name.clone()).collect();
+    let here = ".";
+    let text = printer(&names, "implicit none\ninclude 'mpif.h'", str::to_owned);
+    let header = values(&dir, "with_header", &text, here);
+    let text = printer(&names, "use mpi\nimplicit none", str::to_owned);
+    let module = values(&dir, "with_module", &text, here);
+    assert_eq!(header, module);
+    let text = printer(&names, "use mpi_f08\nimplicit none", |name| {
+        let is_handle = constants
+            .iter()
+            .any(|one| one.name == name && one.handle.is_some());
+        let end = if is_handle { "%MPI_VAL" } else { "" };
+        format!("{name}{end}")
+    });
+    assert_eq!(header, values(&dir, "with_f08", &text, here));
+
+    // Values in C, but for keys and lengths, are compared elsewhere.
+    for constant in &constants {
+        assert_eq!(header[&constant.name], constant.value.to_string());
+    }
+    let other = "/usr/include/x86_64-linux-gnu/mpich";
+    let Ok(text) = fs::read_to_string(format!("{other}/mpif.h")) else {
+        println!("left out: there is no other library's mpif.h");
+        return;
+    };
+    let different = ["MPI_VERSION", "MPI_SUBVERSION"];
+    let known: Vec<String> = names
+        .iter()
+        .filter(|name| text.contains(&format!("({name}=")))
+        .filter(|name| !different.contains(&name.as_str()))
+        .cloned()
+        .collect();
+    assert!(known.len() > 250, "only {} in common", known.len());
+    let text = printer(&known, "implicit none\ninclude 'mpif.h'", str::to_owned);
+    let theirs = values(&folder("constants/other"), "theirs", &text, other);
+    for name in &known {
+        assert_eq!(header[name], theirs[name], "{name}");
+    }
+}

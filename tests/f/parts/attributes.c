@@ -1,0 +1,25 @@
+/* How C sees attributes of Fortran, and sets one itself. */
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+void c_sees_(const int *key, const int *old, int *wrong) {
+    void *value = NULL;
+    int flag = 0;
+    *wrong = 1;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, *key, &value, &flag);
+    if (!flag || *(MPI_Aint *)value != -123456789012345) {
+        return;
+    }
+    MPI_Comm_get_attr(MPI_COMM_WORLD, *old, &value, &flag);
+    if (!flag || *(int *)value != -12345) {
+        return;
+    }
+    /* In C keys of predefined attributes give addresses. */
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &flag);
+    *wrong = !(flag && *(int *)value >= 32767);
+}
+
+void c_sets_(const int *key, int *ierr) {
+    *ierr = MPI_Comm_set_attr(MPI_COMM_WORLD, *key, (void *)(intptr_t)987654321098);
+}
