@@ -6943,6 +6943,22 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Comm_get_parent(parent, ierror)
+      implicit none
+      integer, intent(out) :: parent
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_get_parent(parent, ierror)
+      implicit none
+      integer, intent(out) :: parent
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm

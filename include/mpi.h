@@ -1193,6 +1193,8 @@ int MPI_Info_free(MPI_Info *info);
 int PMPI_Info_free(MPI_Info *info);
 
 /* Chapter 10: Process Creation and Management */
+int MPI_Comm_get_parent(MPI_Comm *parent);
+int PMPI_Comm_get_parent(MPI_Comm *parent);
 int MPI_Comm_disconnect(MPI_Comm *comm);
 int PMPI_Comm_disconnect(MPI_Comm *comm);
 

@@ -6239,6 +6239,24 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Comm_get_parent
+    subroutine MPI_Comm_get_parent_f08(parent, ierror)
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(out) :: parent
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_get_parent
+    subroutine PMPI_Comm_get_parent_f08(parent, ierror)
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(out) :: parent
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_disconnect
     subroutine MPI_Comm_disconnect_f08(comm, ierror)
       import :: MPI_Comm

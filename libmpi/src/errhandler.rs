@@ -49,6 +49,10 @@ pub const RETURN: Attached = Attached {
     made: None,
 };
 
+/// `MPI::ERRORS_THROW_EXCEPTIONS` of programs in C++ (MPI-2.2, section 16.1.8): the functions of C
+/// return the code, and the C++ binding, which finds this handle on the object, throws it.
+const THROW: MPI_Errhandler = 0x5400_0002;
+
 static MADE: HandleTable<Handler> = HandleTable::new(Type::Errhandler);
 
 impl Attached {
@@ -56,7 +60,7 @@ impl Attached {
     pub fn handler(&self) -> Handler {
         match &self.made {
             Some(handler) => **handler,
-            None if self.handle == MPI_ERRORS_RETURN => Handler::Return,
+            None if self.handle != MPI_ERRORS_ARE_FATAL => Handler::Return,
             None => Handler::Fatal,
         }
     }
@@ -71,9 +75,13 @@ impl Attached {
     }
 }
 
+fn is_predefined(handle: MPI_Errhandler) -> bool {
+    matches!(handle, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_RETURN | THROW)
+}
+
 /// The handler behind a handle, to be attached.
 pub fn attach(handle: MPI_Errhandler) -> Result<Attached> {
-    if handle == MPI_ERRORS_ARE_FATAL || handle == MPI_ERRORS_RETURN {
+    if is_predefined(handle) {
         return Ok(Attached { handle, made: None });
     }
     match MADE.get_arc(handle) {
@@ -97,7 +105,7 @@ pub fn make(handler: Arc<Handler>) -> Result<MPI_Errhandler> {
 
 /// Frees a handle; the handler lives on where it is attached. Predefined ones stay.
 pub fn free(handle: MPI_Errhandler) -> Result<()> {
-    if handle == MPI_ERRORS_ARE_FATAL || handle == MPI_ERRORS_RETURN {
+    if is_predefined(handle) {
         return Ok(());
     }
     MADE.remove(handle).map(drop).ok_or_else(|| invalid(handle))

@@ -38,6 +38,10 @@ int main(int argc, char **argv) {
     CHECK_EQ(gethostname(host, sizeof host - 1), 0);
     CHECK_EQ(strncmp(name, host, strlen(name)), 0);
 
+    MPI_Comm parent = MPI_COMM_WORLD;
+    OK(MPI_Comm_get_parent(&parent));
+    CHECK_EQ(parent, MPI_COMM_NULL);
+
     int self_rank = -1, self_size = -1;
     OK(MPI_Comm_rank(MPI_COMM_SELF, &self_rank));
     OK(MPI_Comm_size(MPI_COMM_SELF, &self_size));

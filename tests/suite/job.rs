@@ -197,6 +197,7 @@ impl Job<'_> {
             Variant::FourHosts => Some(Hosts::new(4)?),
             _ => None,
         };
+        let preloaded = self.program.preloaded(prefix, self.case)?;
         let limit = patience(self.program.timeout);
         let seconds = limit.as_secs_f64().ceil().to_string();
         let mut command = match self.variant {
@@ -224,14 +225,16 @@ impl Job<'_> {
             command.env("LD_LIBRARY_PATH", self.program.libraries(prefix)?);
         }
         match &hosts {
-            Some(hosts) => {
-                hosts.arguments(&mut command, self.ranks, |command| self.program(command))
-            }
+            Some(hosts) => hosts.arguments(&mut command, self.ranks, |command| {
+                self.program(command, preloaded.as_deref());
+            }),
             None if self.variant == Variant::Single => {}
-            None if self.variant.needs_devices() => self.ranks_on_devices(&mut command),
+            None if self.variant.needs_devices() => {
+                self.ranks_on_devices(&mut command, preloaded.as_deref())
+            }
             None => {
                 command.args(["-n", &self.ranks.to_string()]);
-                self.program(&mut command);
+                self.program(&mut command, preloaded.as_deref());
             }
         }
         let outcome = Outcome::of(&mut command, limit + patience(10.0))?;
@@ -240,7 +243,7 @@ impl Job<'_> {
     }
 
     /// Adds the arguments that start the ranks by turns on each device.
-    fn ranks_on_devices(&self, command: &mut Command) {
+    fn ranks_on_devices(&self, command: &mut Command, preloaded: Option<&Path>) {
         for rank in 0..self.ranks {
             if rank > 0 {
                 command.arg(":");
@@ -255,11 +258,15 @@ impl Job<'_> {
                 let host = format!("host{}", rank % DEVICES.len());
                 command.args(["hostname \"$1\" && shift && exec \"$@\"", "sh", &host]);
             }
-            self.program(command);
+            self.program(command, preloaded);
         }
     }
 
-    fn program(&self, command: &mut Command) {
+    fn program(&self, command: &mut Command, preloaded: Option<&Path>) {
+        if let Some(library) = preloaded {
+            // For the ranks alone: the launcher is no MPI program.
+            command.args(["-env", "LD_PRELOAD"]).arg(library);
+        }
         command.arg(self.binary);
         command.args(&self.case.name);
     }

@@ -20,6 +20,7 @@
 //!  * with: FILE                   a source in C that belongs to it
 //!  * case: NAME                   run with this argument, a test of its own; what follows is for
 //!  *                              this case, what came before for all
+//!  * preload: FILE.c              of tests/c/tools, comes before the library by LD_PRELOAD
 //!  * exit: 3                      exit code (default 0)
 //!  * stdout: text                 this is printed; without such lines nothing may be
 //!  * stderr: text
@@ -70,6 +71,8 @@ pub struct Case {
     pub stderr: Vec<String>,
     /// Seconds.
     pub ends: Option<f64>,
+    /// A source file of `tests/c/tools`.
+    pub preload: Option<String>,
 }
 
 impl Program {
@@ -237,6 +240,7 @@ impl Program {
             _ => {
                 let case = self.cases.last_mut().unwrap_or(common);
                 match key {
+                    "preload" => case.preload = Some(value.into()),
                     "exit" => case.exit = number(value)?,
                     "stdout" => case.stdout.push(value.into()),
                     "stderr" => case.stderr.push(value.into()),
@@ -258,6 +262,16 @@ impl Program {
     /// Whether the program was compiled against another library, in whose place ours is put.
     pub fn is_foreign(&self) -> bool {
         self.compiler.is_some()
+    }
+
+    /// What a case wants preloaded, compiled with the program.
+    pub fn preloaded(&self, prefix: &Path, case: &Case) -> Result<Option<PathBuf>> {
+        match &case.preload {
+            Some(name) => Ok(Some(
+                programs(prefix)?.join(format!("lib{}-{name}.so", self.name)),
+            )),
+            None => Ok(None),
+        }
     }
 
     /// The folder with the libraries that a program of another library's gets instead.
@@ -305,6 +319,18 @@ impl Program {
             Some(compiler) => PathBuf::from(compiler),
             None => prefix.join("bin").join(wrapper),
         };
+        for case in &self.cases {
+            let Some(library) = self.preloaded(prefix, case)? else {
+                continue;
+            };
+            let name = case.preload.as_deref().unwrap_or_default();
+            compile(
+                Command::new(prefix.join("bin/mpicc"))
+                    .args(["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
+                    .arg(library)
+                    .arg(self.source.with_file_name("tools").join(name)),
+            )?;
+        }
         if newer(&binary, &used) {
             return Ok(binary);
         }

@@ -13,17 +13,24 @@ use crate::{Result, headers, workspace};
 const WRAPPER: &str = include_str!("../files/mpicc");
 const FORTRAN_WRAPPER: &str = include_str!("../files/mpifort");
 const PKG_CONFIG: &str = include_str!("../files/mpi.pc");
+const VARIABLES: &str = include_str!("../files/mpivars.sh");
+const MODULE: &str = include_str!("../files/modulefile");
 
 /// The programs that are installed if the source tree has them: package and program.
 const PROGRAMS: &[(&str, &str)] = &[("mpiexec", "mpiexec"), ("osu-bench", "osu-bench")];
 
 /// Builds and installs below `prefix`; `dev` builds fast and without optimization.
 pub fn run(prefix: &Path, dev: bool) -> Result {
+    let prefix = made(prefix)?;
+    run_as(&prefix, &prefix, dev)
+}
+
+/// The same, for a tree that will be at `told` when it is used.
+pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     let built = build(dev)?;
-    fs::create_dir_all(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;
-    let prefix =
-        fs::canonicalize(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;
-    let tree = Tree { prefix };
+    let tree = Tree {
+        prefix: made(prefix)?,
+    };
 
     tree.copy(&built.join("libmpi.so"), "lib/libmpi.so.12", 0o755)?;
     for name in ["libmpi.so", "libmpich.so.12", "libmpich.so"] {
@@ -52,6 +59,11 @@ pub fn run(prefix: &Path, dev: bool) -> Result {
     for name in ["mpi", "weft", "mpich"] {
         tree.write(&text, &format!("lib/pkgconfig/{name}.pc"), 0o644)?;
     }
+    let text = VARIABLES.replace("@PREFIX@", &told.display().to_string());
+    tree.write(&text, "bin/mpivars.sh", 0o644)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let text = MODULE.replace("@VERSION@", version);
+    tree.write(&text, &format!("share/modulefiles/weft/{version}"), 0o644)?;
     for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         let source = workspace::root().join(name);
         if source.exists() {
@@ -60,6 +72,13 @@ pub fn run(prefix: &Path, dev: bool) -> Result {
     }
     println!("xtask: Weft is in {}", tree.prefix.display());
     Ok(())
+}
+
+/// A folder's full path; makes the folder.
+fn made(path: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(path)
+        .and_then(|()| fs::canonicalize(path))
+        .map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The Fortran bindings. The modules are compiled for gfortran if that is there; for other compilers

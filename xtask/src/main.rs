@@ -1,6 +1,7 @@
 //! Builds, installs and tests Weft.
 
 mod demo;
+mod dist;
 mod docs;
 mod headers;
 mod install;
@@ -25,6 +26,15 @@ struct Arguments {
 enum Task {
     /// Builds and installs library, header, mpicc, mpiexec and osu-bench.
     Install(Place),
+    /// Packs an installation: an archive, and a Debian package where dpkg-deb is.
+    Dist {
+        /// The folder for the packages; by default `dist` in cargo's target folder.
+        #[arg(long)]
+        to: Option<PathBuf>,
+        /// Build fast, without optimization.
+        #[arg(long)]
+        dev: bool,
+    },
     /// Installs, then compiles examples/pingpong.c and runs it on two ranks.
     Demo(Place),
     /// Runs all checks and tests, after installing the Debian packages that they need.
@@ -64,6 +74,7 @@ type Result<T = ()> = std::result::Result<T, String>;
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Install(place) => install::run(&place.prefix, place.dev),
+        Task::Dist { to, dev } => dist::run(to.as_deref(), dev),
         Task::Demo(place) => demo::run(&place.prefix, place.dev),
         Task::Test => test::run(),
         Task::Headers { check } => headers::run(check),

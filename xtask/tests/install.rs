@@ -111,6 +111,7 @@ fn everything_is_in_its_place() {
         "bin/mpif77",
         "bin/mpicc",
         "bin/mpicxx",
+        "bin/mpivars.sh",
         "lib/pkgconfig/mpi.pc",
         "lib/pkgconfig/mpich.pc",
         "lib/pkgconfig/weft.pc",
@@ -240,18 +241,22 @@ fn cmake_finds_it() {
         return;
     }
     let dir = Dir::new("cmake");
-    fs::write(
-        dir.0.join("CMakeLists.txt"),
-        "cmake_minimum_required(VERSION 3.12)\n\
+    let project = "cmake_minimum_required(VERSION 3.12)\n\
          project(use_mpi C CXX)\n\
          find_package(MPI 3.1 REQUIRED COMPONENTS C CXX)\n\
          message(STATUS \"headers: ${MPI_C_INCLUDE_DIRS}\")\n\
          message(STATUS \"libraries: ${MPI_C_LIBRARIES}\")\n\
-         add_executable(program program.c)\n\
-         target_link_libraries(program MPI::MPI_C)\n",
-    )
-    .expect("a project");
-    fs::write(dir.0.join("program.c"), PROGRAM).expect("a source");
+         add_executable(in_c program.c)\n\
+         target_link_libraries(in_c MPI::MPI_C)\n\
+         add_executable(in_cxx program.cpp)\n\
+         target_link_libraries(in_cxx MPI::MPI_CXX)\n";
+    for (name, text) in [
+        ("CMakeLists.txt", project),
+        ("program.c", PROGRAM),
+        ("program.cpp", PROGRAM),
+    ] {
+        fs::write(dir.0.join(name), text).expect("a project");
+    }
     let path = format!(
         "{}:{}",
         installed().join("bin").display(),
@@ -268,7 +273,162 @@ fn cmake_finds_it() {
     let library = installed().join("lib/libmpi.so").display().to_string();
     assert!(text.contains(&header) && text.contains(&library), "{text}");
     run(Command::new("cmake").arg("--build").arg(&build));
-    assert_eq!(run(&mut Command::new(build.join("program"))), "3.1\n");
+    for program in ["in_c", "in_cxx"] {
+        assert_eq!(run(&mut Command::new(build.join(program))), "3.1\n");
+    }
+}
+
+#[test]
+fn a_shell_is_set_up() {
+    let dir = Dir::new("shell");
+    let prefix = dir.0.join("moved");
+    run(Command::new("cp").arg("-a").arg(installed()).arg(&prefix));
+    let told = |shell: &str, prefix: &Path| {
+        let script = format!(
+            ". '{}' && command -v mpicc && echo $LD_LIBRARY_PATH && echo $WEFT_ROOT",
+            prefix.join("bin/mpivars.sh").display()
+        );
+        run(Command::new(shell)
+            .args(["-euc", &script])
+            .env_remove("LD_LIBRARY_PATH"))
+    };
+    let expected = |prefix: &Path| {
+        let prefix = prefix.display();
+        format!("{prefix}/bin/mpicc\n{prefix}/lib\n{prefix}\n")
+    };
+    assert_eq!(told("bash", &prefix), expected(&prefix));
+    // Other shells don't tell where the file lies.
+    assert_eq!(told("sh", installed()), expected(installed()));
+}
+
+#[test]
+fn the_module_can_be_loaded() {
+    let found = [
+        "/usr/bin/modulecmd",
+        "/usr/lib/x86_64-linux-gnu/modulecmd.tcl",
+    ]
+    .into_iter()
+    .find(|path| Path::new(path).exists());
+    let Some(modulecmd) = found else {
+        println!("left out: the package environment-modules is not installed");
+        return;
+    };
+    let dir = Dir::new("module");
+    let prefix = dir.0.join("moved");
+    run(Command::new("cp").arg("-a").arg(installed()).arg(&prefix));
+    let text = run(Command::new(modulecmd)
+        .args(["sh", "load", "weft"])
+        .env("MODULEPATH", prefix.join("share/modulefiles"))
+        .env_remove("LD_LIBRARY_PATH"));
+    let root = format!("{}", prefix.display()).replace(' ', "\\ ");
+    for expected in [
+        format!("WEFT_ROOT={root}"),
+        format!("LD_LIBRARY_PATH={root}/lib"),
+        format!("PATH={root}/bin:"),
+    ] {
+        assert!(text.contains(&expected), "{expected}:\n{text}");
+    }
+}
+
+/// The packages; made once.
+fn packed() -> &'static Path {
+    static PACKED: OnceLock<PathBuf> = OnceLock::new();
+    PACKED.get_or_init(|| {
+        let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dist");
+        let _ = fs::remove_dir_all(&to);
+        let mut dist = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        run(dist.args(["dist", "--dev", "--to"]).arg(&to));
+        to
+    })
+}
+
+/// The one file in the folder of packages that ends so.
+fn package(ending: &str) -> PathBuf {
+    let entries = fs::read_dir(packed()).expect("a folder");
+    let mut found = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.to_string_lossy().ends_with(ending));
+    let package = found.next().expect("a package");
+    assert!(found.next().is_none(), "several packages *{ending}");
+    package
+}
+
+/// Compiles a program with what is installed at `bin`, and runs it there.
+fn try_out(bin: &Path, dir: &Path) {
+    let source = dir.join("program.c");
+    fs::write(&source, PROGRAM).expect("a source");
+    let program = dir.join("program");
+    run(Command::new(bin.join("mpicc"))
+        .arg("-o")
+        .arg(&program)
+        .arg(&source));
+    assert_eq!(run(&mut Command::new(&program)), "3.1\n");
+    let mpiexec = bin.join("mpiexec");
+    if mpiexec.exists() {
+        let text = run(Command::new(mpiexec)
+            .args(["-timeout", "30", "-n", "2"])
+            .arg(&program));
+        assert_eq!(text, "3.1\n3.1\n");
+    }
+}
+
+#[test]
+fn the_archive_works_where_it_is_unpacked() {
+    let dir = Dir::new("archive");
+    run(Command::new("tar")
+        .arg("-xf")
+        .arg(package(".tar.gz"))
+        .arg("-C")
+        .arg(&dir.0));
+    let top = dir.0.join(format!("weft-{}", env!("CARGO_PKG_VERSION")));
+    try_out(&top.join("bin"), &dir.0);
+}
+
+#[test]
+fn the_debian_package_installs_and_goes() {
+    let has_dpkg = Command::new("dpkg-deb").arg("--version").output().is_ok();
+    if !has_dpkg || run(Command::new("id").arg("-u")) != "0\n" {
+        println!("left out: needs dpkg, and root");
+        return;
+    }
+    let dir = Dir::new("debian");
+    let root = dir.0.join("root");
+    let admin = root.join("var/lib/dpkg");
+    for name in ["info", "updates", "alternatives"] {
+        fs::create_dir_all(admin.join(name)).expect("a folder");
+    }
+    for name in ["usr/bin", "etc/alternatives", "var/log"] {
+        fs::create_dir_all(root.join(name)).expect("a folder");
+    }
+    fs::write(admin.join("status"), "").expect("a file");
+    let dpkg = || {
+        // Debian's other packages are not in this tree; scripts run without a change of root.
+        let mut command = Command::new("dpkg");
+        command
+            .arg(format!("--root={}", root.display()))
+            .args(["--force-depends", "--force-script-chrootless"]);
+        command
+    };
+    run(dpkg().arg("--install").arg(package(".deb")));
+    let prefix = root.join("usr/lib/weft");
+    try_out(&prefix.join("bin"), &dir.0);
+
+    let points_to = |link: &str, target: &str| {
+        let link = root.join(link);
+        let found = fs::read_link(&link).unwrap_or_else(|error| panic!("{link:?}: {error}"));
+        assert_eq!(found, Path::new(target));
+    };
+    points_to("usr/bin/mpicc", "/etc/alternatives/mpi");
+    points_to("etc/alternatives/mpi", "/usr/lib/weft/bin/mpicc");
+    points_to("etc/alternatives/mpicxx", "/usr/lib/weft/bin/mpicxx");
+    points_to("etc/alternatives/mpirun", "/usr/lib/weft/bin/mpirun");
+    points_to("etc/alternatives/mpiexec", "/usr/lib/weft/bin/mpiexec");
+
+    run(dpkg().args(["--remove", "weft"]));
+    for name in ["usr/bin/mpicc", "etc/alternatives/mpi", "usr/lib/weft"] {
+        let left = fs::symlink_metadata(root.join(name)).is_ok();
+        assert!(!left, "{name} was left behind");
+    }
 }
 
 /// The same in Fortran.

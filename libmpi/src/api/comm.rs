@@ -420,6 +420,24 @@ pub unsafe fn comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> Result<()> {
     unsafe { put(size, "size", number as c_int) }
 }
 
+/// `MPI_Comm_get_parent` (section 10.3.2). No process has one, as there is no `MPI_Comm_spawn` yet; one
+/// that the launcher started for another library's `MPI_Comm_spawn` can't reach its parent.
+///
+/// # Safety
+/// `parent` is valid or NULL.
+pub unsafe fn get_parent(parent: *mut MPI_Comm) -> Result<()> {
+    runtime()?;
+    let spawned = std::env::var_os("PMI_SPAWNED").is_some_and(|value| value == "1");
+    if spawned {
+        return Err(Error::new(
+            Class::Spawn,
+            "this process was started by MPI_Comm_spawn, and Weft can't connect it to its parent yet",
+        ));
+    }
+    // SAFETY: the caller's contract.
+    unsafe { put(parent, "parent", MPI_COMM_NULL) }
+}
+
 /// `MPI_Comm_remote_group` (section 6.6.1).
 ///
 /// # Safety
