@@ -100,6 +100,7 @@ pub struct Choices {
     allreduce: Option<Allreduce>,
     reduce_scatter: Option<ReduceScatter>,
     nodes: Option<bool>,
+    slots: Option<bool>,
 }
 
 /// The collectives that have a choice, with the names that [`Choices::set`] takes.
@@ -120,6 +121,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
     ("allreduce", &["recursive-doubling", "halving", "ring"]),
     ("reduce-scatter", &["halving", "pairwise"]),
     ("nodes", &["on", "off"]),
+    ("slots", &["on", "off"]),
 ];
 
 impl Choices {
@@ -174,7 +176,8 @@ impl Choices {
             "reduce" => self.reduce = None,
             "allreduce" => self.allreduce = None,
             "reduce-scatter" => self.reduce_scatter = None,
-            _ => self.nodes = None,
+            "nodes" => self.nodes = None,
+            _ => self.slots = None,
         }
     }
 
@@ -236,8 +239,27 @@ impl Choices {
                     _ => ReduceScatter::Pairwise,
                 });
             }
-            _ => self.nodes = Some(name == "on"),
+            "nodes" => self.nodes = Some(name == "on"),
+            _ => self.slots = Some(name == "on"),
         }
+    }
+
+    /// Whether ranks of one node do this by slots in shared memory: unless another way was asked for,
+    /// up to so many bytes.
+    pub fn in_slots(&self, collective: &str, bytes: usize) -> bool {
+        let (asked, most) = match collective {
+            "barrier" => (self.barrier.is_some(), 0),
+            "bcast" => (self.bcast.is_some(), 16 * KIB),
+            "gather" => (self.gather.is_some(), 16 * KIB),
+            "scatter" => (self.scatter.is_some(), 16 * KIB),
+            "allgather" => (self.allgather.is_some(), 512 * KIB),
+            "alltoall" => (self.alltoall.is_some(), 16 * KIB),
+            "reduce" => (self.reduce.is_some(), 32 * KIB),
+            "allreduce" => (self.allreduce.is_some(), 512 * KIB),
+            "reduce-scatter" => (self.reduce_scatter.is_some(), usize::MAX),
+            _ => (false, usize::MAX),
+        };
+        !asked && self.slots.unwrap_or(true) && bytes <= most
     }
 
     /// For a barrier.

@@ -49,6 +49,7 @@ pub mod reduce_scatter;
 pub mod run;
 pub mod scan;
 pub mod schedule;
+pub mod slots;
 pub mod team;
 
 #[cfg(test)]
@@ -70,5 +71,6 @@ pub use reduce::{Reduce, reduce};
 pub use reduce_scatter::{ReduceScatter, reduce_scatter};
 pub use run::{Port, Progress, Run};
 pub use scan::{exscan, scan};
-pub use schedule::{Block, Buf, Schedule, Step, Type};
+pub use schedule::{Block, Buf, Schedule, Slot, Step, Type};
+pub use slots::Slots;
 pub use team::{Ints, Layout, Part, Team};

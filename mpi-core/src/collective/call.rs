@@ -1,7 +1,8 @@
 //! Collective calls as data, and which algorithm each takes on a communicator.
 
 use crate::coll::{
-    self, Choices, Inter, Layout, Neighbors, Nodes, Part, Rooted, Schedule, Situation, Team, inter,
+    self, Choices, Inter, Layout, Neighbors, Nodes, Part, Rooted, Schedule, Situation, Slots, Team,
+    inter, slots,
 };
 use crate::comm::Comm;
 use crate::op::Op;
@@ -101,6 +102,8 @@ pub(super) struct Place<'a> {
     pub choices: &'a Choices,
     /// Which ranks share nodes, where there are several.
     pub nodes: Option<&'a Nodes>,
+    /// Slots that all ranks see, where there are.
+    pub slots: Option<Slots>,
 }
 
 impl Call<'_> {
@@ -108,12 +111,121 @@ impl Call<'_> {
     pub(super) fn build(&self, place: &Place<'_>, schedule: &mut Schedule) {
         let Place { comm, choices, .. } = *place;
         match comm.remote() {
-            None => self.within(place, schedule),
+            None => match place.slots {
+                Some(slots) if self.in_slots(slots, choices, schedule) => {}
+                _ => self.within(place, schedule),
+            },
             Some(remote) => {
                 let inter = Inter::new(comm.rank(), comm.size(), remote.size());
                 self.between(inter, remote.size() as usize, choices, schedule);
             }
         }
+    }
+
+    /// By slots that all ranks see, if that is how the call is best done; otherwise nothing is built.
+    fn in_slots(&self, slots: Slots, choices: &Choices, schedule: &mut Schedule) -> bool {
+        let size = slots.size as usize;
+        let number = |root: Root| match root {
+            Root::Rank(rank) => rank,
+            Root::This | Root::Other => slots.rank,
+        };
+        match *self {
+            Call::Barrier if choices.in_slots("barrier", 0) => slots::barrier(schedule, slots),
+            Call::Bcast { root, part } if choices.in_slots("bcast", part.bytes()) => {
+                slots::bcast(schedule, slots, number(root), part);
+            }
+            Call::Gather {
+                root,
+                send,
+                recv,
+                varying: false,
+            } => {
+                let own = send.map(|part| part.bytes());
+                let bytes = own.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
+                if !choices.in_slots("gather", bytes) {
+                    return false;
+                }
+                slots::gather(schedule, slots, number(root), send, recv);
+            }
+            Call::Scatter {
+                root,
+                send,
+                recv,
+                varying: false,
+            } => {
+                let own = recv.map(|part| part.bytes());
+                let bytes = own.or(send.map(|layout| layout.bytes(0))).unwrap_or(0);
+                let send = match send {
+                    Some(Layout::Uniform(part)) => Some(part),
+                    _ => None,
+                };
+                if !slots::can_scatter(slots) || !choices.in_slots("scatter", bytes) {
+                    return false;
+                }
+                slots::scatter(schedule, slots, number(root), send, recv);
+            }
+            Call::Allgather { send, recv } if choices.in_slots("allgather", total(&recv, size)) => {
+                slots::allgather(schedule, slots, send, recv);
+            }
+            Call::Alltoall { send, recv } => {
+                let Layout::Uniform(part) = recv else {
+                    return false;
+                };
+                let send = match send {
+                    None => None,
+                    Some(Layout::Uniform(part)) => Some(part),
+                    Some(_) => return false,
+                };
+                if !slots::can_scatter(slots) || !choices.in_slots("alltoall", part.bytes()) {
+                    return false;
+                }
+                slots::alltoall(schedule, slots, send, part);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce(&part) && choices.in_slots("reduce", part.bytes()) => {
+                slots::reduce(schedule, slots, number(root), in_place, part, op);
+            }
+            Call::Allreduce { in_place, part, op }
+                if slots::can_reduce(&part) && choices.in_slots("allreduce", part.bytes()) =>
+            {
+                slots::allreduce(schedule, slots, in_place, part, op);
+            }
+            Call::ReduceScatter {
+                in_place,
+                blocks,
+                op,
+            } => {
+                let (datatype, count) = (blocks.datatype(0), 1);
+                let bytes = total(&blocks, size);
+                if !slots::can_reduce(&Part { count, datatype })
+                    || bytes > slots.room
+                    || !choices.in_slots("reduce-scatter", bytes)
+                {
+                    return false;
+                }
+                slots::reduce_scatter(schedule, slots, in_place, blocks, op);
+            }
+            Call::Scan { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && part.bytes() <= slots.room.min(4096)
+                    && choices.in_slots("scan", part.bytes()) =>
+            {
+                slots::scan(schedule, slots, in_place, part, op, false);
+            }
+            Call::Exscan { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && part.bytes() <= slots.room.min(4096)
+                    && choices.in_slots("exscan", part.bytes()) =>
+            {
+                slots::scan(schedule, slots, in_place, part, op, true);
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// In the group of an intracommunicator.
@@ -122,6 +234,7 @@ impl Call<'_> {
             comm,
             choices,
             nodes,
+            ..
         } = *place;
         let team = Team::all(comm.rank(), comm.size());
         let size = team.size();

@@ -169,6 +169,15 @@ impl Port for Broken {
     fn test(&mut self, (): ()) -> Result<bool> {
         Ok(true)
     }
+    unsafe fn put(&mut self, _: u32, _: u32, _: u64, _: *const u8, _: usize) -> Result<Option<()>> {
+        Err(Error::new(Class::ProcFailed, "gone"))
+    }
+    fn is_up(&mut self, _: u32, _: u32, _: u64) -> bool {
+        true
+    }
+    fn slot(&self, _: u32, _: u32, _: u64) -> *mut u8 {
+        std::ptr::null_mut()
+    }
 }
 
 #[test]
