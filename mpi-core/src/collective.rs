@@ -88,9 +88,9 @@ impl Port for CommPort<'_> {
         _data: *const u8,
         len: usize,
     ) -> Result<Option<Message>> {
-        debug_assert!(len == 0 && to == self.comm.rank());
+        debug_assert_eq!(to, self.comm.rank());
         match self.comm.board() {
-            Some(board) => board.raise(number),
+            Some(board) => board.raise(number, len),
             None => return Err(no_slots()),
         }
         Ok(None)
@@ -100,6 +100,12 @@ impl Port for CommPort<'_> {
     fn is_up(&mut self, of: u32, _cell: u32, number: u64) -> bool {
         let board = self.comm.board();
         board.is_none_or(|board| board.is_up(of, number, self.looks))
+    }
+
+    #[inline]
+    fn length(&self, of: u32, _cell: u32, number: u64) -> usize {
+        let board = self.comm.board();
+        board.map_or(0, |board| board.length(of, number))
     }
 
     #[inline]

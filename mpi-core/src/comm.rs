@@ -482,8 +482,8 @@ impl Comm {
             return Box::default();
         };
         // The latest are last.
-        let fits = |run: &Box<CommRun>| shape.is_some_and(|shape| run.fits(shape));
-        match runs.iter().rposition(fits) {
+        let place = shape.and_then(|shape| runs.iter().rposition(|run| run.fits(shape)));
+        match place {
             Some(place) => runs.remove(place),
             None if runs.len() < KEPT_RUNS => Box::default(),
             None => runs.remove(0),

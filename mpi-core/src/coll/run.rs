@@ -43,7 +43,7 @@ pub trait Port {
     fn test(&mut self, req: Self::Req) -> Result<bool>;
 
     /// Writes `len` bytes to a slot of rank `to`, then the flag, which is `number`; none if that is
-    /// done. To the own rank, only the flag is written, after all that was written before.
+    /// done. To the own rank, only flag and length are written, after all that was written before.
     ///
     /// # Safety
     /// The bytes are readable, and stay so and unchanged until the request is complete.
@@ -59,6 +59,9 @@ pub trait Port {
     /// Whether the flag of the slot of phase `number` in a cell of rank `of` is up. May look for a
     /// moment before it says no.
     fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool;
+
+    /// The length of the data in a slot whose flag is up.
+    fn length(&self, of: u32, cell: u32, number: u64) -> usize;
 
     /// The slot's first byte in this process's memory.
     fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8;
@@ -253,12 +256,20 @@ impl<R: Copy> Run<R> {
                     last,
                     cell,
                     phase,
+                    room,
                 } => {
                     let number = self.phase(phase);
                     self.waited = self.waited.max(first as usize);
                     while self.waited < last as usize {
                         if !port.is_up(self.waited as u32, cell, number) {
                             return Ok(Progress::Pending);
+                        }
+                        if room < usize::MAX {
+                            let len = port.length(self.waited as u32, cell, number);
+                            if len > room {
+                                let error = too_long(self.waited, len, room);
+                                self.error.get_or_insert(error);
+                            }
                         }
                         self.waited += 1;
                     }
@@ -395,6 +406,17 @@ impl<R> Run<R> {
         let bytes = block.count * self.schedule.type_of(block.datatype).size();
         format!("{bytes} bytes")
     }
+}
+
+#[cold]
+fn too_long(from: usize, len: usize, room: usize) -> Error {
+    Error::new(
+        Class::Truncate,
+        format!(
+            "rank {from} gave {len} bytes and the arguments here take {room}; counts and datatypes \
+             of all ranks must describe the same data"
+        ),
+    )
 }
 
 #[cold]

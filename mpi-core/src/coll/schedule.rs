@@ -51,12 +51,13 @@ impl Slot {
     }
 }
 
-/// Bytes of data that share a slot's first cache line with its flag.
-pub const SLOT_INLINE: usize = 56;
+/// Bytes of data that share a slot's first cache line with its flag and the length of the data.
+pub const SLOT_INLINE: usize = 48;
 
-/// Where data of `len` bytes begins in a slot: behind the flag in one line with it, if it fits.
+/// Where data of `len` bytes begins in a slot: behind flag and length in one line with them, if it
+/// fits.
 pub fn slot_offset(len: usize) -> isize {
-    if len <= SLOT_INLINE { 8 } else { 64 }
+    if len <= SLOT_INLINE { 16 } else { 64 }
 }
 
 /// The number of a datatype in the schedule's table.
@@ -151,8 +152,7 @@ pub enum Step {
     Put {
         /// Where to.
         slot: Slot,
-        /// Gapless data at least as long as its datatype is aligned; of the own rank's slot, empty:
-        /// it was copied there.
+        /// Gapless data; of the own rank's slot, what was copied there already.
         block: Block,
     },
     /// Goes on when the flags of this cell and phase of the ranks `first..last` are up.
@@ -165,6 +165,8 @@ pub enum Step {
         cell: u32,
         /// Which phase.
         phase: i32,
+        /// How many bytes there is room for: more is an error, and is not taken.
+        room: usize,
     },
     /// Goes on when the messages among the steps `from..to` are complete.
     Wait {
@@ -375,6 +377,11 @@ impl Schedule {
 
     /// What follows is issued when the flags of `cell` in this phase are up at all of `ranks`.
     pub fn await_flags(&mut self, ranks: Range<u32>, cell: u32, phase: i32) {
+        self.await_data(ranks, cell, phase, usize::MAX);
+    }
+
+    /// As [`Schedule::await_flags`], for data of at most `room` bytes.
+    pub fn await_data(&mut self, ranks: Range<u32>, cell: u32, phase: i32, room: usize) {
         let Range {
             start: first,
             end: last,
@@ -384,6 +391,7 @@ impl Schedule {
             last,
             cell,
             phase,
+            room,
         });
     }
 

@@ -43,8 +43,9 @@ pub const FIRST: u64 = u64::MAX - 9;
 /// Room enough for tests that ask for more.
 const STRIDE: usize = 64 + 4096;
 
-/// A write to remote memory on its way: for whom, which cell, number, data.
-type Write = (u32, u32, u64, Vec<u8>);
+/// A write to remote memory on its way: whether it is the writer's own memory (data is there already),
+/// for whom, which cell, number, data.
+type Write = (bool, u32, u32, u64, Vec<u8>);
 
 /// A slot as a rank may see it: flags show late, data when its flag does.
 #[derive(Clone)]
@@ -188,10 +189,14 @@ impl World {
             if entry.key().0 > self.now {
                 return;
             }
-            let (to, cell, number, data) = entry.remove();
+            let (own, to, cell, number, data) = entry.remove();
             let place = self.place(to, cell, number);
-            let at = slot_offset(data.len()) as usize;
-            self.slots[place].0[at..at + data.len()].copy_from_slice(&data);
+            let slot = &mut self.slots[place].0;
+            slot[8..16].copy_from_slice(&(data.len() as u64).to_ne_bytes());
+            if !own {
+                let at = slot_offset(data.len()) as usize;
+                slot[at..at + data.len()].copy_from_slice(&data);
+            }
             assert!(!has_come(self.flags[place], number), "a flag goes down");
             self.flags[place] = number;
             self.changes += 1;
@@ -305,8 +310,6 @@ impl Port for SimPort<'_> {
         if from != to {
             world.cost.puts[from as usize] += 1;
             world.cost.bytes[from as usize] += len as u64;
-        } else {
-            assert_eq!(len, 0, "data for the own slots is copied there");
         }
         let mut due = match world.network {
             Network::Random(_) => world.now + world.rng.below(20),
@@ -323,12 +326,13 @@ impl Port for SimPort<'_> {
         // SAFETY: by contract the bytes are readable; there need be none.
         let data = match len {
             0 => Vec::new(),
+            _ if from == to => vec![0; len],
             _ => unsafe { std::slice::from_raw_parts(data, len) }.to_vec(),
         };
         world.written += 1;
         world
             .writes
-            .insert((due, world.written), (to, cell, number, data));
+            .insert((due, world.written), (from == to, to, cell, number, data));
         world.changes += 1;
         Ok(None)
     }
@@ -336,6 +340,12 @@ impl Port for SimPort<'_> {
     fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
         let place = self.world.place((self.peers)(self.rank, of), cell, number);
         has_come(self.world.flags[place], number)
+    }
+
+    fn length(&self, of: u32, cell: u32, number: u64) -> usize {
+        let place = self.world.place((self.peers)(self.rank, of), cell, number);
+        let bytes = self.world.slots[place].0[8..16].try_into().unwrap();
+        u64::from_ne_bytes(bytes) as usize
     }
 
     fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {

@@ -50,6 +50,11 @@ impl Slots {
         schedule.put(Slot::first(self.rank, phase), Block::empty());
     }
 
+    /// Raises this rank's flag over data that was put into the slot.
+    fn raise_over(&self, schedule: &mut Schedule, phase: i32, data: Block) {
+        schedule.put(Slot::first(self.rank, phase), data);
+    }
+
     fn await_all(&self, schedule: &mut Schedule, phase: i32) {
         schedule.await_flags(0..self.size, 0, phase);
     }
@@ -100,10 +105,10 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
         if slots.rank == root {
             slots.claim(schedule, phase);
             schedule.copy(typed, data);
-            slots.raise(schedule, phase);
+            slots.raise_over(schedule, phase, data);
         } else {
             slots.raise(schedule, phase);
-            slots.await_one(schedule, root, phase);
+            schedule.await_data(root..root + 1, 0, phase, len);
             schedule.copy(data, typed);
         }
         return;
@@ -164,7 +169,7 @@ pub fn gather(
                 let phase = schedule.phase();
                 slots.claim(schedule, phase);
                 offer(schedule, slots, source, &mut staged, phase, from, to);
-                slots.raise(schedule, phase);
+                slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, to - from));
             }
         }
         return;
@@ -240,12 +245,19 @@ fn collect(
         if root.is_none() && from < to {
             slots.claim(schedule, phase);
             offer(schedule, slots, source, &mut staged, phase, from, to);
+            slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, to - from));
+        } else {
+            slots.raise(schedule, phase);
         }
-        slots.raise(schedule, phase);
     };
     if pieces == 1 {
         rise(schedule, 0);
-        slots.await_all(schedule, first);
+        // Blocks of several lengths are looked at one by one.
+        let room = match layout {
+            Layout::Uniform(_) => longest,
+            _ => usize::MAX,
+        };
+        schedule.await_data(0..slots.size, 0, first, room);
         for rank in slots.others() {
             let to = blocks.get(rank as usize, schedule);
             let len = layout.bytes(rank as usize);

@@ -62,12 +62,12 @@ impl Board {
 
         let mut made = None;
         let mut key = [0; 4];
-        if rank == 0 {
-            if let Ok(piece) = memory.create(total) {
-                let RemoteKey { address, words } = piece.key();
-                key = [1, address, words[0], words[1]];
-                made = Some(piece);
-            }
+        if rank == 0
+            && let Ok(piece) = memory.create(total)
+        {
+            let RemoteKey { address, words } = piece.key();
+            key = [1, address, words[0], words[1]];
+            made = Some(piece);
         }
         process.broadcast_u64(comm, &mut key)?;
         if made.is_none() && key[0] != 0 {
@@ -130,11 +130,25 @@ impl Board {
         unsafe { &*self.slot(of, number).cast() }
     }
 
-    /// Raises the own flag of a phase.
     #[inline(always)]
-    pub fn raise(&self, number: u64) {
-        self.flag(self.slots.rank, number)
-            .store(number, Ordering::Release);
+    fn length_at(&self, of: u32, number: u64) -> &AtomicU64 {
+        // SAFETY: as for the flag, which it comes after.
+        unsafe { &*self.slot(of, number).add(8).cast() }
+    }
+
+    /// Raises the own flag of a phase, in which there are `len` bytes.
+    #[inline(always)]
+    pub fn raise(&self, number: u64, len: usize) {
+        let rank = self.slots.rank;
+        self.length_at(rank, number)
+            .store(len as u64, Ordering::Relaxed);
+        self.flag(rank, number).store(number, Ordering::Release);
+    }
+
+    /// The bytes in a phase's slot whose flag is up.
+    #[inline]
+    pub fn length(&self, of: u32, number: u64) -> usize {
+        self.length_at(of, number).load(Ordering::Relaxed) as usize
     }
 
     /// Whether the flag of a phase is up; looks `times` times before it says no.

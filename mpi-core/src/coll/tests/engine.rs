@@ -175,6 +175,9 @@ impl Port for Broken {
     fn is_up(&mut self, _: u32, _: u32, _: u64) -> bool {
         true
     }
+    fn length(&self, _: u32, _: u32, _: u64) -> usize {
+        0
+    }
     fn slot(&self, _: u32, _: u32, _: u64) -> *mut u8 {
         std::ptr::null_mut()
     }
