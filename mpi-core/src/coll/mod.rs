@@ -41,9 +41,11 @@ pub mod bcast;
 pub mod choose;
 pub mod gather;
 pub mod inter;
+pub mod model;
 pub mod neighbor;
 pub mod nodes;
 mod pairs;
+pub mod rdma;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod run;
@@ -56,6 +58,8 @@ pub mod team;
 mod sim;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod virtual_time;
 
 pub use allgather::{Allgather, allgather};
 pub use allreduce::{Allreduce, allreduce};

@@ -323,10 +323,10 @@ impl Port for SimPort<'_> {
         let last = world.last_write.entry((from, to)).or_default();
         due = due.max(*last);
         *last = due;
-        // SAFETY: by contract the bytes are readable; there need be none.
         let data = match len {
             0 => Vec::new(),
             _ if from == to => vec![0; len],
+            // SAFETY: by contract the bytes are readable.
             _ => unsafe { std::slice::from_raw_parts(data, len) }.to_vec(),
         };
         world.written += 1;
@@ -412,7 +412,8 @@ pub fn run_late(
     let mut results: Vec<Result<()>> = (0..size).map(|_| Ok(())).collect();
     let mut active: Vec<(usize, usize)> = Vec::new();
     for (rank, list) in runs.iter().enumerate() {
-        active.extend((0..list.len()).map(|i| (rank, i)));
+        let first = if late.is_some() { 1 } else { usize::MAX };
+        active.extend((0..list.len()).take(first).map(|i| (rank, i)));
     }
     while !active.is_empty() {
         let before = world.changes;
@@ -421,11 +422,8 @@ pub fn run_late(
                 active.swap(i, world.rng.below(i as u64 + 1) as usize);
             }
         }
-        let mut asleep = false;
+        let (mut asleep, mut finished) = (false, Vec::new());
         active.retain(|&(rank, i)| {
-            if late.is_some() && turn[rank] != i {
-                return true;
-            }
             if late == Some(rank) && world.rng.below(40) > 0 {
                 asleep = true;
                 return true;
@@ -438,7 +436,7 @@ pub fn run_late(
             let progress = runs[rank][i].advance(&mut port);
             world.cost.done[rank] = world.now;
             if !matches!(progress, Ok(Progress::Pending)) {
-                turn[rank] += 1;
+                finished.push(rank);
                 world.changes += 1;
             }
             match progress {
@@ -450,6 +448,12 @@ pub fn run_late(
                 }
             }
         });
+        for rank in finished {
+            turn[rank] += 1;
+            if late.is_some() && turn[rank] < runs[rank].len() {
+                active.push((rank, turn[rank]));
+            }
+        }
         if world.changes != before || active.is_empty() {
             continue;
         }

@@ -10,6 +10,7 @@ mod movement;
 mod neighbor;
 mod nodes;
 mod races;
+mod rdma;
 mod reductions;
 mod slots;
 

@@ -13,10 +13,12 @@ fn seen_by(rank: usize, size: usize) -> Slots {
     }
 }
 
+type Build = Box<dyn Fn(usize, &mut Schedule)>;
+
 /// One collective of a sequence: how a rank builds it, and what all buffers are before and after.
 struct One {
     what: String,
-    build: Box<dyn Fn(usize, &mut Schedule)>,
+    build: Build,
     send: Vec<Buffer>,
     recv: Vec<Buffer>,
     expect: Vec<Buffer>,
@@ -69,7 +71,6 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
             });
         }
     };
-    type Build = Box<dyn Fn(usize, &mut Schedule)>;
     // What a rank has: all blocks in place, or its own.
     let (build, send, recv, expect): (Build, Vec<Buffer>, Vec<Buffer>, Vec<Buffer>) = match kind {
         0 => (
