@@ -116,6 +116,13 @@ impl Port for CommPort<'_> {
 }
 
 #[cold]
+fn tell(call: &Call<'_>, place: &Place<'_>, phases: u32) {
+    if let Some(text) = call.describe(place, phases) {
+        eprintln!("Weft: {text}");
+    }
+}
+
+#[cold]
 fn no_slots() -> Error {
     Error::new(Class::Intern, "the communicator has no slots")
 }
@@ -154,6 +161,8 @@ pub(crate) struct Collectives {
     count: AtomicUsize,
     runs: Mutex<Vec<Active>>,
     choices: Choices,
+    /// Whether to tell people which algorithms are taken.
+    tells: bool,
     /// The node of each process; empty if that is unknown or the same for all.
     nodes: Box<[u32]>,
 }
@@ -161,11 +170,16 @@ pub(crate) struct Collectives {
 impl Collectives {
     /// What the builders need to know about a communicator.
     #[inline]
-    fn place<'a>(&'a self, comm: &'a Comm, slots: Option<Slots>) -> Place<'a> {
+    fn place<'a>(
+        &'a self,
+        comm: &'a Comm,
+        slots: Option<Slots>,
+        own: Option<&'a Choices>,
+    ) -> Place<'a> {
         Place {
             comm,
             slots,
-            choices: &self.choices,
+            choices: own.unwrap_or(&self.choices),
             nodes: match self.nodes.is_empty() {
                 true => None,
                 false => comm.nodes(&self.nodes),
@@ -324,8 +338,12 @@ impl Process {
         let mut kept = comm.take_run(shape.as_ref());
         if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
             kept.remember(shape.as_ref());
-            let place = self.collectives.place(comm, slots);
+            let own = comm.choices();
+            let place = self.collectives.place(comm, slots, own.as_deref());
             call.build(&place, kept.run.rebuild());
+            if self.collectives.tells && comm.rank() == 0 {
+                tell(call, &place, kept.run.schedule().phases());
+            }
         }
         let tag = comm.next_collective();
         // SAFETY: as for this function.
@@ -343,9 +361,22 @@ impl Process {
         call: &Call<'_>,
     ) -> Result<RequestId> {
         let kept = holder.clone();
-        let place = self.collectives.place((*kept).as_ref(), None);
+        let own = (*kept).as_ref().choices();
+        let place = self
+            .collectives
+            .place((*kept).as_ref(), None, own.as_deref());
         // SAFETY: as for this function.
         unsafe { self.start_collective(holder, buffers, |schedule| call.build(&place, schedule)) }
+    }
+
+    /// Which algorithms collectives take.
+    pub fn choices(&self) -> &Choices {
+        &self.collectives.choices
+    }
+
+    /// Has rank 0 of communicators print the algorithm of each collective that it builds anew.
+    pub fn tell_choices(&mut self, tells: bool) {
+        self.collectives.tells = tells;
     }
 
     /// Sets which algorithms collectives take; the same on all processes.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
-use crate::coll::{Neighbors, Nodes};
+use crate::coll::{Choices, Neighbors, Nodes};
 use crate::collective::{Board, CommRun, Shape};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -142,6 +142,8 @@ pub struct Comm {
     runs: Mutex<Vec<Box<CommRun>>>,
     /// Blocking collective calls, up to those that it takes for slots to be made.
     calls: AtomicU32,
+    /// Algorithms of its own.
+    choices: Mutex<Option<Arc<Choices>>>,
     /// Slots in shared memory, once that was tried.
     board: OnceLock<Option<Board>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
@@ -180,6 +182,7 @@ impl Comm {
             name: Mutex::default(),
             runs: Mutex::default(),
             calls: AtomicU32::new(0),
+            choices: Mutex::default(),
             board: OnceLock::new(),
             nodes: OnceLock::new(),
             first: true,
@@ -521,6 +524,20 @@ impl Comm {
         }
         self.calls.store(calls + 1, Ordering::Relaxed);
         calls == CALLS_BEFORE_BOARD && self.remote.is_none() && self.size() > 1
+    }
+
+    /// Sets which algorithms its collectives take; none for those of the process. All members must
+    /// set the same.
+    pub fn set_choices(&self, choices: Option<Choices>) {
+        if let Ok(mut own) = self.choices.lock() {
+            *own = choices.map(Arc::new);
+        }
+        self.forget_runs();
+    }
+
+    /// The algorithms that were set for it.
+    pub(crate) fn choices(&self) -> Option<Arc<Choices>> {
+        self.choices.lock().ok()?.clone()
     }
 
     /// Keeps the slots.

@@ -3,6 +3,8 @@
 //! All ranks of a call must come to the same answer, so it depends on nothing but what they all
 //! know: [`Situation`] and what was asked for.
 
+use std::sync::Arc;
+
 use super::allgather::Allgather;
 use super::allreduce::Allreduce;
 use super::alltoall::Alltoall;
@@ -11,6 +13,7 @@ use super::bcast::Bcast;
 use super::gather::Rooted;
 use super::reduce::Reduce;
 use super::reduce_scatter::ReduceScatter;
+use super::table::Rule;
 use crate::error::{Class, Error, Result};
 
 /// What all ranks of a call know.
@@ -81,14 +84,23 @@ const REDUCE_SCATTER: &[Row<ReduceScatter>] = &[
     Row(0, 0, 0, ReduceScatter::Pairwise),
 ];
 
+/// A collective's bit in a set.
+fn bit(collective: &str) -> u16 {
+    match NAMES.iter().position(|row| row.0 == collective) {
+        Some(place) => 1 << place,
+        None => 0,
+    }
+}
+
 fn first<A: Copy>(table: &[Row<A>], situation: &Situation, otherwise: A) -> A {
     let Situation { ranks, bytes, .. } = *situation;
     let fits = |row: &&Row<A>| ranks >= row.0 && bytes >= row.1 && bytes / ranks.max(1) >= row.2;
     table.iter().find(fits).map_or(otherwise, |row| row.3)
 }
 
-/// Algorithms asked for by name; where none is, tables decide.
-#[derive(Clone, Copy, Default, Debug)]
+/// Algorithms asked for by name; where none is, tables decide: first one that was read, then the
+/// built-in ones.
+#[derive(Clone, Default, Debug)]
 pub struct Choices {
     barrier: Option<Barrier>,
     bcast: Option<Bcast>,
@@ -101,25 +113,40 @@ pub struct Choices {
     reduce_scatter: Option<ReduceScatter>,
     nodes: Option<bool>,
     slots: Option<bool>,
+    /// Which collectives are to use slots, by their places in [`NAMES`].
+    by_slots: u16,
+    pub(super) rules: Arc<[Rule]>,
 }
 
 /// The collectives that have a choice, with the names that [`Choices::set`] takes.
 ///
+/// `slots` is the way by shared memory between ranks that all share a node; where it can't be, the
+/// built-in tables decide.
+///
 /// A name may be followed by a colon and its parameter: `chain:65536` (bytes of a segment),
 /// `pairwise:8` (rounds under way at once).
 pub const NAMES: &[(&str, &[&str])] = &[
-    ("barrier", &["dissemination", "tree"]),
-    ("bcast", &["binomial", "scatter-ring", "chain"]),
-    ("gather", &["linear", "binomial"]),
-    ("scatter", &["linear", "binomial"]),
+    ("barrier", &["dissemination", "tree", "slots"]),
+    ("bcast", &["binomial", "scatter-ring", "chain", "slots"]),
+    ("gather", &["linear", "binomial", "slots"]),
+    ("scatter", &["linear", "binomial", "slots"]),
     (
         "allgather",
-        &["recursive-doubling", "bruck", "ring", "neighbor-exchange"],
+        &[
+            "recursive-doubling",
+            "bruck",
+            "ring",
+            "neighbor-exchange",
+            "slots",
+        ],
     ),
-    ("alltoall", &["bruck", "pairwise", "spread"]),
-    ("reduce", &["binomial", "halving"]),
-    ("allreduce", &["recursive-doubling", "halving", "ring"]),
-    ("reduce-scatter", &["halving", "pairwise"]),
+    ("alltoall", &["bruck", "pairwise", "spread", "slots"]),
+    ("reduce", &["binomial", "halving", "slots"]),
+    (
+        "allreduce",
+        &["recursive-doubling", "halving", "ring", "slots"],
+    ),
+    ("reduce-scatter", &["halving", "pairwise", "slots"]),
     ("nodes", &["on", "off"]),
     ("slots", &["on", "off"]),
 ];
@@ -161,11 +188,37 @@ impl Choices {
                 ),
             ));
         }
-        self.choose(collective, name, parameter);
+        self.clear(collective);
+        if name == "slots" {
+            self.by_slots |= bit(collective);
+        } else {
+            self.choose(collective, name, parameter);
+        }
         Ok(())
     }
 
+    /// The rule of the table that was read.
+    fn rule(&self, collective: &str, situation: &Situation) -> Option<&Choices> {
+        super::table::find(&self.rules, collective, situation)
+    }
+
+    fn is_asked(&self, collective: &str) -> bool {
+        match collective {
+            "barrier" => self.barrier.is_some(),
+            "bcast" => self.bcast.is_some(),
+            "gather" => self.gather.is_some(),
+            "scatter" => self.scatter.is_some(),
+            "allgather" => self.allgather.is_some(),
+            "alltoall" => self.alltoall.is_some(),
+            "reduce" => self.reduce.is_some(),
+            "allreduce" => self.allreduce.is_some(),
+            "reduce-scatter" => self.reduce_scatter.is_some(),
+            _ => false,
+        }
+    }
+
     fn clear(&mut self, collective: &str) {
+        self.by_slots &= !bit(collective);
         match collective {
             "barrier" => self.barrier = None,
             "bcast" => self.bcast = None,
@@ -245,49 +298,59 @@ impl Choices {
     }
 
     /// Whether ranks of one node do this by slots in shared memory: unless another way was asked for,
-    /// up to so many bytes.
-    pub fn in_slots(&self, collective: &str, bytes: usize) -> bool {
-        let (asked, most) = match collective {
-            "barrier" => (self.barrier.is_some(), 0),
-            "bcast" => (self.bcast.is_some(), 16 * KIB),
-            "gather" => (self.gather.is_some(), 16 * KIB),
-            "scatter" => (self.scatter.is_some(), 16 * KIB),
-            "allgather" => (self.allgather.is_some(), 512 * KIB),
-            "alltoall" => (self.alltoall.is_some(), 16 * KIB),
-            "reduce" => (self.reduce.is_some(), 32 * KIB),
-            "allreduce" => (self.allreduce.is_some(), 512 * KIB),
-            "reduce-scatter" => (self.reduce_scatter.is_some(), usize::MAX),
-            _ => (false, usize::MAX),
+    /// as the tables say.
+    pub fn in_slots(&self, collective: &str, situation: &Situation) -> bool {
+        if self.slots == Some(false) || self.is_asked(collective) {
+            return false;
+        }
+        if self.by_slots & bit(collective) != 0 {
+            return true;
+        }
+        if let Some(rule) = self.rule(collective, situation) {
+            return rule.by_slots & bit(collective) != 0;
+        }
+        let most = match collective {
+            "bcast" | "gather" | "scatter" | "alltoall" => 16 * KIB,
+            "reduce" => 32 * KIB,
+            "allgather" | "allreduce" => 512 * KIB,
+            _ => usize::MAX,
         };
-        !asked && self.slots.unwrap_or(true) && bytes <= most
+        situation.bytes <= most
     }
 
     /// For a barrier.
-    pub fn barrier(&self) -> Barrier {
-        self.barrier.unwrap_or(Barrier::Dissemination)
+    pub fn barrier(&self, situation: &Situation) -> Barrier {
+        let ruled = || self.rule("barrier", situation)?.barrier;
+        self.barrier
+            .or_else(ruled)
+            .unwrap_or(Barrier::Dissemination)
     }
 
     /// For a broadcast.
     pub fn bcast(&self, situation: &Situation) -> Bcast {
         self.bcast
+            .or_else(|| self.rule("bcast", situation)?.bcast)
             .unwrap_or_else(|| first(BCAST, situation, Bcast::Binomial))
     }
 
     /// For a gather. (A `gatherv` is linear: no rank but the root knows all counts.)
     pub fn gather(&self, situation: &Situation) -> Rooted {
         self.gather
+            .or_else(|| self.rule("gather", situation)?.gather)
             .unwrap_or_else(|| first(ROOTED, situation, Rooted::Linear))
     }
 
     /// For a scatter. (A `scatterv` is linear.)
     pub fn scatter(&self, situation: &Situation) -> Rooted {
         self.scatter
+            .or_else(|| self.rule("scatter", situation)?.scatter)
             .unwrap_or_else(|| first(ROOTED, situation, Rooted::Linear))
     }
 
     /// For an allgather or allgatherv.
     pub fn allgather(&self, situation: &Situation) -> Allgather {
         self.allgather
+            .or_else(|| self.rule("allgather", situation)?.allgather)
             .unwrap_or_else(|| first(ALLGATHER, situation, Allgather::Ring))
     }
 
@@ -295,12 +358,14 @@ impl Choices {
     pub fn alltoall(&self, situation: &Situation) -> Alltoall {
         let pairwise = Alltoall::Pairwise { window: 32 };
         self.alltoall
+            .or_else(|| self.rule("alltoall", situation)?.alltoall)
             .unwrap_or_else(|| first(ALLTOALL, situation, pairwise))
     }
 
     /// For a reduction to one rank.
     pub fn reduce(&self, situation: &Situation) -> Reduce {
         self.reduce
+            .or_else(|| self.rule("reduce", situation)?.reduce)
             .unwrap_or_else(|| first(REDUCE, situation, Reduce::Binomial))
     }
 
@@ -308,6 +373,7 @@ impl Choices {
     pub fn allreduce(&self, situation: &Situation) -> Allreduce {
         let chosen = self
             .allreduce
+            .or_else(|| self.rule("allreduce", situation)?.allreduce)
             .unwrap_or_else(|| first(ALLREDUCE, situation, Allreduce::RecursiveDoubling));
         match chosen {
             // The ring turns the order of ranks; this moves as little.
@@ -319,6 +385,7 @@ impl Choices {
     /// For a reduce-scatter with equal blocks or counts.
     pub fn reduce_scatter(&self, situation: &Situation) -> ReduceScatter {
         self.reduce_scatter
+            .or_else(|| self.rule("reduce-scatter", situation)?.reduce_scatter)
             .unwrap_or_else(|| first(REDUCE_SCATTER, situation, ReduceScatter::Halving))
     }
 

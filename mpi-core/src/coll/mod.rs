@@ -52,6 +52,7 @@ pub mod run;
 pub mod scan;
 pub mod schedule;
 pub mod slots;
+pub mod table;
 pub mod team;
 
 #[cfg(test)]

@@ -122,16 +122,103 @@ impl Call<'_> {
         }
     }
 
+    /// The way that was taken, for people; `phases` are those of the schedule that was built.
+    pub(super) fn describe(&self, place: &Place<'_>, phases: u32) -> Option<String> {
+        let Place { comm, choices, .. } = *place;
+        let ranks = comm.size() as usize;
+        let per_node = place.nodes.map_or(ranks, Nodes::largest);
+        let at = |bytes: usize| Situation {
+            ranks,
+            per_node,
+            bytes,
+            commutes: true,
+        };
+        let block = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
+            let bytes = part.map(|part| part.bytes());
+            bytes
+                .or(layout.map(|layout| layout.bytes(0)))
+                .unwrap_or_default()
+        };
+        let (name, bytes, way) = match *self {
+            Call::Barrier => ("barrier", 0, format!("{:?}", choices.barrier(&at(0)))),
+            Call::Bcast { part, .. } => {
+                let bytes = part.bytes();
+                ("bcast", bytes, format!("{:?}", choices.bcast(&at(bytes))))
+            }
+            Call::Gather { send, recv, .. } => {
+                let bytes = block(send, recv);
+                ("gather", bytes, format!("{:?}", choices.gather(&at(bytes))))
+            }
+            Call::Scatter { send, recv, .. } => {
+                let bytes = block(recv, send);
+                (
+                    "scatter",
+                    bytes,
+                    format!("{:?}", choices.scatter(&at(bytes))),
+                )
+            }
+            Call::Allgather { recv, .. } => {
+                let bytes = total(&recv, ranks);
+                let way = choices.allgather(&at(bytes));
+                ("allgather", bytes, format!("{way:?}"))
+            }
+            Call::Alltoall { recv, .. } => {
+                let bytes = match recv {
+                    Layout::Uniform(part) => part.bytes(),
+                    _ => 0,
+                };
+                let way = choices.alltoall(&at(bytes));
+                ("alltoall", bytes, format!("{way:?}"))
+            }
+            Call::Reduce { part, .. } => {
+                let bytes = part.bytes();
+                ("reduce", bytes, format!("{:?}", choices.reduce(&at(bytes))))
+            }
+            Call::Allreduce { part, op, .. } => {
+                let situation = Situation {
+                    commutes: op.is_commutative(),
+                    ..at(part.bytes())
+                };
+                let way = choices.allreduce(&situation);
+                ("allreduce", part.bytes(), format!("{way:?}"))
+            }
+            Call::ReduceScatter { blocks, .. } => {
+                let bytes = total(&blocks, ranks);
+                let way = choices.reduce_scatter(&at(bytes));
+                ("reduce-scatter", bytes, format!("{way:?}"))
+            }
+            _ => return None,
+        };
+        let way = match phases {
+            0 if comm.remote().is_some() => "between groups".to_string(),
+            0 if place.nodes.is_some() && choices.by_nodes(&at(bytes)) => format!("{way} by nodes"),
+            0 => way,
+            _ => "slots".to_string(),
+        };
+        Some(format!(
+            "{name} of {bytes} bytes on {ranks} ranks, at most {per_node} of them on a node: {way}"
+        ))
+    }
+
     /// By slots that all ranks see, if that is how the call is best done; otherwise nothing is built.
     fn in_slots(&self, slots: Slots, choices: &Choices, schedule: &mut Schedule) -> bool {
         let size = slots.size as usize;
+        let wanted = |collective: &str, bytes: usize| {
+            let situation = Situation {
+                ranks: size,
+                per_node: size,
+                bytes,
+                commutes: true,
+            };
+            choices.in_slots(collective, &situation)
+        };
         let number = |root: Root| match root {
             Root::Rank(rank) => rank,
             Root::This | Root::Other => slots.rank,
         };
         match *self {
-            Call::Barrier if choices.in_slots("barrier", 0) => slots::barrier(schedule, slots),
-            Call::Bcast { root, part } if choices.in_slots("bcast", part.bytes()) => {
+            Call::Barrier if wanted("barrier", 0) => slots::barrier(schedule, slots),
+            Call::Bcast { root, part } if wanted("bcast", part.bytes()) => {
                 slots::bcast(schedule, slots, number(root), part);
             }
             Call::Gather {
@@ -142,7 +229,7 @@ impl Call<'_> {
             } => {
                 let own = send.map(|part| part.bytes());
                 let bytes = own.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
-                if !choices.in_slots("gather", bytes) {
+                if !wanted("gather", bytes) {
                     return false;
                 }
                 slots::gather(schedule, slots, number(root), send, recv);
@@ -159,12 +246,12 @@ impl Call<'_> {
                     Some(Layout::Uniform(part)) => Some(part),
                     _ => None,
                 };
-                if !slots::can_scatter(slots) || !choices.in_slots("scatter", bytes) {
+                if !slots::can_scatter(slots) || !wanted("scatter", bytes) {
                     return false;
                 }
                 slots::scatter(schedule, slots, number(root), send, recv);
             }
-            Call::Allgather { send, recv } if choices.in_slots("allgather", total(&recv, size)) => {
+            Call::Allgather { send, recv } if wanted("allgather", total(&recv, size)) => {
                 slots::allgather(schedule, slots, send, recv);
             }
             Call::Alltoall { send, recv } => {
@@ -176,7 +263,7 @@ impl Call<'_> {
                     Some(Layout::Uniform(part)) => Some(part),
                     Some(_) => return false,
                 };
-                if !slots::can_scatter(slots) || !choices.in_slots("alltoall", part.bytes()) {
+                if !slots::can_scatter(slots) || !wanted("alltoall", part.bytes()) {
                     return false;
                 }
                 slots::alltoall(schedule, slots, send, part);
@@ -186,11 +273,11 @@ impl Call<'_> {
                 in_place,
                 part,
                 op,
-            } if slots::can_reduce(&part) && choices.in_slots("reduce", part.bytes()) => {
+            } if slots::can_reduce(&part) && wanted("reduce", part.bytes()) => {
                 slots::reduce(schedule, slots, number(root), in_place, part, op);
             }
             Call::Allreduce { in_place, part, op }
-                if slots::can_reduce(&part) && choices.in_slots("allreduce", part.bytes()) =>
+                if slots::can_reduce(&part) && wanted("allreduce", part.bytes()) =>
             {
                 slots::allreduce(schedule, slots, in_place, part, op);
             }
@@ -203,7 +290,7 @@ impl Call<'_> {
                 let bytes = total(&blocks, size);
                 if !slots::can_reduce(&Part { count, datatype })
                     || bytes > slots.room
-                    || !choices.in_slots("reduce-scatter", bytes)
+                    || !wanted("reduce-scatter", bytes)
                 {
                     return false;
                 }
@@ -212,14 +299,14 @@ impl Call<'_> {
             Call::Scan { in_place, part, op }
                 if slots::can_reduce(&part)
                     && part.bytes() <= slots.room.min(4096)
-                    && choices.in_slots("scan", part.bytes()) =>
+                    && wanted("scan", part.bytes()) =>
             {
                 slots::scan(schedule, slots, in_place, part, op, false);
             }
             Call::Exscan { in_place, part, op }
                 if slots::can_reduce(&part)
                     && part.bytes() <= slots.room.min(4096)
-                    && choices.in_slots("exscan", part.bytes()) =>
+                    && wanted("exscan", part.bytes()) =>
             {
                 slots::scan(schedule, slots, in_place, part, op, true);
             }
@@ -255,7 +342,7 @@ impl Call<'_> {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
                     coll::nodes::barrier(schedule, nodes);
                 }
-                _ => coll::barrier(schedule, team, choices.barrier()),
+                _ => coll::barrier(schedule, team, choices.barrier(&plain(0))),
             },
             Call::Bcast { root, part } => {
                 let situation = plain(part.bytes());
