@@ -152,7 +152,8 @@ pub const VARIABLES: &[Variable] = &[
                (recursive-doubling, bruck, ring, neighbor-exchange), alltoall (bruck, spread, \
                pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
                (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), for each of \
-               these slots (by shared memory, between ranks of one node), and nodes (on, off: within \
+               these slots (by shared memory, between ranks of one node), for bcast, allgather and \
+               alltoall direct (by copying from each other's memory there), and nodes (on, off: within \
                each node and between nodes, whatever the size) and slots (off: none use them). auto \
                goes by WEFT_COLL_TABLE, or else by ranks and bytes. A communicator's info hint \
                weft_coll says the same for it alone, if all members give it.",

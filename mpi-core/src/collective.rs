@@ -17,6 +17,7 @@ use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
 use crate::request::{RequestId, Status};
+use crate::rma;
 
 pub(crate) use board::Board;
 pub(crate) use cache::{CommRun, Shape};
@@ -100,6 +101,22 @@ impl Port for CommPort<'_> {
     fn is_up(&mut self, of: u32, _cell: u32, number: u64) -> bool {
         let board = self.comm.board();
         board.is_none_or(|board| board.is_up(of, number, self.looks))
+    }
+
+    unsafe fn direct(
+        &mut self,
+        of: u32,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<()> {
+        // SAFETY: as the engine promises.
+        unsafe { rma::copy_direct(self.process, self.comm, of, write, local, len, remote) }
+    }
+
+    fn own_slot(&self, number: u64) -> *mut u8 {
+        self.slot(self.comm.rank(), 0, number)
     }
 
     #[inline]

@@ -56,6 +56,12 @@ impl Port for Obliging {
     fn is_up(&mut self, _: u32, _: u32, _: u64) -> bool {
         true
     }
+    unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn own_slot(&self, _: u64) -> *mut u8 {
+        self.slot.as_ptr().cast_mut().cast()
+    }
     fn length(&self, _: u32, _: u32, _: u64) -> usize {
         0
     }
@@ -84,6 +90,7 @@ fn small_collectives_do_not_allocate() {
                 size: 13,
                 room: 1024,
                 depth: 4,
+                direct: true,
             };
             let (send, mut recv) = ([1i32; 2], [0i32; 2]);
             for kind in 0..6 {

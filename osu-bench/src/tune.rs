@@ -87,7 +87,7 @@ const CHOICES: &[(Name, &str, &[&str])] = &[
     (
         Name::Bcast,
         "bcast",
-        &["slots", "binomial", "scatter-ring", "chain:65536"],
+        &["slots", "direct", "binomial", "scatter-ring", "chain:65536"],
     ),
     (Name::Gather, "gather", &["slots", "linear", "binomial"]),
     (Name::Scatter, "scatter", &["slots", "linear", "binomial"]),
@@ -96,6 +96,7 @@ const CHOICES: &[(Name, &str, &[&str])] = &[
         "allgather",
         &[
             "slots",
+            "direct",
             "recursive-doubling",
             "bruck",
             "ring",
@@ -105,7 +106,7 @@ const CHOICES: &[(Name, &str, &[&str])] = &[
     (
         Name::Alltoall,
         "alltoall",
-        &["slots", "bruck", "pairwise:4", "pairwise:32"],
+        &["slots", "direct", "bruck", "pairwise:4", "pairwise:32"],
     ),
     (Name::Reduce, "reduce", &["slots", "binomial", "halving"]),
     (

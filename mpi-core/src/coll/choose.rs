@@ -115,19 +115,24 @@ pub struct Choices {
     slots: Option<bool>,
     /// Which collectives are to use slots, by their places in [`NAMES`].
     by_slots: u16,
+    /// Which are to read long data where it is.
+    by_direct: u16,
     pub(super) rules: Arc<[Rule]>,
 }
 
 /// The collectives that have a choice, with the names that [`Choices::set`] takes.
 ///
-/// `slots` is the way by shared memory between ranks that all share a node; where it can't be, the
-/// built-in tables decide.
+/// `slots` is the way by shared memory between ranks that all share a node, and `direct` by copying
+/// from each other's memory there; where they can't be, the built-in tables decide.
 ///
 /// A name may be followed by a colon and its parameter: `chain:65536` (bytes of a segment),
 /// `pairwise:8` (rounds under way at once).
 pub const NAMES: &[(&str, &[&str])] = &[
     ("barrier", &["dissemination", "tree", "slots"]),
-    ("bcast", &["binomial", "scatter-ring", "chain", "slots"]),
+    (
+        "bcast",
+        &["binomial", "scatter-ring", "chain", "slots", "direct"],
+    ),
     ("gather", &["linear", "binomial", "slots"]),
     ("scatter", &["linear", "binomial", "slots"]),
     (
@@ -138,9 +143,13 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "ring",
             "neighbor-exchange",
             "slots",
+            "direct",
         ],
     ),
-    ("alltoall", &["bruck", "pairwise", "spread", "slots"]),
+    (
+        "alltoall",
+        &["bruck", "pairwise", "spread", "slots", "direct"],
+    ),
     ("reduce", &["binomial", "halving", "slots"]),
     (
         "allreduce",
@@ -191,6 +200,8 @@ impl Choices {
         self.clear(collective);
         if name == "slots" {
             self.by_slots |= bit(collective);
+        } else if name == "direct" {
+            self.by_direct |= bit(collective);
         } else {
             self.choose(collective, name, parameter);
         }
@@ -219,6 +230,7 @@ impl Choices {
 
     fn clear(&mut self, collective: &str) {
         self.by_slots &= !bit(collective);
+        self.by_direct &= !bit(collective);
         match collective {
             "barrier" => self.barrier = None,
             "bcast" => self.bcast = None,
@@ -316,6 +328,26 @@ impl Choices {
             _ => usize::MAX,
         };
         situation.bytes <= most
+    }
+
+    /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
+    /// was asked for, and the tables don't know better.
+    pub fn goes_direct(&self, collective: &str, situation: &Situation) -> bool {
+        let least = match collective {
+            "allgather" => 512 * KIB,
+            _ => 16 * KIB,
+        };
+        if self.slots == Some(false) || self.is_asked(collective) {
+            return false;
+        }
+        let own = bit(collective);
+        if (self.by_slots | self.by_direct) & own != 0 {
+            return self.by_direct & own != 0;
+        }
+        match self.rule(collective, situation) {
+            Some(rule) => rule.by_direct & own != 0,
+            None => situation.bytes > least,
+        }
     }
 
     /// For a barrier.

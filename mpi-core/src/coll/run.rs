@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step};
+use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step, slot_offset};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 
@@ -60,12 +60,31 @@ pub trait Port {
     /// moment before it says no.
     fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool;
 
+    /// Copies `len` bytes between `local` and the memory of rank `of` at `remote`.
+    ///
+    /// # Safety
+    /// The local bytes are valid, for writes unless `write` is said; the other rank has lent its own.
+    unsafe fn direct(
+        &mut self,
+        of: u32,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<()>;
+
     /// The length of the data in a slot whose flag is up.
     fn length(&self, of: u32, cell: u32, number: u64) -> usize;
+
+    /// The first byte of this rank's slot in its first cell.
+    fn own_slot(&self, number: u64) -> *mut u8;
 
     /// The slot's first byte in this process's memory.
     fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8;
 }
+
+/// Bytes that say where lent data is, and how long.
+const LENT: usize = 16;
 
 /// Whether a flag of value `flag` says that phase `number` has come: flags go up only, by less than
 /// half of all numbers, and may wrap round.
@@ -275,6 +294,46 @@ impl<R: Copy> Run<R> {
                     }
                     self.waited = 0;
                 }
+                Step::Lend { phase, block } => {
+                    let data = self.address(block, port);
+                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let slot = port.own_slot(self.phase(phase));
+                    let lent = [data.expose_provenance() as u64, len as u64];
+                    // SAFETY: a slot has room for that behind its flag and length, aligned; nobody
+                    // reads it before its flag is up.
+                    unsafe {
+                        slot.add(slot_offset(LENT) as usize)
+                            .cast::<[u64; 2]>()
+                            .write(lent)
+                    };
+                }
+                Step::Direct {
+                    slot,
+                    offset,
+                    block,
+                    write,
+                } => {
+                    let place = port.slot(slot.of, slot.cell, self.phase(slot.phase));
+                    // SAFETY: the flag is up over what `Lend` wrote there.
+                    let [at, lent] = unsafe {
+                        place
+                            .add(slot_offset(LENT) as usize)
+                            .cast::<[u64; 2]>()
+                            .read()
+                    };
+                    let local = self.address(block, port);
+                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let copied = if (offset + len) as u64 > lent {
+                        Err(too_long(slot.of as usize, offset + len, lent as usize))
+                    } else {
+                        // SAFETY: the block is gapless and within the caller's buffers or scratch
+                        // memory; the other's holds as much.
+                        unsafe { port.direct(slot.of, write, local, len, at + offset as u64) }
+                    };
+                    if let Err(error) = copied {
+                        self.error.get_or_insert(error);
+                    }
+                }
                 Step::Copy { from, to } => {
                     let (source, target) = (self.address(from, port), self.address(to, port));
                     let source_type = self.schedule.type_of(from.datatype);
@@ -413,7 +472,7 @@ fn too_long(from: usize, len: usize, room: usize) -> Error {
     Error::new(
         Class::Truncate,
         format!(
-            "rank {from} gave {len} bytes and the arguments here take {room}; counts and datatypes \
+            "rank {from} and this rank disagree on the amount of data, {len} and {room} bytes; counts and datatypes \
              of all ranks must describe the same data"
         ),
     )

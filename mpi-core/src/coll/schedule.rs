@@ -155,6 +155,24 @@ pub enum Step {
         /// Gapless data; of the own rank's slot, what was copied there already.
         block: Block,
     },
+    /// Writes where `block` is to the own slot of a phase, for [`Step::Direct`] at other ranks.
+    Lend {
+        /// The phase.
+        phase: i32,
+        /// Gapless data that stays where it is until all others are known to be through.
+        block: Block,
+    },
+    /// Copies between `block` and what another rank has lent in a phase whose flag is up.
+    Direct {
+        /// The slot in which the other says where its data is.
+        slot: Slot,
+        /// From the beginning of what was lent, in bytes.
+        offset: usize,
+        /// Gapless data of this rank.
+        block: Block,
+        /// Whether to write there rather than to read.
+        write: bool,
+    },
     /// Goes on when the flags of this cell and phase of the ranks `first..last` are up.
     Await {
         /// The first rank.
@@ -337,7 +355,9 @@ impl Schedule {
             Step::Send { block, .. } | Step::Recv { block, .. } => self.is_within(block),
             Step::Copy { from, to } => self.is_within(from) && self.is_within(to),
             Step::Reduce { input, inout } => self.is_within(input) && self.is_within(inout),
-            Step::Put { block, .. } => self.is_within(block),
+            Step::Put { block, .. } | Step::Lend { block, .. } | Step::Direct { block, .. } => {
+                self.is_within(block)
+            }
             Step::Wait { .. } | Step::Await { .. } => true,
         });
         self.steps.push(step);
@@ -373,6 +393,23 @@ impl Schedule {
     /// Adds a write of `block` and of the flag to a slot; returns its number.
     pub fn put(&mut self, slot: Slot, block: Block) -> u32 {
         self.push(Step::Put { slot, block })
+    }
+
+    /// Says in the own slot where `block` is.
+    pub fn lend(&mut self, phase: i32, block: Block) {
+        self.push(Step::Lend { phase, block });
+    }
+
+    /// Copies between `block` and what was lent in `slot`, `offset` bytes from its beginning.
+    pub fn direct(&mut self, slot: Slot, offset: usize, block: Block, write: bool) {
+        if block.count > 0 {
+            self.push(Step::Direct {
+                slot,
+                offset,
+                block,
+                write,
+            });
+        }
     }
 
     /// What follows is issued when the flags of `cell` in this phase are up at all of `ranks`.

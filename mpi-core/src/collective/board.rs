@@ -9,6 +9,7 @@ use crate::coll::run::has_come;
 use crate::comm::Comm;
 use crate::error::Result;
 use crate::process::Process;
+use crate::rma;
 
 /// Slots of each rank.
 const DEPTH: u32 = 4;
@@ -51,7 +52,11 @@ impl Board {
         let local = peers.all(|peer| peer == process.me() || process.is_local(peer));
         let memory = process.windows.memory.get();
         let able = local && memory.is_some() && (2..=RANKS).contains(&size);
-        let told = process.gather_all_u64(comm, [u64::from(able)])?;
+        // Read by others, to find out whether they can read this process's memory.
+        let probe = Box::new(AtomicU64::new(0));
+        let probe_at = (&raw const *probe).expose_provenance() as u64;
+        let told = process.gather_all_u64(comm, [u64::from(able), probe_at])?;
+        let probes: Vec<u64> = told.iter().map(|member| member[1]).collect();
         let Some(memory) = memory.filter(|_| told.iter().all(|able| able[0] != 0)) else {
             return Ok(None);
         };
@@ -81,12 +86,13 @@ impl Board {
             let ready: std::result::Result<_, OpenError> = piece.reserve(own * rank as usize, own);
             ready.ok().map(|()| piece)
         });
-        let board = reserved.map(|piece| Board {
+        let mut board = reserved.map(|piece| Board {
             slots: Slots {
                 rank,
                 size,
                 room,
                 depth: DEPTH,
+                direct: false,
             },
             base: piece.as_ptr(),
             stride,
@@ -100,9 +106,12 @@ impl Board {
                 board.flag(rank, slot).store(FIRST - 1, Ordering::Release);
             }
         }
-        let told = process.gather_all_u64(comm, [u64::from(board.is_some())])?;
-        if let Some(board) = &board {
+        let direct = (0..size).all(|of| rma::can_copy(process, comm, of, probes[of as usize]));
+        let state = [u64::from(board.is_some()), u64::from(direct)];
+        let told = process.gather_all_u64(comm, state)?;
+        if let Some(board) = &mut board {
             board._piece.settle();
+            board.slots.direct = told.iter().all(|ready| ready[1] != 0);
         }
         Ok(board.filter(|_| told.iter().all(|ready| ready[0] != 0)))
     }

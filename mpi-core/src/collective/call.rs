@@ -203,20 +203,40 @@ impl Call<'_> {
     /// By slots that all ranks see, if that is how the call is best done; otherwise nothing is built.
     fn in_slots(&self, slots: Slots, choices: &Choices, schedule: &mut Schedule) -> bool {
         let size = slots.size as usize;
-        let wanted = |collective: &str, bytes: usize| {
-            let situation = Situation {
-                ranks: size,
-                per_node: size,
-                bytes,
-                commutes: true,
-            };
-            choices.in_slots(collective, &situation)
+        let at = |bytes: usize| Situation {
+            ranks: size,
+            per_node: size,
+            bytes,
+            commutes: true,
         };
+        let wanted = |collective: &str, bytes: usize| choices.in_slots(collective, &at(bytes));
         let number = |root: Root| match root {
             Root::Rank(rank) => rank,
             Root::This | Root::Other => slots.rank,
         };
+        // Long data is read where it is, unless it is asked for otherwise.
+        let direct = |collective: &str, bytes: usize| {
+            slots.direct
+                && size <= DIRECT
+                && bytes > 0
+                && choices.goes_direct(collective, &at(bytes))
+        };
         match *self {
+            Call::Bcast { root, part } if direct("bcast", part.bytes()) => {
+                slots::bcast_direct(schedule, slots, number(root), part);
+            }
+            Call::Allgather {
+                send,
+                recv: Layout::Uniform(part),
+            } if direct("allgather", part.bytes() * size) => {
+                slots::allgather_direct(schedule, slots, send, part);
+            }
+            Call::Alltoall {
+                send: Some(Layout::Uniform(send)),
+                recv: Layout::Uniform(recv),
+            } if direct("alltoall", recv.bytes()) => {
+                slots::alltoall_direct(schedule, slots, send, recv);
+            }
             Call::Barrier if wanted("barrier", 0) => slots::barrier(schedule, slots),
             Call::Bcast { root, part } if wanted("bcast", part.bytes()) => {
                 slots::bcast(schedule, slots, number(root), part);
@@ -514,6 +534,9 @@ impl From<Root> for inter::Root {
         }
     }
 }
+
+/// Ranks that may read long data of one at the same time.
+const DIRECT: usize = 8;
 
 /// Bytes of all blocks.
 fn total(layout: &Layout<'_>, ranks: usize) -> usize {

@@ -175,6 +175,12 @@ impl Port for Broken {
     fn is_up(&mut self, _: u32, _: u32, _: u64) -> bool {
         true
     }
+    unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {
+        Err(Error::new(Class::ProcFailed, "gone"))
+    }
+    fn own_slot(&self, _: u64) -> *mut u8 {
+        std::ptr::null_mut()
+    }
     fn length(&self, _: u32, _: u32, _: u64) -> usize {
         0
     }

@@ -54,7 +54,14 @@ pub fn check(what: &dyn Debug, rank: usize, schedule: &Schedule, send: usize, re
                 shadow.write(i, inout);
             }
             Step::Put { block, .. } => shadow.read(i, block),
-            Step::Await { .. } => {}
+            Step::Direct {
+                block,
+                write: false,
+                ..
+            } => shadow.write(i, block),
+            Step::Direct { block, .. } => shadow.read(i, block),
+            // What is lent is written by others, or only read.
+            Step::Await { .. } | Step::Lend { .. } => {}
             Step::Wait { from, to } => {
                 for step in from..to {
                     if let Some((block, writes)) = shadow.under_way[step as usize].take() {

@@ -10,6 +10,7 @@ fn seen_by(rank: usize, size: usize) -> Slots {
         size: size as u32,
         room: ROOM.max(64 * size),
         depth: DEPTH,
+        direct: true,
     }
 }
 
@@ -91,7 +92,11 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
                 Box::new(move |rank, s| {
                     let s = std::cell::RefCell::new(s);
                     part(&|part| {
-                        slots::bcast(*s.borrow_mut(), seen_by(rank, size), root as u32, part);
+                        let (s, view) = (&mut **s.borrow_mut(), seen_by(rank, size));
+                        match seed % 3 {
+                            0 => slots::bcast_direct(s, view, root as u32, part),
+                            _ => slots::bcast(s, view, root as u32, part),
+                        }
                     });
                 }),
                 none(),
@@ -130,6 +135,9 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
                         let layout = Layout::Uniform(part);
                         let s = &mut **s.borrow_mut();
                         match rooted {
+                            false if seed.is_multiple_of(3) => {
+                                slots::allgather_direct(s, view, own, part)
+                            }
                             false => slots::allgather(s, view, own, layout),
                             true => slots::gather(
                                 s,
@@ -162,7 +170,13 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
                     let s = std::cell::RefCell::new(s);
                     part(&|part| {
                         let send = (!in_place).then_some(part);
-                        slots::alltoall(*s.borrow_mut(), seen_by(rank, size), send, part);
+                        let (s, view) = (&mut **s.borrow_mut(), seen_by(rank, size));
+                        match send {
+                            Some(send) if seed.is_multiple_of(3) => {
+                                slots::alltoall_direct(s, view, send, part);
+                            }
+                            _ => slots::alltoall(s, view, send, part),
+                        }
                     });
                 }),
                 ranks.map(out).collect(),
