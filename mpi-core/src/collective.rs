@@ -178,6 +178,8 @@ pub(crate) struct Collectives {
     count: AtomicUsize,
     runs: Mutex<Vec<Active>>,
     choices: Choices,
+    /// Communicators that have slots.
+    boards: Arc<AtomicUsize>,
     /// Whether to tell people which algorithms are taken.
     tells: bool,
     /// The node of each process; empty if that is unknown or the same for all.

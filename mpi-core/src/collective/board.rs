@@ -1,6 +1,7 @@
 //! The slots of a communicator whose members share a node: one piece of shared memory.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use netmod::{OpenError, RemoteKey, SharedPiece};
 
@@ -19,6 +20,8 @@ const TOTAL: usize = 1 << 20;
 const MOST: usize = 32 << 10;
 /// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
 const RANKS: u32 = 128;
+/// Communicators of a process that have slots: memory for more is better spent otherwise.
+const BOARDS: usize = 64;
 /// The first phase of a communicator. Numbers may wrap, and soon do.
 const FIRST: u64 = u64::MAX - 10_000;
 
@@ -32,8 +35,26 @@ pub(crate) struct Board {
     next: AtomicU64,
     /// The latest phase whose flag was seen, of each rank.
     seen: Box<[AtomicU64]>,
+    _place: Place,
     /// What `base` points to.
     _piece: Box<dyn SharedPiece>,
+}
+
+/// One of the process's [`BOARDS`].
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(taken: &Arc<AtomicUsize>) -> Option<Place> {
+        let free = |count| (count < BOARDS).then_some(count + 1);
+        let place = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
+        place.ok().map(|_| Place(taken.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 // SAFETY: the memory is mapped as long as the board is there, and is written and read by the rules of
@@ -51,13 +72,16 @@ impl Board {
         let mut peers = (0..size).map(|rank| comm.local().peer(rank));
         let local = peers.all(|peer| peer == process.me() || process.is_local(peer));
         let memory = process.windows.memory.get();
-        let able = local && memory.is_some() && (2..=RANKS).contains(&size);
+        let place = Place::take(&process.collectives.boards);
+        let able = local && memory.is_some() && (2..=RANKS).contains(&size) && place.is_some();
         // Read by others, to find out whether they can read this process's memory.
         let probe = Box::new(AtomicU64::new(0));
         let probe_at = (&raw const *probe).expose_provenance() as u64;
         let told = process.gather_all_u64(comm, [u64::from(able), probe_at])?;
         let probes: Vec<u64> = told.iter().map(|member| member[1]).collect();
-        let Some(memory) = memory.filter(|_| told.iter().all(|able| able[0] != 0)) else {
+        let (Some(memory), Some(place), true) =
+            (memory, place, told.iter().all(|able| able[0] != 0))
+        else {
             return Ok(None);
         };
         let room = (TOTAL / size as usize).min(MOST) & !63;
@@ -98,6 +122,7 @@ impl Board {
             stride,
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
+            _place: place,
             _piece: piece,
         });
         // All flags say that nothing has come before anybody looks.
