@@ -160,9 +160,9 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_COLL_TABLE",
-        kind: "file",
+        kind: "name",
         default: "none",
-        help: "A table of algorithms by ranks, ranks per node and bytes, the same on all ranks; \
+        help: "A file with a table of algorithms by ranks, ranks per node and bytes, the same on all ranks; \
                osu-bench tune writes it.",
     },
     Variable {
