@@ -332,7 +332,12 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         threaded,
     })?;
     process.set_shared_memory(Arc::new(shmmod::Pieces));
-    process.set_choices(crate::settings::choices(settings.coll.as_deref()).map_err(OpenError)?);
+    let choices = crate::settings::choices_with_table(
+        settings.coll.as_deref(),
+        settings.coll_table.as_deref(),
+    );
+    process.set_choices(choices.map_err(OpenError)?);
+    process.tell_choices(settings.coll_print);
     let nodes = match settings.coll_node {
         Some(each) => Some((0..size as u32).map(|rank| rank / each).collect()),
         None if here == Some(size) => None, // all on one

@@ -2,6 +2,7 @@
 //! program sees by `MPI_Comm_get_info` what it got.
 
 use mpi_core::Result;
+use mpi_core::coll::Choices;
 use mpi_core::comm::Comm;
 use mpi_core::info::{Entry, Info};
 use mpi_core::mapping::{TagBits, Wishes};
@@ -15,6 +16,7 @@ const COMM: &[(&str, Check)] = &[
     ("mpi_assert_no_any_source", is_bool),
     ("mpi_assert_exact_length", is_bool),
     ("mpi_assert_allow_overtaking", is_bool),
+    ("weft_coll", is_choices),
     ("weft_num_vcis", is_count),
     ("vci", is_number),
     ("sender_vci", is_number),
@@ -35,6 +37,17 @@ const VCIS: &[&str] = &[
 
 fn parse<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// Algorithms as `WEFT_COLL` has them.
+fn choices(value: &[u8]) -> Option<Choices> {
+    let base = crate::runtime::runtime().map(|runtime| runtime.process.choices().clone());
+    let text = std::str::from_utf8(value).ok()?;
+    crate::settings::add_choices(base.unwrap_or_default(), Some(text)).ok()
+}
+
+fn is_choices(value: &[u8]) -> bool {
+    choices(value).is_some()
 }
 
 fn is_number(value: &[u8]) -> bool {
@@ -150,6 +163,9 @@ impl Hints {
             .retain(|(key, _)| !VCIS.iter().any(|name| name.as_bytes() == &**key));
         for (key, value) in comm.vci_hints(&wishes) {
             self.set(key.as_bytes().into(), value.into_bytes().into());
+        }
+        if let Some(choices) = self.get("weft_coll", choices) {
+            comm.set_choices(Some(choices));
         }
         comm.set_promises(wishes.no_any_tag, wishes.no_any_source);
         let (no_any_tag, no_any_source) = comm.promises();

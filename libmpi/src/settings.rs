@@ -206,9 +206,26 @@ pub const VARIABLES: &[Variable] = &[
                the bytes of a piece), gather and scatter (linear, binomial), allgather \
                (recursive-doubling, bruck, ring, neighbor-exchange), alltoall (bruck, spread, \
                pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
-               (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), and nodes \
-               (on, off: within each node and between nodes, whatever the size). auto goes by \
-               ranks and bytes.",
+               (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), for each of \
+               these slots (by shared memory, between ranks of one node), for bcast, allgather and \
+               alltoall direct (by copying from each other's memory there), and nodes (on, off: within \
+               each node and between nodes, whatever the size) and slots (off: none use them). auto \
+               goes by WEFT_COLL_TABLE, or else by ranks and bytes. A communicator's info hint \
+               weft_coll says the same for it alone, if all members give it.",
+    },
+    Variable {
+        name: "WEFT_COLL_TABLE",
+        kind: "name",
+        default: "none",
+        help: "A file with a table of algorithms by ranks, ranks per node and bytes, the same on all ranks; \
+               osu-bench tune writes it.",
+    },
+    Variable {
+        name: "WEFT_COLL_PRINT",
+        kind: "0 or 1",
+        default: "0",
+        help: "Rank 0 of each communicator prints which algorithm a collective takes, when it is first \
+               called with these arguments.",
     },
     Variable {
         name: "WEFT_COLL_NODE",
@@ -266,6 +283,8 @@ pub struct Settings {
     pub ucx_devices: Option<String>,
     pub ucx_library: Option<String>,
     pub coll: Option<String>,
+    pub coll_table: Option<String>,
+    pub coll_print: bool,
     pub coll_node: Option<u32>,
     pub info: Info,
 }
@@ -369,6 +388,8 @@ impl Settings {
                 choices(text.as_deref())?;
                 text
             },
+            coll_table: reader.text("WEFT_COLL_TABLE"),
+            coll_print: reader.flag("WEFT_COLL_PRINT", false)?,
             coll_node: reader
                 .number("WEFT_COLL_NODE", 1..=1 << 30)?
                 .map(|count| count as u32),
@@ -386,7 +407,11 @@ impl Settings {
 
 /// The algorithms that `WEFT_COLL` asks for.
 pub fn choices(text: Option<&str>) -> Result<Choices, String> {
-    let mut choices = Choices::default();
+    add_choices(Choices::default(), text)
+}
+
+/// The same on top of others.
+pub fn add_choices(mut choices: Choices, text: Option<&str>) -> Result<Choices, String> {
     let items = text.filter(|text| *text != "auto").unwrap_or("");
     for item in items.split(',').filter(|item| !item.is_empty()) {
         let Some((collective, algorithm)) = item.split_once('=') else {
@@ -399,6 +424,24 @@ pub fn choices(text: Option<&str>) -> Result<Choices, String> {
             .map_err(|error| format!("WEFT_COLL has {item:?}: {}", error.detail()))?;
     }
     Ok(choices)
+}
+
+/// The algorithms of a table in a file, and on top of it those that `WEFT_COLL` asks for.
+pub fn choices_with_table(text: Option<&str>, table: Option<&str>) -> Result<Choices, String> {
+    let mut choices = Choices::default();
+    if let Some(file) = table {
+        let advice = "write it with osu-bench tune, or leave WEFT_COLL_TABLE away";
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            format!("the table of WEFT_COLL_TABLE, {file}, can't be read ({error}); {advice}")
+        })?;
+        choices.read_table(&text).map_err(|error| {
+            format!(
+                "the table of WEFT_COLL_TABLE, {file}, {}; {advice}",
+                error.detail()
+            )
+        })?;
+    }
+    add_choices(choices, text)
 }
 
 struct Reader<F> {

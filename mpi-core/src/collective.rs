@@ -1,5 +1,7 @@
 //! Collective operations on communicators: schedules run over the process's own messages.
 
+mod board;
+mod cache;
 mod call;
 
 use std::sync::Arc;
@@ -9,27 +11,29 @@ use netmod::Peer;
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
-use crate::coll::{self, Choices, Port, Progress, Run, Schedule};
+use crate::coll::{self, Choices, Port, Progress, Schedule, Slots};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
 use crate::request::{RequestId, Status};
+use crate::rma;
 
+pub(crate) use board::Board;
+pub(crate) use cache::{CommRun, Shape};
 use call::Place;
 pub use call::{Call, Root};
 
 /// A collective's message: none if its send was complete at once.
 type Message = Option<RequestId>;
 
-/// A schedule running on a communicator.
-pub(crate) type CommRun = Run<Message>;
-
-/// The messages of one communicator, for the engine of schedules.
+/// The messages and slots of one communicator, for the engine of schedules.
 struct CommPort<'a> {
     process: &'a Process,
     comm: &'a Comm,
     purpose: Purpose,
+    /// How often to look at a flag before doing something else.
+    looks: u32,
 }
 
 impl Port for CommPort<'_> {
@@ -75,6 +79,69 @@ impl Port for CommPort<'_> {
             },
         }
     }
+
+    #[inline]
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        _cell: u32,
+        number: u64,
+        _data: *const u8,
+        len: usize,
+    ) -> Result<Option<Message>> {
+        debug_assert_eq!(to, self.comm.rank());
+        match self.comm.board() {
+            Some(board) => board.raise(number, len),
+            None => return Err(no_slots()),
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn is_up(&mut self, of: u32, _cell: u32, number: u64) -> bool {
+        let board = self.comm.board();
+        board.is_none_or(|board| board.is_up(of, number, self.looks))
+    }
+
+    unsafe fn direct(
+        &mut self,
+        of: u32,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<()> {
+        // SAFETY: as the engine promises.
+        unsafe { rma::copy_direct(self.process, self.comm, of, write, local, len, remote) }
+    }
+
+    fn own_slot(&self, number: u64) -> *mut u8 {
+        self.slot(self.comm.rank(), 0, number)
+    }
+
+    #[inline]
+    fn length(&self, of: u32, _cell: u32, number: u64) -> usize {
+        let board = self.comm.board();
+        board.map_or(0, |board| board.length(of, number))
+    }
+
+    #[inline]
+    fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
+        let board = self.comm.board();
+        board.map_or(std::ptr::null_mut(), |board| board.slot(of, number))
+    }
+}
+
+#[cold]
+fn tell(call: &Call<'_>, place: &Place<'_>, phases: u32) {
+    if let Some(text) = call.describe(place, phases) {
+        eprintln!("Weft: {text}");
+    }
+}
+
+#[cold]
+fn no_slots() -> Error {
+    Error::new(Class::Intern, "the communicator has no slots")
 }
 
 /// Where a collective's data is.
@@ -111,6 +178,10 @@ pub(crate) struct Collectives {
     count: AtomicUsize,
     runs: Mutex<Vec<Active>>,
     choices: Choices,
+    /// Communicators that have slots.
+    boards: Arc<AtomicUsize>,
+    /// Whether to tell people which algorithms are taken.
+    tells: bool,
     /// The node of each process; empty if that is unknown or the same for all.
     nodes: Box<[u32]>,
 }
@@ -118,10 +189,16 @@ pub(crate) struct Collectives {
 impl Collectives {
     /// What the builders need to know about a communicator.
     #[inline]
-    fn place<'a>(&'a self, comm: &'a Comm) -> Place<'a> {
+    fn place<'a>(
+        &'a self,
+        comm: &'a Comm,
+        slots: Option<Slots>,
+        own: Option<&'a Choices>,
+    ) -> Place<'a> {
         Place {
             comm,
-            choices: &self.choices,
+            slots,
+            choices: own.unwrap_or(&self.choices),
             nodes: match self.nodes.is_empty() {
                 true => None,
                 false => comm.nodes(&self.nodes),
@@ -167,23 +244,51 @@ impl Process {
         buffers: Buffers,
         build: impl FnOnce(&mut Schedule),
     ) -> Result<()> {
-        let mut run = comm.take_run();
-        build(run.rebuild());
+        let mut kept = comm.take_run(None);
+        kept.remember(None);
+        build(kept.run.rebuild());
+        // SAFETY: as for this function.
+        unsafe { self.run(comm, purpose, tag, buffers, kept) }
+    }
+
+    /// Runs a schedule to its end, and keeps it.
+    ///
+    /// # Safety
+    /// As for [`Process::collective`].
+    #[inline]
+    unsafe fn run(
+        &self,
+        comm: &Comm,
+        purpose: Purpose,
+        tag: u32,
+        buffers: Buffers,
+        mut kept: Box<CommRun>,
+    ) -> Result<()> {
+        let run = &mut kept.run;
+        let phases = run.schedule().phases();
+        if let (1.., Some(board)) = (phases, comm.board()) {
+            run.set_number(board.take(phases));
+        }
         // SAFETY: as for this function; the buffers outlive the run, which ends below.
         unsafe { run.start(buffers.send, buffers.recv, tag)? };
         let mut port = CommPort {
             process: self,
             comm,
             purpose,
+            looks: self.looks(),
         };
         // A member that has not lost anybody may have left the collective because others have.
         let lost = || self.loss_among(|peer| comm.has_member(peer));
-        let result = self.wait_despite_loss(comm.vci(), || match run.advance(&mut port)? {
+        let advance = || match run.advance(&mut port)? {
             Progress::Done => Ok(Some(())),
             Progress::Pending => lost().map_or(Ok(None), Err),
-        });
-        if !run.is_running() {
-            comm.give_run(run);
+        };
+        let result = match phases {
+            0 => self.wait_despite_loss(comm.vci(), advance),
+            _ => self.wait_for_stores(comm.vci(), advance),
+        };
+        if !kept.run.is_running() {
+            comm.give_run(kept);
         }
         result
     }
@@ -202,15 +307,16 @@ impl Process {
         comm.mark_used();
         let request = self.start_outside(comm.vci(), comm.owner())?;
         let tag = comm.next_collective();
-        let mut run = comm.take_run();
-        build(run.rebuild());
+        let mut kept = comm.take_run(None);
+        kept.remember(None);
+        build(kept.run.rebuild());
         // SAFETY: as for this function.
-        if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
+        if let Err(error) = unsafe { kept.run.start(buffers.send, buffers.recv, tag) } {
             self.fail(request, error)?;
             return Ok(request);
         }
         let mut active = Active {
-            run: Some(run),
+            run: Some(kept),
             comm: holder,
             request,
         };
@@ -227,9 +333,42 @@ impl Process {
     /// # Safety
     /// The buffers are valid for what the call reads and writes by its arguments.
     pub unsafe fn call(&self, comm: &Comm, buffers: Buffers, call: &Call<'_>) -> Result<()> {
-        let place = self.collectives.place(comm);
+        if comm.is_time_for_board() {
+            comm.set_board(Board::new(self, comm)?);
+        }
         // SAFETY: as for this function.
-        unsafe { self.collective(comm, buffers, |schedule| call.build(&place, schedule)) }
+        unsafe { self.call_with(comm, buffers, call, comm.board().map(|board| board.slots)) }
+    }
+
+    /// Carries out a collective call, with slots or without.
+    ///
+    /// # Safety
+    /// As for [`Process::call`].
+    #[inline]
+    unsafe fn call_with(
+        &self,
+        comm: &Comm,
+        buffers: Buffers,
+        call: &Call<'_>,
+        slots: Option<Slots>,
+    ) -> Result<()> {
+        // With and without differ; those that are kept are what calls of programs come to.
+        let shape = call
+            .shape()
+            .filter(|_| slots.is_some() || comm.board().is_none());
+        let mut kept = comm.take_run(shape.as_ref());
+        if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
+            kept.remember(shape.as_ref());
+            let own = comm.choices();
+            let place = self.collectives.place(comm, slots, own.as_deref());
+            call.build(&place, kept.run.rebuild());
+            if self.collectives.tells && comm.rank() == 0 {
+                tell(call, &place, kept.run.schedule().phases());
+            }
+        }
+        let tag = comm.next_collective();
+        // SAFETY: as for this function.
+        unsafe { self.run(comm, Purpose::Collective, tag, buffers, kept) }
     }
 
     /// Starts a collective call that progress completes. What `call` borrows is needed no longer.
@@ -243,9 +382,22 @@ impl Process {
         call: &Call<'_>,
     ) -> Result<RequestId> {
         let kept = holder.clone();
-        let place = self.collectives.place((*kept).as_ref());
+        let own = (*kept).as_ref().choices();
+        let place = self
+            .collectives
+            .place((*kept).as_ref(), None, own.as_deref());
         // SAFETY: as for this function.
         unsafe { self.start_collective(holder, buffers, |schedule| call.build(&place, schedule)) }
+    }
+
+    /// Which algorithms collectives take.
+    pub fn choices(&self) -> &Choices {
+        &self.collectives.choices
+    }
+
+    /// Has rank 0 of communicators print the algorithm of each collective that it builds anew.
+    pub fn tell_choices(&mut self, tells: bool) {
+        self.collectives.tells = tells;
     }
 
     /// Sets which algorithms collectives take; the same on all processes.
@@ -275,11 +427,12 @@ impl Process {
             process: self,
             comm,
             purpose: Purpose::Collective,
+            looks: 1,
         };
-        let Some(run) = &mut active.run else {
+        let Some(kept) = &mut active.run else {
             return Ok(true);
         };
-        match run.advance(&mut port) {
+        match kept.run.advance(&mut port) {
             Ok(Progress::Pending) => match self.loss_among(|peer| comm.has_member(peer)) {
                 None => return Ok(false),
                 Some(error) => self.fail(active.request, error)?,
@@ -287,7 +440,7 @@ impl Process {
             Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
             Err(error) => self.fail(active.request, error)?,
         }
-        if let Some(run) = active.run.take().filter(|run| !run.is_running()) {
+        if let Some(run) = active.run.take().filter(|kept| !kept.run.is_running()) {
             comm.give_run(run);
         }
         Ok(true)
@@ -346,13 +499,14 @@ impl Process {
         };
         // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
         unsafe {
-            self.call(
+            self.call_with(
                 comm,
                 buffers,
                 &Call::Bcast {
                     root: Root::Rank(0),
                     part,
                 },
+                None,
             )
         }
     }
@@ -379,7 +533,7 @@ impl Process {
         };
         let recv = coll::Layout::Uniform(part);
         // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
-        unsafe { self.call(comm, buffers, &Call::Allgather { send: None, recv })? };
+        unsafe { self.call_with(comm, buffers, &Call::Allgather { send: None, recv }, None)? };
         Ok(all)
     }
 }

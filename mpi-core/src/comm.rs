@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
-use crate::coll::{Neighbors, Nodes};
-use crate::collective::CommRun;
+use crate::coll::{Choices, Neighbors, Nodes};
+use crate::collective::{Board, CommRun, Shape};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::mapping::{VciMap, Wishes};
@@ -69,6 +69,12 @@ impl ContextId {
         self.0 | purpose as u64
     }
 }
+
+/// Schedules that a communicator keeps.
+const KEPT_RUNS: usize = 4;
+
+/// Blocking collective calls of a communicator before it gets slots: many live for less.
+const CALLS_BEFORE_BOARD: u32 = 4;
 
 /// In place of a VCI's number: the communicator is not in use yet, or there are VCIs to choose from
 /// or promises to check. No VCI has this number, so that the quick way of sending, which looks for
@@ -134,6 +140,12 @@ pub struct Comm {
         reason = "they are large, and taken out and put back by every call"
     )]
     runs: Mutex<Vec<Box<CommRun>>>,
+    /// Blocking collective calls, up to those that it takes for slots to be made.
+    calls: AtomicU32,
+    /// Algorithms of its own.
+    choices: Mutex<Option<Arc<Choices>>>,
+    /// Slots in shared memory, once that was tried.
+    board: OnceLock<Option<Board>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
@@ -169,6 +181,9 @@ impl Comm {
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
             runs: Mutex::default(),
+            calls: AtomicU32::new(0),
+            choices: Mutex::default(),
+            board: OnceLock::new(),
             nodes: OnceLock::new(),
             first: true,
             topology: None,
@@ -464,20 +479,71 @@ impl Comm {
         self.nodes.get_or_init(find).as_deref()
     }
 
-    /// A schedule to build on.
-    pub(crate) fn take_run(&self) -> Box<CommRun> {
-        self.runs
-            .lock()
-            .ok()
-            .and_then(|mut runs| runs.pop())
-            .unwrap_or_default()
+    /// A run to build a schedule on, or one whose schedule is that of such a call.
+    pub(crate) fn take_run(&self, shape: Option<&Shape<'_>>) -> Box<CommRun> {
+        let Ok(mut runs) = self.runs.lock() else {
+            return Box::default();
+        };
+        // The latest are last.
+        let place = shape.and_then(|shape| runs.iter().rposition(|run| run.fits(shape)));
+        match place {
+            Some(place) => runs.remove(place),
+            None if runs.len() < KEPT_RUNS => Box::default(),
+            None => runs.remove(0),
+        }
     }
 
     /// Keeps a schedule for the next collective.
     pub(crate) fn give_run(&self, run: Box<CommRun>) {
-        if let Ok(mut runs) = self.runs.lock() {
+        if let Ok(mut runs) = self.runs.lock()
+            && runs.len() < 4 * KEPT_RUNS
+        {
             runs.push(run);
         }
+    }
+
+    /// Has all schedules built anew.
+    pub(crate) fn forget_runs(&self) {
+        if let Ok(mut runs) = self.runs.lock() {
+            runs.clear();
+        }
+    }
+
+    /// The slots that its members share, if they do.
+    #[inline(always)]
+    pub(crate) fn board(&self) -> Option<&Board> {
+        self.board.get().and_then(Option::as_ref)
+    }
+
+    /// Counts a blocking collective call; true for the one before which slots are made.
+    #[inline(always)]
+    pub(crate) fn is_time_for_board(&self) -> bool {
+        let calls = self.calls.load(Ordering::Relaxed);
+        if calls > CALLS_BEFORE_BOARD {
+            return false;
+        }
+        self.calls.store(calls + 1, Ordering::Relaxed);
+        calls == CALLS_BEFORE_BOARD && self.remote.is_none() && self.size() > 1
+    }
+
+    /// Sets which algorithms its collectives take; none for those of the process. All members must
+    /// set the same.
+    pub fn set_choices(&self, choices: Option<Choices>) {
+        if let Ok(mut own) = self.choices.lock() {
+            *own = choices.map(Arc::new);
+        }
+        self.forget_runs();
+    }
+
+    /// The algorithms that were set for it.
+    pub(crate) fn choices(&self) -> Option<Arc<Choices>> {
+        self.choices.lock().ok()?.clone()
+    }
+
+    /// Keeps the slots.
+    pub(crate) fn set_board(&self, board: Option<Board>) {
+        let _ = self.board.set(board);
+        self.forget_runs();
     }
 
     /// What requests on it give back as their owner.

@@ -655,7 +655,7 @@ impl Process {
             if self.poll_among(vcis)? {
                 patience.reset();
             } else {
-                self.idle(first, &mut patience, &mut waiting)?;
+                self.idle(first, &mut patience, &mut waiting, self.wait.nap)?;
             }
         }
     }
@@ -694,19 +694,57 @@ impl Process {
             if self.poll_one(vci)?.0 {
                 patience.reset();
             } else {
-                self.idle(vci, &mut patience, &mut waiting)?;
+                self.idle(vci, &mut patience, &mut waiting, self.wait.nap)?;
             }
         }
+    }
+
+    /// As [`Process::wait_until`], for what other processes of the node bring about by stores, which
+    /// ring no bell: naps are short, the longer the longer it takes.
+    #[inline]
+    pub(crate) fn wait_for_stores<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        if let Some(value) = done()? {
+            return Ok(value);
+        }
+        let mut waiting = Waiting::default();
+        // Who is waited for needs the core, and has no message for us to look for in between.
+        let mut patience = match self.is_crowded() {
+            true => Patience::after(self.wait.spins),
+            false => Patience::default(),
+        };
+        loop {
+            if self.poll_one(vci)?.0 {
+                patience.reset();
+            } else {
+                let nap = patience.short_nap(&self.wait);
+                self.idle(vci, &mut patience, &mut waiting, nap)?;
+            }
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// Whether there are more ranks than cores.
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.wait.spins <= self.wait_crowded.spins
+    }
+
+    /// How often to look at a flag in shared memory before looking for messages.
+    #[inline]
+    pub(crate) fn looks(&self) -> u32 {
+        if self.is_crowded() { 1 } else { 64 }
     }
 
     /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
     /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
     pub fn give_way(&self) {
-        let every = if self.wait.spins <= self.wait_crowded.spins {
-            1
-        } else {
-            1024
-        };
+        let every = if self.is_crowded() { 1 } else { 1024 };
         let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
         if tests.is_multiple_of(every) {
             std::thread::yield_now();
@@ -726,6 +764,7 @@ impl Process {
         vci: VciId,
         patience: &mut Patience,
         waiting: &mut Waiting<'a>,
+        nap: Duration,
     ) -> Result<()> {
         let crowded = waiting.more_than(self.wait.waiters);
         let step = patience.next(if crowded {
@@ -752,26 +791,26 @@ impl Process {
         match step {
             Step::Spin => std::hint::spin_loop(),
             Step::Yield => std::thread::yield_now(),
-            Step::Sleep => self.sleep(vci)?,
+            Step::Sleep => self.sleep(vci, nap)?,
         }
         Ok(())
     }
 
     #[cold]
-    fn sleep(&self, vci: VciId) -> Result<()> {
+    fn sleep(&self, vci: VciId, nap: Duration) -> Result<()> {
         if self.report_wanted.swap(false, Ordering::Relaxed) {
             eprint!("{}", self.report());
         }
         self.check_peers();
         if self.threaded || self.open.load(Ordering::Relaxed) > 1 {
             // Another thread may be at this VCI, or several must be watched.
-            std::thread::sleep(self.wait.nap.min(std::time::Duration::from_micros(50)));
+            std::thread::sleep(nap.min(Duration::from_micros(50)));
             return Ok(());
         }
         let mut bells = Vec::with_capacity(self.transports.len());
         let quiet = self.lock(vci)?.arm(&mut bells).is_some();
         if quiet {
-            wait::sleep(&bells, self.wait.nap);
+            wait::sleep(&bells, nap);
         }
         self.lock(vci)?.disarm();
         Ok(())

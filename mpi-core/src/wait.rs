@@ -68,6 +68,11 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    /// After so many fruitless polls.
+    pub fn after(fruitless: u32) -> Patience {
+        Patience { fruitless }
+    }
+
     /// After a fruitless poll.
     #[inline(always)]
     pub fn next(&mut self, policy: &WaitPolicy) -> Step {
@@ -79,6 +84,15 @@ impl Patience {
         } else {
             Step::Sleep
         }
+    }
+
+    /// How long to sleep for something that rings no bell: at first little, and never so long that it
+    /// would matter beside what has been waited already.
+    #[inline(always)]
+    pub fn short_nap(&self, policy: &WaitPolicy) -> Duration {
+        let awake = policy.spins.saturating_add(policy.yields);
+        let naps = self.fruitless.saturating_sub(awake).clamp(1, 20);
+        policy.nap.min(Duration::from_micros(50) * naps)
     }
 
     /// Whether it is time for a round over all VCIs.

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 
 use mpi_core::Result;
 use mpi_core::coll::{
-    Allreduce, Barrier, Bcast, Part, Port, Progress, Run, Team, allreduce, barrier, bcast,
+    Allreduce, Barrier, Bcast, Part, Port, Progress, Run, Slots, Team, allreduce, barrier, bcast,
+    slots,
 };
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::op::{Op, PredefinedOp};
@@ -33,8 +34,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Plays all peers: what is sent is dropped, what is to be received is there.
-struct Obliging;
+/// Plays all peers: what is sent is dropped, what is to be received is there, flags are up.
+struct Obliging {
+    slot: [u64; 512],
+}
 
 impl Port for Obliging {
     type Req = ();
@@ -47,6 +50,24 @@ impl Port for Obliging {
     fn test(&mut self, (): ()) -> Result<bool> {
         Ok(true)
     }
+    unsafe fn put(&mut self, _: u32, _: u32, _: u64, _: *const u8, _: usize) -> Result<Option<()>> {
+        Ok(None)
+    }
+    fn is_up(&mut self, _: u32, _: u32, _: u64) -> bool {
+        true
+    }
+    unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn own_slot(&self, _: u64) -> *mut u8 {
+        self.slot.as_ptr().cast_mut().cast()
+    }
+    fn length(&self, _: u32, _: u32, _: u64) -> usize {
+        0
+    }
+    fn slot(&self, _: u32, _: u32, _: u64) -> *mut u8 {
+        self.slot.as_ptr().cast_mut().cast()
+    }
 }
 
 #[test]
@@ -58,17 +79,28 @@ fn small_collectives_do_not_allocate() {
     };
     let op = Op::predefined(PredefinedOp::Sum);
     let mut run = Run::new();
+    let mut port = Obliging { slot: [0; 512] };
     let mut seen = VecDeque::new();
     for _ in 0..3 {
         let before = COUNT.get();
         for rank in 0..13 {
             let team = Team::all(rank, 13);
+            let view = Slots {
+                rank,
+                size: 13,
+                room: 1024,
+                depth: 4,
+                direct: true,
+            };
             let (send, mut recv) = ([1i32; 2], [0i32; 2]);
-            for kind in 0..3 {
+            for kind in 0..6 {
                 let schedule = run.rebuild();
                 match kind {
                     0 => barrier(schedule, team, Barrier::Dissemination),
                     1 => bcast(schedule, team, 3, part, Bcast::Binomial),
+                    2 => slots::barrier(schedule, view),
+                    3 => slots::bcast(schedule, view, 3, part),
+                    4 => slots::allreduce(schedule, view, false, part, &op),
                     _ => {
                         let algorithm = Allreduce::RecursiveDoubling;
                         allreduce(schedule, team, false, part, &op, algorithm);
@@ -76,7 +108,7 @@ fn small_collectives_do_not_allocate() {
                 }
                 // SAFETY: two integers on both sides, alive until the run is done.
                 unsafe { run.start(send.as_ptr().cast(), recv.as_mut_ptr().cast(), 0) }.unwrap();
-                assert_eq!(run.advance(&mut Obliging), Ok(Progress::Done));
+                assert_eq!(run.advance(&mut port), Ok(Progress::Done));
             }
         }
         seen.push_back(COUNT.get() - before);

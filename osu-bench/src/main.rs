@@ -15,11 +15,12 @@ mod output;
 mod process;
 mod startup;
 mod stats;
+mod tune;
 mod verbs_sharing;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, Args as _, FromArgMatches, Parser, Subcommand};
 
 use bench::Name;
 use error::Result;
@@ -68,6 +69,9 @@ enum Command {
     /// MPI_Reduce_scatter of floats, sum; the size is the whole vector.
     #[command(name = "reduce_scatter")]
     ReduceScatter(Options),
+    /// The benchmarks of [`bench::forms`].
+    #[command(flatten)]
+    Form(Form),
     /// MPI_Put and flush, from rank 0 to rank 1's memory.
     #[command(name = "put_latency")]
     PutLatency(Options),
@@ -98,6 +102,10 @@ enum Command {
     VerbsSharing(verbs_sharing::SharingOptions),
     /// Print what the MPI library says of itself; needs no launcher.
     Library,
+    /// Measure the algorithms of collectives and write a table of the best, for WEFT_COLL_TABLE.
+    Tune(tune::TuneOptions),
+    /// Look for collectives in which a larger message is faster than a smaller one.
+    Consistency(tune::ConsistencyOptions),
     /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
     Compare(compare::CompareOptions),
     /// Count the instructions of an 8-byte MPI_Isend with its MPI_Wait, under callgrind.
@@ -128,6 +136,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Gather(options) => (Name::Gather, options),
         Command::Scatter(options) => (Name::Scatter, options),
         Command::ReduceScatter(options) => (Name::ReduceScatter, options),
+        Command::Form(Form(name, options)) => (*name, options),
         Command::PutLatency(options) => (Name::PutLatency, options),
         Command::GetLatency(options) => (Name::GetLatency, options),
         Command::PutBw(options) => (Name::PutBw, options),
@@ -151,10 +160,51 @@ fn run(command: &Command) -> Result<()> {
         Command::Compare(options) => return compare::run(options),
         Command::Startup(options) => return startup::run(options),
         Command::StartupRank(options) => return startup::run_rank(options),
+        Command::Tune(options) => return tune::run(options),
+        Command::Consistency(options) => return tune::consistency(options),
         Command::IsendCount(options) => return isend_count::run(options),
         Command::IsendCountRank(options) => return isend_count::run_rank(options),
     };
     bench::run(name, options)
+}
+
+/// A benchmark that is one of many of a kind, made from a list rather than written out.
+struct Form(Name, Options);
+
+impl Subcommand for Form {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        bench::forms().fold(command, |command, (_, text, about)| {
+            let one = clap::Command::new(text).about(about);
+            command.subcommand(Options::augment_args(one))
+        })
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(text: &str) -> bool {
+        bench::forms().any(|(_, name, _)| name == text)
+    }
+}
+
+impl FromArgMatches for Form {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let unknown = || clap::Error::new(clap::error::ErrorKind::InvalidSubcommand);
+        let (text, options) = matches.subcommand().ok_or_else(unknown)?;
+        let (name, ..) = bench::forms()
+            .find(|(_, name, _)| *name == text)
+            .ok_or_else(unknown)?;
+        Ok(Form(name, Options::from_arg_matches(options)?))
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 fn main() -> ExitCode {

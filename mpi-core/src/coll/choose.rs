@@ -3,6 +3,8 @@
 //! All ranks of a call must come to the same answer, so it depends on nothing but what they all
 //! know: [`Situation`] and what was asked for.
 
+use std::sync::Arc;
+
 use super::allgather::Allgather;
 use super::allreduce::Allreduce;
 use super::alltoall::Alltoall;
@@ -11,6 +13,7 @@ use super::bcast::Bcast;
 use super::gather::Rooted;
 use super::reduce::Reduce;
 use super::reduce_scatter::ReduceScatter;
+use super::table::Rule;
 use crate::error::{Class, Error, Result};
 
 /// What all ranks of a call know.
@@ -81,14 +84,23 @@ const REDUCE_SCATTER: &[Row<ReduceScatter>] = &[
     Row(0, 0, 0, ReduceScatter::Pairwise),
 ];
 
+/// A collective's bit in a set.
+fn bit(collective: &str) -> u16 {
+    match NAMES.iter().position(|row| row.0 == collective) {
+        Some(place) => 1 << place,
+        None => 0,
+    }
+}
+
 fn first<A: Copy>(table: &[Row<A>], situation: &Situation, otherwise: A) -> A {
     let Situation { ranks, bytes, .. } = *situation;
     let fits = |row: &&Row<A>| ranks >= row.0 && bytes >= row.1 && bytes / ranks.max(1) >= row.2;
     table.iter().find(fits).map_or(otherwise, |row| row.3)
 }
 
-/// Algorithms asked for by name; where none is, tables decide.
-#[derive(Clone, Copy, Default, Debug)]
+/// Algorithms asked for by name; where none is, tables decide: first one that was read, then the
+/// built-in ones.
+#[derive(Clone, Default, Debug)]
 pub struct Choices {
     barrier: Option<Barrier>,
     bcast: Option<Bcast>,
@@ -100,26 +112,52 @@ pub struct Choices {
     allreduce: Option<Allreduce>,
     reduce_scatter: Option<ReduceScatter>,
     nodes: Option<bool>,
+    slots: Option<bool>,
+    /// Which collectives are to use slots, by their places in [`NAMES`].
+    by_slots: u16,
+    /// Which are to read long data where it is.
+    by_direct: u16,
+    pub(super) rules: Arc<[Rule]>,
 }
 
 /// The collectives that have a choice, with the names that [`Choices::set`] takes.
 ///
+/// `slots` is the way by shared memory between ranks that all share a node, and `direct` by copying
+/// from each other's memory there; where they can't be, the built-in tables decide.
+///
 /// A name may be followed by a colon and its parameter: `chain:65536` (bytes of a segment),
 /// `pairwise:8` (rounds under way at once).
 pub const NAMES: &[(&str, &[&str])] = &[
-    ("barrier", &["dissemination", "tree"]),
-    ("bcast", &["binomial", "scatter-ring", "chain"]),
-    ("gather", &["linear", "binomial"]),
-    ("scatter", &["linear", "binomial"]),
+    ("barrier", &["dissemination", "tree", "slots"]),
+    (
+        "bcast",
+        &["binomial", "scatter-ring", "chain", "slots", "direct"],
+    ),
+    ("gather", &["linear", "binomial", "slots"]),
+    ("scatter", &["linear", "binomial", "slots"]),
     (
         "allgather",
-        &["recursive-doubling", "bruck", "ring", "neighbor-exchange"],
+        &[
+            "recursive-doubling",
+            "bruck",
+            "ring",
+            "neighbor-exchange",
+            "slots",
+            "direct",
+        ],
     ),
-    ("alltoall", &["bruck", "pairwise", "spread"]),
-    ("reduce", &["binomial", "halving"]),
-    ("allreduce", &["recursive-doubling", "halving", "ring"]),
-    ("reduce-scatter", &["halving", "pairwise"]),
+    (
+        "alltoall",
+        &["bruck", "pairwise", "spread", "slots", "direct"],
+    ),
+    ("reduce", &["binomial", "halving", "slots"]),
+    (
+        "allreduce",
+        &["recursive-doubling", "halving", "ring", "slots"],
+    ),
+    ("reduce-scatter", &["halving", "pairwise", "slots"]),
     ("nodes", &["on", "off"]),
+    ("slots", &["on", "off"]),
 ];
 
 impl Choices {
@@ -159,11 +197,40 @@ impl Choices {
                 ),
             ));
         }
-        self.choose(collective, name, parameter);
+        self.clear(collective);
+        if name == "slots" {
+            self.by_slots |= bit(collective);
+        } else if name == "direct" {
+            self.by_direct |= bit(collective);
+        } else {
+            self.choose(collective, name, parameter);
+        }
         Ok(())
     }
 
+    /// The rule of the table that was read.
+    fn rule(&self, collective: &str, situation: &Situation) -> Option<&Choices> {
+        super::table::find(&self.rules, collective, situation)
+    }
+
+    fn is_asked(&self, collective: &str) -> bool {
+        match collective {
+            "barrier" => self.barrier.is_some(),
+            "bcast" => self.bcast.is_some(),
+            "gather" => self.gather.is_some(),
+            "scatter" => self.scatter.is_some(),
+            "allgather" => self.allgather.is_some(),
+            "alltoall" => self.alltoall.is_some(),
+            "reduce" => self.reduce.is_some(),
+            "allreduce" => self.allreduce.is_some(),
+            "reduce-scatter" => self.reduce_scatter.is_some(),
+            _ => false,
+        }
+    }
+
     fn clear(&mut self, collective: &str) {
+        self.by_slots &= !bit(collective);
+        self.by_direct &= !bit(collective);
         match collective {
             "barrier" => self.barrier = None,
             "bcast" => self.bcast = None,
@@ -174,7 +241,8 @@ impl Choices {
             "reduce" => self.reduce = None,
             "allreduce" => self.allreduce = None,
             "reduce-scatter" => self.reduce_scatter = None,
-            _ => self.nodes = None,
+            "nodes" => self.nodes = None,
+            _ => self.slots = None,
         }
     }
 
@@ -236,36 +304,85 @@ impl Choices {
                     _ => ReduceScatter::Pairwise,
                 });
             }
-            _ => self.nodes = Some(name == "on"),
+            "nodes" => self.nodes = Some(name == "on"),
+            _ => self.slots = Some(name == "on"),
+        }
+    }
+
+    /// Whether ranks of one node do this by slots in shared memory: unless another way was asked for,
+    /// as the tables say.
+    pub fn in_slots(&self, collective: &str, situation: &Situation) -> bool {
+        if self.slots == Some(false) || self.is_asked(collective) {
+            return false;
+        }
+        if self.by_slots & bit(collective) != 0 {
+            return true;
+        }
+        if let Some(rule) = self.rule(collective, situation) {
+            return rule.by_slots & bit(collective) != 0;
+        }
+        let most = match collective {
+            "bcast" | "gather" | "scatter" | "alltoall" => 16 * KIB,
+            "reduce" => 32 * KIB,
+            "allgather" | "allreduce" => 512 * KIB,
+            _ => usize::MAX,
+        };
+        situation.bytes <= most
+    }
+
+    /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
+    /// was asked for, and the tables don't know better.
+    pub fn goes_direct(&self, collective: &str, situation: &Situation) -> bool {
+        let least = match collective {
+            "allgather" => 512 * KIB,
+            _ => 16 * KIB,
+        };
+        if self.slots == Some(false) || self.is_asked(collective) {
+            return false;
+        }
+        let own = bit(collective);
+        if (self.by_slots | self.by_direct) & own != 0 {
+            return self.by_direct & own != 0;
+        }
+        match self.rule(collective, situation) {
+            Some(rule) => rule.by_direct & own != 0,
+            None => situation.bytes > least,
         }
     }
 
     /// For a barrier.
-    pub fn barrier(&self) -> Barrier {
-        self.barrier.unwrap_or(Barrier::Dissemination)
+    pub fn barrier(&self, situation: &Situation) -> Barrier {
+        let ruled = || self.rule("barrier", situation)?.barrier;
+        self.barrier
+            .or_else(ruled)
+            .unwrap_or(Barrier::Dissemination)
     }
 
     /// For a broadcast.
     pub fn bcast(&self, situation: &Situation) -> Bcast {
         self.bcast
+            .or_else(|| self.rule("bcast", situation)?.bcast)
             .unwrap_or_else(|| first(BCAST, situation, Bcast::Binomial))
     }
 
     /// For a gather. (A `gatherv` is linear: no rank but the root knows all counts.)
     pub fn gather(&self, situation: &Situation) -> Rooted {
         self.gather
+            .or_else(|| self.rule("gather", situation)?.gather)
             .unwrap_or_else(|| first(ROOTED, situation, Rooted::Linear))
     }
 
     /// For a scatter. (A `scatterv` is linear.)
     pub fn scatter(&self, situation: &Situation) -> Rooted {
         self.scatter
+            .or_else(|| self.rule("scatter", situation)?.scatter)
             .unwrap_or_else(|| first(ROOTED, situation, Rooted::Linear))
     }
 
     /// For an allgather or allgatherv.
     pub fn allgather(&self, situation: &Situation) -> Allgather {
         self.allgather
+            .or_else(|| self.rule("allgather", situation)?.allgather)
             .unwrap_or_else(|| first(ALLGATHER, situation, Allgather::Ring))
     }
 
@@ -273,12 +390,14 @@ impl Choices {
     pub fn alltoall(&self, situation: &Situation) -> Alltoall {
         let pairwise = Alltoall::Pairwise { window: 32 };
         self.alltoall
+            .or_else(|| self.rule("alltoall", situation)?.alltoall)
             .unwrap_or_else(|| first(ALLTOALL, situation, pairwise))
     }
 
     /// For a reduction to one rank.
     pub fn reduce(&self, situation: &Situation) -> Reduce {
         self.reduce
+            .or_else(|| self.rule("reduce", situation)?.reduce)
             .unwrap_or_else(|| first(REDUCE, situation, Reduce::Binomial))
     }
 
@@ -286,6 +405,7 @@ impl Choices {
     pub fn allreduce(&self, situation: &Situation) -> Allreduce {
         let chosen = self
             .allreduce
+            .or_else(|| self.rule("allreduce", situation)?.allreduce)
             .unwrap_or_else(|| first(ALLREDUCE, situation, Allreduce::RecursiveDoubling));
         match chosen {
             // The ring turns the order of ranks; this moves as little.
@@ -297,6 +417,7 @@ impl Choices {
     /// For a reduce-scatter with equal blocks or counts.
     pub fn reduce_scatter(&self, situation: &Situation) -> ReduceScatter {
         self.reduce_scatter
+            .or_else(|| self.rule("reduce-scatter", situation)?.reduce_scatter)
             .unwrap_or_else(|| first(REDUCE_SCATTER, situation, ReduceScatter::Halving))
     }
 

@@ -41,20 +41,26 @@ pub mod bcast;
 pub mod choose;
 pub mod gather;
 pub mod inter;
+pub mod model;
 pub mod neighbor;
 pub mod nodes;
 mod pairs;
+pub mod rdma;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod run;
 pub mod scan;
 pub mod schedule;
+pub mod slots;
+pub mod table;
 pub mod team;
 
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod virtual_time;
 
 pub use allgather::{Allgather, allgather};
 pub use allreduce::{Allreduce, allreduce};
@@ -70,5 +76,6 @@ pub use reduce::{Reduce, reduce};
 pub use reduce_scatter::{ReduceScatter, reduce_scatter};
 pub use run::{Port, Progress, Run};
 pub use scan::{exscan, scan};
-pub use schedule::{Block, Buf, Schedule, Step, Type};
+pub use schedule::{Block, Buf, Schedule, Slot, Step, Type};
+pub use slots::Slots;
 pub use team::{Ints, Layout, Part, Team};

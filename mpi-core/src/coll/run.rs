@@ -1,8 +1,8 @@
-//! Running a schedule over point-to-point messages.
+//! Running a schedule over point-to-point messages and remote memory.
 
 use std::fmt;
 
-use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step};
+use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step, slot_offset};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 
@@ -41,6 +41,56 @@ pub trait Port {
     /// Whether a message is complete. After `Ok(true)` and after an error (a truncated message,
     /// say) the request is gone and its buffer free.
     fn test(&mut self, req: Self::Req) -> Result<bool>;
+
+    /// Writes `len` bytes to a slot of rank `to`, then the flag, which is `number`; none if that is
+    /// done. To the own rank, only flag and length are written, after all that was written before.
+    ///
+    /// # Safety
+    /// The bytes are readable, and stay so and unchanged until the request is complete.
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        cell: u32,
+        number: u64,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Option<Self::Req>>;
+
+    /// Whether the flag of the slot of phase `number` in a cell of rank `of` is up. May look for a
+    /// moment before it says no.
+    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool;
+
+    /// Copies `len` bytes between `local` and the memory of rank `of` at `remote`.
+    ///
+    /// # Safety
+    /// The local bytes are valid, for writes unless `write` is said; the other rank has lent its own.
+    unsafe fn direct(
+        &mut self,
+        of: u32,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<()>;
+
+    /// The length of the data in a slot whose flag is up.
+    fn length(&self, of: u32, cell: u32, number: u64) -> usize;
+
+    /// The first byte of this rank's slot in its first cell.
+    fn own_slot(&self, number: u64) -> *mut u8;
+
+    /// The slot's first byte in this process's memory.
+    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8;
+}
+
+/// Bytes that say where lent data is, and how long.
+const LENT: usize = 16;
+
+/// Whether a flag of value `flag` says that phase `number` has come: flags go up only, by less than
+/// half of all numbers, and may wrap round.
+#[inline(always)]
+pub fn has_come(flag: u64, number: u64) -> bool {
+    flag.wrapping_sub(number) as i64 >= 0
 }
 
 /// What became of a run.
@@ -66,6 +116,8 @@ pub struct Run<R> {
     /// Start of `scratch`.
     base: *mut u8,
     tag: u32,
+    /// The number of the schedule's first phase.
+    number: u64,
     /// The step to be issued next.
     next: usize,
     /// How far the wait that is being issued got.
@@ -106,6 +158,7 @@ impl<R: Copy> Run<R> {
             recv: std::ptr::null_mut(),
             base: std::ptr::null_mut(),
             tag: 0,
+            number: 0,
             next: 0,
             waited: 0,
             running: false,
@@ -126,6 +179,12 @@ impl<R: Copy> Run<R> {
     /// The schedule.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
+    }
+
+    /// Sets the number that the first of the schedule's phases gets at the next start; it and as many
+    /// as there are phases were not used before, and are in turn on all ranks.
+    pub fn set_number(&mut self, number: u64) {
+        self.number = number;
     }
 
     /// Whether it was started and isn't done.
@@ -157,7 +216,7 @@ impl<R: Copy> Run<R> {
             self.scratch.resize(lines, LINE);
         }
         self.base = self.scratch.as_mut_ptr().cast();
-        self.requests.clear();
+        // None is left from before.
         self.requests.resize(self.schedule.steps().len(), None);
         (self.send, self.recv, self.tag) = (send, recv, tag);
         (self.next, self.waited, self.error) = (0, 0, None);
@@ -186,7 +245,7 @@ impl<R: Copy> Run<R> {
                 }
                 Step::Send { to, block } => {
                     let datatype = self.schedule.type_of(block.datatype);
-                    let address = self.address(block);
+                    let address = self.address(block, port);
                     // SAFETY: the block is within a buffer that `start` was promised, or within
                     // scratch memory; the run keeps both until the request is complete.
                     let sent = unsafe { port.isend(address, block.count, datatype, to, self.tag) };
@@ -194,14 +253,89 @@ impl<R: Copy> Run<R> {
                 }
                 Step::Recv { from, block } => {
                     let datatype = self.schedule.type_of(block.datatype);
-                    let address = self.address(block);
+                    let address = self.address(block, port);
                     // SAFETY: as for sends; builders receive only into what is writable.
                     let posted =
                         unsafe { port.irecv(address, block.count, datatype, from, self.tag) };
                     self.issued(posted);
                 }
+                Step::Put { slot, block } => {
+                    let number = self.phase(slot.phase);
+                    let data = self.address(block, port);
+                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    // SAFETY: as for sends; such a block is gapless.
+                    match unsafe { port.put(slot.of, slot.cell, number, data, len) } {
+                        Ok(None) => {}
+                        Ok(Some(request)) => self.issued(Ok(request)),
+                        Err(error) => self.issued(Err(error)),
+                    }
+                }
+                Step::Await {
+                    first,
+                    last,
+                    cell,
+                    phase,
+                    room,
+                } => {
+                    let number = self.phase(phase);
+                    self.waited = self.waited.max(first as usize);
+                    while self.waited < last as usize {
+                        if !port.is_up(self.waited as u32, cell, number) {
+                            return Ok(Progress::Pending);
+                        }
+                        if room < usize::MAX {
+                            let len = port.length(self.waited as u32, cell, number);
+                            if len > room {
+                                let error = too_long(self.waited, len, room);
+                                self.error.get_or_insert(error);
+                            }
+                        }
+                        self.waited += 1;
+                    }
+                    self.waited = 0;
+                }
+                Step::Lend { phase, block } => {
+                    let data = self.address(block, port);
+                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let slot = port.own_slot(self.phase(phase));
+                    let lent = [data.expose_provenance() as u64, len as u64];
+                    // SAFETY: a slot has room for that behind its flag and length, aligned; nobody
+                    // reads it before its flag is up.
+                    unsafe {
+                        slot.add(slot_offset(LENT) as usize)
+                            .cast::<[u64; 2]>()
+                            .write(lent)
+                    };
+                }
+                Step::Direct {
+                    slot,
+                    offset,
+                    block,
+                    write,
+                } => {
+                    let place = port.slot(slot.of, slot.cell, self.phase(slot.phase));
+                    // SAFETY: the flag is up over what `Lend` wrote there.
+                    let [at, lent] = unsafe {
+                        place
+                            .add(slot_offset(LENT) as usize)
+                            .cast::<[u64; 2]>()
+                            .read()
+                    };
+                    let local = self.address(block, port);
+                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let copied = if (offset + len) as u64 > lent {
+                        Err(too_long(slot.of as usize, offset + len, lent as usize))
+                    } else {
+                        // SAFETY: the block is gapless and within the caller's buffers or scratch
+                        // memory; the other's holds as much.
+                        unsafe { port.direct(slot.of, write, local, len, at + offset as u64) }
+                    };
+                    if let Err(error) = copied {
+                        self.error.get_or_insert(error);
+                    }
+                }
                 Step::Copy { from, to } => {
-                    let (source, target) = (self.address(from), self.address(to));
+                    let (source, target) = (self.address(from, port), self.address(to, port));
                     let source_type = self.schedule.type_of(from.datatype);
                     let target_type = self.schedule.type_of(to.datatype);
                     // SAFETY: both blocks lie in the caller's buffers or in scratch memory, apart
@@ -221,7 +355,7 @@ impl<R: Copy> Run<R> {
                     }
                 }
                 Step::Reduce { input, inout } => {
-                    let (left, right) = (self.address(input), self.address(inout));
+                    let (left, right) = (self.address(input, port), self.address(inout, port));
                     let datatype = self.schedule.type_of(inout.datatype);
                     if let Some(op) = self.schedule.op() {
                         // SAFETY: both blocks hold `count` elements of this type.
@@ -237,6 +371,7 @@ impl<R: Copy> Run<R> {
             return Ok(Progress::Pending);
         }
         self.running = false;
+        debug_assert!(self.requests.iter().all(Option::is_none));
         match self.error.take() {
             Some(error) => Err(error),
             None => Ok(Progress::Done),
@@ -270,10 +405,17 @@ impl<R: Copy> Run<R> {
         }
     }
 
+    /// The number of a phase.
+    fn phase(&self, phase: i32) -> u64 {
+        self.number.wrapping_add_signed(phase.into())
+    }
+
     /// The address of a block. Wrapping, since MPI_BOTTOM and negative lower bounds lead out of
     /// what the base points to; the data itself is where the block's elements are.
-    fn address(&self, block: Block) -> *mut u8 {
+    #[inline]
+    fn address<P: Port>(&self, block: Block, port: &P) -> *mut u8 {
         let base = match block.buf {
+            Buf::Slot(slot) => port.slot(slot.of, slot.cell, self.phase(slot.phase)),
             Buf::Send => self.send.cast_mut(),
             Buf::Recv => self.recv,
             Buf::Scratch => self.base,
@@ -305,8 +447,14 @@ impl<R> fmt::Debug for Run<R> {
                 (Some(_), Step::Recv { from, block }) => {
                     write!(f, "; receiving {} from {from}", self.amount(block))?;
                 }
+                (Some(_), Step::Put { slot, block }) => {
+                    write!(f, "; putting {} to {}", self.amount(block), slot.of)?;
+                }
                 _ => {}
             }
+        }
+        if let (true, Some(Step::Await { first, last, .. })) = (self.running, steps.get(next)) {
+            write!(f, "; waiting for flags of {first} to {}", last - 1)?;
         }
         Ok(())
     }
@@ -317,6 +465,17 @@ impl<R> Run<R> {
         let bytes = block.count * self.schedule.type_of(block.datatype).size();
         format!("{bytes} bytes")
     }
+}
+
+#[cold]
+fn too_long(from: usize, len: usize, room: usize) -> Error {
+    Error::new(
+        Class::Truncate,
+        format!(
+            "rank {from} and this rank disagree on the amount of data, {len} and {room} bytes; counts and datatypes \
+             of all ranks must describe the same data"
+        ),
+    )
 }
 
 #[cold]

@@ -24,6 +24,40 @@ pub enum Buf {
     Recv,
     /// Memory that lives as long as the run, 64-byte aligned.
     Scratch,
+    /// What was put into a slot of remote memory. Written by the one to whom it belongs by a copy
+    /// and [`Step::Put`] without data to itself, or from afar by [`Step::Put`]; read after
+    /// [`Step::Await`]. Offsets count from the slot's first byte: see [`slot_offset`].
+    Slot(Slot),
+}
+
+/// A slot of remote memory: who has it, which of its cells, and for which phase of the schedule.
+///
+/// Each phase of a schedule is numbered, on from call to call, the same on all ranks. A cell is a
+/// ring of slots, and a phase has the slot of its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// The rank in whose memory it is.
+    pub of: u32,
+    /// Which cell.
+    pub cell: u32,
+    /// Which phase, counted from the start of the schedule; negative for what was before.
+    pub phase: i32,
+}
+
+impl Slot {
+    /// Phase `phase` of rank `of`'s first cell.
+    pub fn first(of: u32, phase: i32) -> Slot {
+        Slot { of, cell: 0, phase }
+    }
+}
+
+/// Bytes of data that share a slot's first cache line with its flag and the length of the data.
+pub const SLOT_INLINE: usize = 48;
+
+/// Where data of `len` bytes begins in a slot: behind flag and length in one line with them, if it
+/// fits.
+pub fn slot_offset(len: usize) -> isize {
+    if len <= SLOT_INLINE { 16 } else { 64 }
 }
 
 /// The number of a datatype in the schedule's table.
@@ -114,6 +148,44 @@ pub enum Step {
         /// Right operand and result; same datatype and count.
         inout: Block,
     },
+    /// Writes the bytes of `block` to a slot, then its flag.
+    Put {
+        /// Where to.
+        slot: Slot,
+        /// Gapless data; of the own rank's slot, what was copied there already.
+        block: Block,
+    },
+    /// Writes where `block` is to the own slot of a phase, for [`Step::Direct`] at other ranks.
+    Lend {
+        /// The phase.
+        phase: i32,
+        /// Gapless data that stays where it is until all others are known to be through.
+        block: Block,
+    },
+    /// Copies between `block` and what another rank has lent in a phase whose flag is up.
+    Direct {
+        /// The slot in which the other says where its data is.
+        slot: Slot,
+        /// From the beginning of what was lent, in bytes.
+        offset: usize,
+        /// Gapless data of this rank.
+        block: Block,
+        /// Whether to write there rather than to read.
+        write: bool,
+    },
+    /// Goes on when the flags of this cell and phase of the ranks `first..last` are up.
+    Await {
+        /// The first rank.
+        first: u32,
+        /// One past the last.
+        last: u32,
+        /// Which cell of theirs.
+        cell: u32,
+        /// Which phase.
+        phase: i32,
+        /// How many bytes there is room for: more is an error, and is not taken.
+        room: usize,
+    },
     /// Goes on when the messages among the steps `from..to` are complete.
     Wait {
         /// First step waited for.
@@ -161,6 +233,7 @@ pub struct Schedule {
     used: usize,
     op: Option<Op>,
     scratch: usize,
+    phases: u32,
     /// Memory that builders borrow for a list of numbers.
     list: Vec<usize>,
 }
@@ -183,6 +256,7 @@ impl Schedule {
             used: 1,
             op: None,
             scratch: 0,
+            phases: 0,
             list: Vec::new(),
         }
     }
@@ -192,6 +266,7 @@ impl Schedule {
         self.steps.clear();
         self.used = 1;
         self.scratch = 0;
+        self.phases = 0;
     }
 
     /// The steps in order.
@@ -202,6 +277,17 @@ impl Schedule {
     /// How many bytes of scratch memory the steps use.
     pub fn scratch_len(&self) -> usize {
         self.scratch
+    }
+
+    /// How many phases of slots the steps use.
+    pub fn phases(&self) -> u32 {
+        self.phases
+    }
+
+    /// Another phase, the same on all ranks.
+    pub fn phase(&mut self) -> i32 {
+        self.phases += 1;
+        self.phases as i32 - 1
     }
 
     /// The datatype behind a number.
@@ -269,7 +355,10 @@ impl Schedule {
             Step::Send { block, .. } | Step::Recv { block, .. } => self.is_within(block),
             Step::Copy { from, to } => self.is_within(from) && self.is_within(to),
             Step::Reduce { input, inout } => self.is_within(input) && self.is_within(inout),
-            Step::Wait { .. } => true,
+            Step::Put { block, .. } | Step::Lend { block, .. } | Step::Direct { block, .. } => {
+                self.is_within(block)
+            }
+            Step::Wait { .. } | Step::Await { .. } => true,
         });
         self.steps.push(step);
         number
@@ -299,6 +388,48 @@ impl Schedule {
         if inout.count > 0 {
             self.push(Step::Reduce { input, inout });
         }
+    }
+
+    /// Adds a write of `block` and of the flag to a slot; returns its number.
+    pub fn put(&mut self, slot: Slot, block: Block) -> u32 {
+        self.push(Step::Put { slot, block })
+    }
+
+    /// Says in the own slot where `block` is.
+    pub fn lend(&mut self, phase: i32, block: Block) {
+        self.push(Step::Lend { phase, block });
+    }
+
+    /// Copies between `block` and what was lent in `slot`, `offset` bytes from its beginning.
+    pub fn direct(&mut self, slot: Slot, offset: usize, block: Block, write: bool) {
+        if block.count > 0 {
+            self.push(Step::Direct {
+                slot,
+                offset,
+                block,
+                write,
+            });
+        }
+    }
+
+    /// What follows is issued when the flags of `cell` in this phase are up at all of `ranks`.
+    pub fn await_flags(&mut self, ranks: Range<u32>, cell: u32, phase: i32) {
+        self.await_data(ranks, cell, phase, usize::MAX);
+    }
+
+    /// As [`Schedule::await_flags`], for data of at most `room` bytes.
+    pub fn await_data(&mut self, ranks: Range<u32>, cell: u32, phase: i32, room: usize) {
+        let Range {
+            start: first,
+            end: last,
+        } = ranks;
+        self.push(Step::Await {
+            first,
+            last,
+            cell,
+            phase,
+            room,
+        });
     }
 
     /// What follows is issued when the messages in `steps` are complete.

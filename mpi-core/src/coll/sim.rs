@@ -1,9 +1,11 @@
-//! Ranks in one thread, over messages whose delays come from a seed, in virtual time.
+//! Ranks in one thread, over messages and remote memory whose delays come from a seed, in virtual
+//! time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-use super::run::{Port, Progress, Run};
+use super::run::{Port, Progress, Run, has_come};
+use super::schedule::{Step, slot_offset};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 
@@ -27,7 +29,28 @@ pub struct Cost {
     pub sent: Vec<u64>,
     /// Bytes that each rank sent.
     pub bytes: Vec<u64>,
+    /// Writes of each rank to other ranks' memory.
+    pub puts: Vec<u64>,
 }
+
+/// Bytes of data in a slot.
+pub const ROOM: usize = 256;
+/// Slots of a cell.
+pub const DEPTH: u32 = 4;
+/// The number of the first phase: numbers wrap after the tenth.
+pub const FIRST: u64 = u64::MAX - 9;
+
+/// Room enough for tests that ask for more.
+const STRIDE: usize = 64 + 4096;
+
+/// A write to remote memory on its way: whether it is the writer's own memory (data is there already),
+/// for whom, which cell, number, data.
+type Write = (bool, u32, u32, u64, Vec<u8>);
+
+/// A slot as a rank may see it: flags show late, data when its flag does.
+#[derive(Clone)]
+#[repr(C, align(64))]
+struct SlotMemory([u8; STRIDE]);
 
 /// xorshift64*.
 #[derive(Clone, Debug)]
@@ -85,6 +108,15 @@ pub struct World {
     port_free: Vec<u64>,
     changes: u64,
     cost: Cost,
+    /// All slots: by rank, cell, place in the ring.
+    slots: Vec<SlotMemory>,
+    cells: usize,
+    flags: Vec<u64>,
+    /// By when they arrive, and of those that arrive together in order.
+    writes: BTreeMap<(u64, u64), Write>,
+    /// When the last write of one rank to another arrives.
+    last_write: HashMap<(u32, u32), u64>,
+    written: u64,
 }
 
 struct SimPort<'a> {
@@ -141,6 +173,32 @@ impl World {
                 false => Ok(()),
             };
             self.requests[receive.request] = State::Complete(result);
+            self.changes += 1;
+        }
+    }
+
+    fn place(&self, of: u32, cell: u32, number: u64) -> usize {
+        assert!((cell as usize) < self.cells);
+        let cell = of as usize * self.cells + cell as usize;
+        cell * DEPTH as usize + number as usize % DEPTH as usize
+    }
+
+    /// Carries out the writes that have arrived by now.
+    fn land(&mut self) {
+        while let Some(entry) = self.writes.first_entry() {
+            if entry.key().0 > self.now {
+                return;
+            }
+            let (own, to, cell, number, data) = entry.remove();
+            let place = self.place(to, cell, number);
+            let slot = &mut self.slots[place].0;
+            slot[8..16].copy_from_slice(&(data.len() as u64).to_ne_bytes());
+            if !own {
+                let at = slot_offset(data.len()) as usize;
+                slot[at..at + data.len()].copy_from_slice(&data);
+            }
+            assert!(!has_come(self.flags[place], number), "a flag goes down");
+            self.flags[place] = number;
             self.changes += 1;
         }
     }
@@ -238,6 +296,87 @@ impl Port for SimPort<'_> {
             State::Gone => panic!("a request was tested after it was gone"),
         }
     }
+
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        cell: u32,
+        number: u64,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Option<usize>> {
+        let world = &mut *self.world;
+        let (from, to) = (self.rank, (self.peers)(self.rank, to));
+        if from != to {
+            world.cost.puts[from as usize] += 1;
+            world.cost.bytes[from as usize] += len as u64;
+        }
+        let mut due = match world.network {
+            Network::Random(_) => world.now + world.rng.below(20),
+            // Others read what this rank raises in its own memory: a step, as a message is.
+            Network::OnePort => {
+                let free = world.port_free[from as usize].max(world.now) + 1;
+                world.port_free[from as usize] = free;
+                free
+            }
+        };
+        let last = world.last_write.entry((from, to)).or_default();
+        due = due.max(*last);
+        *last = due;
+        let data = match len {
+            0 => Vec::new(),
+            _ if from == to => vec![0; len],
+            // SAFETY: by contract the bytes are readable.
+            _ => unsafe { std::slice::from_raw_parts(data, len) }.to_vec(),
+        };
+        world.written += 1;
+        world
+            .writes
+            .insert((due, world.written), (from == to, to, cell, number, data));
+        world.changes += 1;
+        Ok(None)
+    }
+
+    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
+        let place = self.world.place((self.peers)(self.rank, of), cell, number);
+        has_come(self.world.flags[place], number)
+    }
+
+    unsafe fn direct(
+        &mut self,
+        _of: u32,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<()> {
+        let there = std::ptr::with_exposed_provenance_mut::<u8>(remote as usize);
+        // SAFETY: all ranks are in one process; the bytes were lent.
+        unsafe {
+            match write {
+                true => std::ptr::copy_nonoverlapping(local, there, len),
+                false => std::ptr::copy_nonoverlapping(there, local, len),
+            }
+        }
+        self.world.changes += 1;
+        Ok(())
+    }
+
+    fn own_slot(&self, number: u64) -> *mut u8 {
+        let place = self.world.place(self.rank, 0, number);
+        self.world.slots[place].0.as_ptr().cast_mut()
+    }
+
+    fn length(&self, of: u32, cell: u32, number: u64) -> usize {
+        let place = self.world.place((self.peers)(self.rank, of), cell, number);
+        let bytes = self.world.slots[place].0[8..16].try_into().unwrap();
+        u64::from_ne_bytes(bytes) as usize
+    }
+
+    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {
+        let place = self.world.place((self.peers)(self.rank, of), cell, number);
+        self.world.slots[place].0.as_ptr().cast_mut()
+    }
 }
 
 /// Runs all started runs (of rank 0, 1, …; several per rank overlap) to their ends.
@@ -246,7 +385,26 @@ pub fn run_all(
     network: Network,
     peers: &dyn Fn(u32, u32) -> u32,
 ) -> (Cost, Vec<Result<()>>) {
+    run_late(runs, network, peers, None)
+}
+
+/// As [`run_all`]; if a rank is said to be late, every rank does its runs one after the other, and
+/// that one is slow.
+pub fn run_late(
+    runs: &mut [Vec<Run<usize>>],
+    network: Network,
+    peers: &dyn Fn(u32, u32) -> u32,
+    late: Option<usize>,
+) -> (Cost, Vec<Result<()>>) {
     let size = runs.len();
+    let used = runs.iter().flatten().flat_map(|run| run.schedule().steps());
+    let cells = used.map(|step| match step {
+        Step::Put { slot, .. } => slot.cell as usize + 1,
+        Step::Await { cell, .. } => *cell as usize + 1,
+        _ => 0,
+    });
+    let cells = cells.max().unwrap_or(0);
+    let slots = size * cells * DEPTH as usize;
     let seed = match network {
         Network::Random(seed) => seed,
         Network::OnePort => 0,
@@ -266,12 +424,21 @@ pub fn run_all(
             done: vec![0; size],
             sent: vec![0; size],
             bytes: vec![0; size],
+            puts: vec![0; size],
         },
+        slots: vec![SlotMemory([0; STRIDE]); slots],
+        cells,
+        flags: vec![FIRST.wrapping_sub(1); slots],
+        writes: BTreeMap::new(),
+        last_write: HashMap::new(),
+        written: 0,
     };
+    let mut turn = vec![0; size];
     let mut results: Vec<Result<()>> = (0..size).map(|_| Ok(())).collect();
     let mut active: Vec<(usize, usize)> = Vec::new();
     for (rank, list) in runs.iter().enumerate() {
-        active.extend((0..list.len()).map(|i| (rank, i)));
+        let first = if late.is_some() { 1 } else { usize::MAX };
+        active.extend((0..list.len()).take(first).map(|i| (rank, i)));
     }
     while !active.is_empty() {
         let before = world.changes;
@@ -280,7 +447,12 @@ pub fn run_all(
                 active.swap(i, world.rng.below(i as u64 + 1) as usize);
             }
         }
+        let (mut asleep, mut finished) = (false, Vec::new());
         active.retain(|&(rank, i)| {
+            if late == Some(rank) && world.rng.below(40) > 0 {
+                asleep = true;
+                return true;
+            }
             let mut port = SimPort {
                 world: &mut world,
                 rank: rank as u32,
@@ -288,6 +460,10 @@ pub fn run_all(
             };
             let progress = runs[rank][i].advance(&mut port);
             world.cost.done[rank] = world.now;
+            if !matches!(progress, Ok(Progress::Pending)) {
+                finished.push(rank);
+                world.changes += 1;
+            }
             match progress {
                 Ok(Progress::Pending) => true,
                 Ok(Progress::Done) => false,
@@ -297,7 +473,29 @@ pub fn run_all(
                 }
             }
         });
+        for rank in finished {
+            turn[rank] += 1;
+            if late.is_some() && turn[rank] < runs[rank].len() {
+                active.push((rank, turn[rank]));
+            }
+        }
         if world.changes != before || active.is_empty() {
+            continue;
+        }
+        let message = world.events.peek().map(|event| event.0.0);
+        let write = world.writes.first_key_value().map(|write| write.0.0);
+        if let Some(write) = write.filter(|write| message.is_none_or(|message| *write <= message)) {
+            world.now = world.now.max(write);
+            world.land();
+            if world
+                .events
+                .peek()
+                .is_none_or(|event| event.0.0 > world.now)
+            {
+                continue;
+            }
+        }
+        if asleep && world.events.is_empty() {
             continue;
         }
         let Some(Reverse((time, channel))) = world.events.pop() else {

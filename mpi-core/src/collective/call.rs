@@ -1,7 +1,8 @@
 //! Collective calls as data, and which algorithm each takes on a communicator.
 
 use crate::coll::{
-    self, Choices, Inter, Layout, Neighbors, Nodes, Part, Rooted, Schedule, Situation, Team, inter,
+    self, Choices, Inter, Layout, Neighbors, Nodes, Part, Rooted, Schedule, Situation, Slots, Team,
+    inter, slots,
 };
 use crate::comm::Comm;
 use crate::op::Op;
@@ -101,6 +102,8 @@ pub(super) struct Place<'a> {
     pub choices: &'a Choices,
     /// Which ranks share nodes, where there are several.
     pub nodes: Option<&'a Nodes>,
+    /// Slots that all ranks see, where there are.
+    pub slots: Option<Slots>,
 }
 
 impl Call<'_> {
@@ -108,12 +111,228 @@ impl Call<'_> {
     pub(super) fn build(&self, place: &Place<'_>, schedule: &mut Schedule) {
         let Place { comm, choices, .. } = *place;
         match comm.remote() {
-            None => self.within(place, schedule),
+            None => match place.slots {
+                Some(slots) if self.in_slots(slots, choices, schedule) => {}
+                _ => self.within(place, schedule),
+            },
             Some(remote) => {
                 let inter = Inter::new(comm.rank(), comm.size(), remote.size());
                 self.between(inter, remote.size() as usize, choices, schedule);
             }
         }
+    }
+
+    /// The way that was taken, for people; `phases` are those of the schedule that was built.
+    pub(super) fn describe(&self, place: &Place<'_>, phases: u32) -> Option<String> {
+        let Place { comm, choices, .. } = *place;
+        let ranks = comm.size() as usize;
+        let per_node = place.nodes.map_or(ranks, Nodes::largest);
+        let at = |bytes: usize| Situation {
+            ranks,
+            per_node,
+            bytes,
+            commutes: true,
+        };
+        let block = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
+            let bytes = part.map(|part| part.bytes());
+            bytes
+                .or(layout.map(|layout| layout.bytes(0)))
+                .unwrap_or_default()
+        };
+        let (name, bytes, way) = match *self {
+            Call::Barrier => ("barrier", 0, format!("{:?}", choices.barrier(&at(0)))),
+            Call::Bcast { part, .. } => {
+                let bytes = part.bytes();
+                ("bcast", bytes, format!("{:?}", choices.bcast(&at(bytes))))
+            }
+            Call::Gather { send, recv, .. } => {
+                let bytes = block(send, recv);
+                ("gather", bytes, format!("{:?}", choices.gather(&at(bytes))))
+            }
+            Call::Scatter { send, recv, .. } => {
+                let bytes = block(recv, send);
+                (
+                    "scatter",
+                    bytes,
+                    format!("{:?}", choices.scatter(&at(bytes))),
+                )
+            }
+            Call::Allgather { recv, .. } => {
+                let bytes = total(&recv, ranks);
+                let way = choices.allgather(&at(bytes));
+                ("allgather", bytes, format!("{way:?}"))
+            }
+            Call::Alltoall { recv, .. } => {
+                let bytes = match recv {
+                    Layout::Uniform(part) => part.bytes(),
+                    _ => 0,
+                };
+                let way = choices.alltoall(&at(bytes));
+                ("alltoall", bytes, format!("{way:?}"))
+            }
+            Call::Reduce { part, .. } => {
+                let bytes = part.bytes();
+                ("reduce", bytes, format!("{:?}", choices.reduce(&at(bytes))))
+            }
+            Call::Allreduce { part, op, .. } => {
+                let situation = Situation {
+                    commutes: op.is_commutative(),
+                    ..at(part.bytes())
+                };
+                let way = choices.allreduce(&situation);
+                ("allreduce", part.bytes(), format!("{way:?}"))
+            }
+            Call::ReduceScatter { blocks, .. } => {
+                let bytes = total(&blocks, ranks);
+                let way = choices.reduce_scatter(&at(bytes));
+                ("reduce-scatter", bytes, format!("{way:?}"))
+            }
+            _ => return None,
+        };
+        let way = match phases {
+            0 if comm.remote().is_some() => "between groups".to_string(),
+            0 if place.nodes.is_some() && choices.by_nodes(&at(bytes)) => format!("{way} by nodes"),
+            0 => way,
+            _ => "slots".to_string(),
+        };
+        Some(format!(
+            "{name} of {bytes} bytes on {ranks} ranks, at most {per_node} of them on a node: {way}"
+        ))
+    }
+
+    /// By slots that all ranks see, if that is how the call is best done; otherwise nothing is built.
+    fn in_slots(&self, slots: Slots, choices: &Choices, schedule: &mut Schedule) -> bool {
+        let size = slots.size as usize;
+        let at = |bytes: usize| Situation {
+            ranks: size,
+            per_node: size,
+            bytes,
+            commutes: true,
+        };
+        let wanted = |collective: &str, bytes: usize| choices.in_slots(collective, &at(bytes));
+        let number = |root: Root| match root {
+            Root::Rank(rank) => rank,
+            Root::This | Root::Other => slots.rank,
+        };
+        // Long data is read where it is, unless it is asked for otherwise.
+        let direct = |collective: &str, bytes: usize| {
+            slots.direct
+                && size <= DIRECT
+                && bytes > 0
+                && choices.goes_direct(collective, &at(bytes))
+        };
+        match *self {
+            Call::Bcast { root, part } if direct("bcast", part.bytes()) => {
+                slots::bcast_direct(schedule, slots, number(root), part);
+            }
+            Call::Allgather {
+                send,
+                recv: Layout::Uniform(part),
+            } if direct("allgather", part.bytes() * size) => {
+                slots::allgather_direct(schedule, slots, send, part);
+            }
+            Call::Alltoall {
+                send: Some(Layout::Uniform(send)),
+                recv: Layout::Uniform(recv),
+            } if direct("alltoall", recv.bytes()) => {
+                slots::alltoall_direct(schedule, slots, send, recv);
+            }
+            Call::Barrier if wanted("barrier", 0) => slots::barrier(schedule, slots),
+            Call::Bcast { root, part } if wanted("bcast", part.bytes()) => {
+                slots::bcast(schedule, slots, number(root), part);
+            }
+            Call::Gather {
+                root,
+                send,
+                recv,
+                varying: false,
+            } => {
+                let own = send.map(|part| part.bytes());
+                let bytes = own.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
+                if !wanted("gather", bytes) {
+                    return false;
+                }
+                slots::gather(schedule, slots, number(root), send, recv);
+            }
+            Call::Scatter {
+                root,
+                send,
+                recv,
+                varying: false,
+            } => {
+                let own = recv.map(|part| part.bytes());
+                let bytes = own.or(send.map(|layout| layout.bytes(0))).unwrap_or(0);
+                let send = match send {
+                    Some(Layout::Uniform(part)) => Some(part),
+                    _ => None,
+                };
+                if !slots::can_scatter(slots) || !wanted("scatter", bytes) {
+                    return false;
+                }
+                slots::scatter(schedule, slots, number(root), send, recv);
+            }
+            Call::Allgather { send, recv } if wanted("allgather", total(&recv, size)) => {
+                slots::allgather(schedule, slots, send, recv);
+            }
+            Call::Alltoall { send, recv } => {
+                let Layout::Uniform(part) = recv else {
+                    return false;
+                };
+                let send = match send {
+                    None => None,
+                    Some(Layout::Uniform(part)) => Some(part),
+                    Some(_) => return false,
+                };
+                if !slots::can_scatter(slots) || !wanted("alltoall", part.bytes()) {
+                    return false;
+                }
+                slots::alltoall(schedule, slots, send, part);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce(&part) && wanted("reduce", part.bytes()) => {
+                slots::reduce(schedule, slots, number(root), in_place, part, op);
+            }
+            Call::Allreduce { in_place, part, op }
+                if slots::can_reduce(&part) && wanted("allreduce", part.bytes()) =>
+            {
+                slots::allreduce(schedule, slots, in_place, part, op);
+            }
+            Call::ReduceScatter {
+                in_place,
+                blocks,
+                op,
+            } => {
+                let (datatype, count) = (blocks.datatype(0), 1);
+                let bytes = total(&blocks, size);
+                if !slots::can_reduce(&Part { count, datatype })
+                    || bytes > slots.room
+                    || !wanted("reduce-scatter", bytes)
+                {
+                    return false;
+                }
+                slots::reduce_scatter(schedule, slots, in_place, blocks, op);
+            }
+            Call::Scan { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && part.bytes() <= slots.room.min(4096)
+                    && wanted("scan", part.bytes()) =>
+            {
+                slots::scan(schedule, slots, in_place, part, op, false);
+            }
+            Call::Exscan { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && part.bytes() <= slots.room.min(4096)
+                    && wanted("exscan", part.bytes()) =>
+            {
+                slots::scan(schedule, slots, in_place, part, op, true);
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// In the group of an intracommunicator.
@@ -122,6 +341,7 @@ impl Call<'_> {
             comm,
             choices,
             nodes,
+            ..
         } = *place;
         let team = Team::all(comm.rank(), comm.size());
         let size = team.size();
@@ -142,7 +362,7 @@ impl Call<'_> {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
                     coll::nodes::barrier(schedule, nodes);
                 }
-                _ => coll::barrier(schedule, team, choices.barrier()),
+                _ => coll::barrier(schedule, team, choices.barrier(&plain(0))),
             },
             Call::Bcast { root, part } => {
                 let situation = plain(part.bytes());
@@ -314,6 +534,9 @@ impl From<Root> for inter::Root {
         }
     }
 }
+
+/// Ranks that may read long data of one at the same time.
+const DIRECT: usize = 8;
 
 /// Bytes of all blocks.
 fn total(layout: &Layout<'_>, ranks: usize) -> usize {

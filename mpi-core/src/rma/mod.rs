@@ -221,7 +221,7 @@ impl Window {
             };
             let single_copy = local
                 && matches!(flavor, Flavor::Created(_) | Flavor::Dynamic)
-                && (0..count).all(|rank| can_copy(process, &comm, rank, told[rank][4]));
+                && (0..count).all(|rank| can_copy(process, &comm, rank as u32, told[rank][4]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
             let able = process.gather_all_u64(&comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
@@ -541,12 +541,15 @@ fn share(
     }))
 }
 
+/// Copies between `local` and a member's memory directly.
+pub(crate) use transfer::copy as copy_direct;
+
 /// Whether a member's memory can be copied directly: tried by a read of its probe.
-fn can_copy(process: &Process, comm: &Comm, rank: usize, probe: u64) -> bool {
+pub(crate) fn can_copy(process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
     let mut word = [1u8; 8];
-    rank == comm.rank() as usize
+    rank == comm.rank()
         // SAFETY: the word is ours, and all members keep their probes until the window is freed.
         || unsafe {
-            transfer::copy(process, comm, rank as u32, false, word.as_mut_ptr(), 8, probe).is_ok()
+            transfer::copy(process, comm, rank, false, word.as_mut_ptr(), 8, probe).is_ok()
         } && word == [0; 8]
 }

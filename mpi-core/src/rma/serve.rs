@@ -29,7 +29,7 @@ pub(super) const REQUEST: i32 = 0;
 pub(crate) struct Windows {
     count: AtomicUsize,
     served: Mutex<Vec<Arc<Service>>>,
-    pub(super) memory: OnceLock<Arc<dyn SharedMemory>>,
+    pub(crate) memory: OnceLock<Arc<dyn SharedMemory>>,
 }
 
 /// A window as its own process serves it to others, and what this process has under way to them.

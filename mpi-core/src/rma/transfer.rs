@@ -98,7 +98,7 @@ pub enum Form {
 ///
 /// # Safety
 /// `local` is valid for `len` bytes, and the member has lent what is at the address.
-pub(super) unsafe fn copy(
+pub(crate) unsafe fn copy(
     process: &Process,
     comm: &Comm,
     rank: u32,

@@ -2,12 +2,14 @@
 
 mod collective;
 mod collectives;
+mod forms;
 mod onesided;
 mod pairs;
 mod pt2pt;
 mod startup;
 mod threads;
 
+pub use forms::all as forms;
 pub use startup::parse_init;
 
 use std::time::{Duration, Instant};
@@ -38,6 +40,35 @@ pub enum Name {
     Gather,
     Scatter,
     ReduceScatter,
+    Allgatherv,
+    Alltoallv,
+    Alltoallw,
+    Gatherv,
+    Scatterv,
+    Ibarrier,
+    Ibcast,
+    Iallgather,
+    Iallgatherv,
+    Iallreduce,
+    Ialltoall,
+    Ialltoallv,
+    Ialltoallw,
+    Igather,
+    Igatherv,
+    Ireduce,
+    IreduceScatter,
+    Iscatter,
+    Iscatterv,
+    NeighborAllgather,
+    NeighborAllgatherv,
+    NeighborAlltoall,
+    NeighborAlltoallv,
+    NeighborAlltoallw,
+    IneighborAllgather,
+    IneighborAllgatherv,
+    IneighborAlltoall,
+    IneighborAlltoallv,
+    IneighborAlltoallw,
     PutLatency,
     GetLatency,
     PutBw,
@@ -77,7 +108,12 @@ impl Name {
     pub fn has_sizes(self) -> bool {
         let fixed = matches!(
             self,
-            Self::Barrier | Self::FopLatency | Self::CasLatency | Self::Init | Self::Hello
+            Self::Barrier
+                | Self::Ibarrier
+                | Self::FopLatency
+                | Self::CasLatency
+                | Self::Init
+                | Self::Hello
         );
         !fixed
     }
@@ -111,7 +147,8 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         | Name::AccLatency
         | Name::FopLatency
         | Name::CasLatency => onesided::run(name, &world, options),
-        _ => collectives::run(name, &world, options),
+        _ => forms::run(name, &world, options)
+            .unwrap_or_else(|| collectives::run(name, &world, options)),
     };
     match outcome {
         Ok(valid) => {

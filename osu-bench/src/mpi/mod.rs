@@ -2,10 +2,12 @@
 //! calls that the benchmarks make.
 
 pub mod constants;
+mod form;
 mod table;
 mod window;
 mod world;
 
+pub use form::{Collective, Shape};
 pub use table::{Irecv, Isend, LIBRARY_NAMES, Request, Table, Wait};
 pub use window::Window;
 pub use world::{Combine, World, library_version};

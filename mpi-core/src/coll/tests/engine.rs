@@ -169,6 +169,24 @@ impl Port for Broken {
     fn test(&mut self, (): ()) -> Result<bool> {
         Ok(true)
     }
+    unsafe fn put(&mut self, _: u32, _: u32, _: u64, _: *const u8, _: usize) -> Result<Option<()>> {
+        Err(Error::new(Class::ProcFailed, "gone"))
+    }
+    fn is_up(&mut self, _: u32, _: u32, _: u64) -> bool {
+        true
+    }
+    unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {
+        Err(Error::new(Class::ProcFailed, "gone"))
+    }
+    fn own_slot(&self, _: u64) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+    fn length(&self, _: u32, _: u32, _: u64) -> usize {
+        0
+    }
+    fn slot(&self, _: u32, _: u32, _: u64) -> *mut u8 {
+        std::ptr::null_mut()
+    }
 }
 
 #[test]

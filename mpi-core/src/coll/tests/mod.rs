@@ -10,11 +10,13 @@ mod movement;
 mod neighbor;
 mod nodes;
 mod races;
+mod rdma;
 mod reductions;
+mod slots;
 
 use super::run::Run;
 use super::schedule::Schedule;
-use super::sim::{Cost, Network, Rng, run_all};
+use super::sim::{self, Cost, Network, Rng, run_all};
 use crate::datatype::{Datatype, Predefined};
 use crate::op::Op;
 
@@ -159,6 +161,7 @@ pub fn run_between(
         if ranks <= 9 && matches!(network, Network::Random(_)) {
             races::check(what, rank, run.schedule(), send.len(), recv.len());
         }
+        run.set_number(sim::FIRST);
         // SAFETY: the buffers live until the runs are done, below.
         unsafe { run.start(send.ptr(), recv.ptr(), 7) }.unwrap();
         runs.push(vec![run]);

@@ -53,6 +53,15 @@ pub fn check(what: &dyn Debug, rank: usize, schedule: &Schedule, send: usize, re
                 shadow.read(i, inout);
                 shadow.write(i, inout);
             }
+            Step::Put { block, .. } => shadow.read(i, block),
+            Step::Direct {
+                block,
+                write: false,
+                ..
+            } => shadow.write(i, block),
+            Step::Direct { block, .. } => shadow.read(i, block),
+            // What is lent is written by others, or only read.
+            Step::Await { .. } | Step::Lend { .. } => {}
             Step::Wait { from, to } => {
                 for step in from..to {
                     if let Some((block, writes)) = shadow.under_way[step as usize].take() {
@@ -72,12 +81,19 @@ impl Shadow<'_> {
     fn each(&mut self, block: Block, f: impl FnMut(&mut Byte)) {
         let datatype = self.schedule.type_of(block.datatype);
         let len = block.count * datatype.size();
+        let buffer = match block.buf {
+            Buf::Send => 0,
+            Buf::Recv => 1,
+            Buf::Scratch => 2,
+            // Messages use none of them.
+            Buf::Slot(_) => return,
+        };
         if len == 0 {
             return;
         }
         let (low, span) = span(block.count, datatype);
         let start = (GUARD as isize + block.offset + low) as usize;
-        let bytes = &mut self.buffers[block.buf as usize][start..start + span];
+        let bytes = &mut self.buffers[buffer][start..start + span];
         if datatype.is_contiguous() {
             bytes.iter_mut().for_each(f);
             return;

@@ -1,0 +1,135 @@
+//! What an allreduce by remote writes costs with trees of different degrees, and the best degree.
+//!
+//! The model is that of chapter 6 of Gupta's thesis ("Efficient Collective Communication using Remote
+//! Memory Operations on VIA-Based Clusters", 2003), figure 6.16, in its best case, with the senders of
+//! a step where that figure has all nodes. Copies are counted once, since they don't depend on the
+//! degree.
+
+use super::rdma::DEGREES;
+
+/// Costs of a network and its processors, in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Parameters {
+    /// Wire time of a byte.
+    pub transmit: f64,
+    /// To start a DMA.
+    pub startup: f64,
+    /// To copy a byte.
+    pub copy: f64,
+    /// Processing in the adapter per message.
+    pub nic: f64,
+    /// To post a descriptor.
+    pub descriptor: f64,
+    /// Of the library per message.
+    pub library: f64,
+    /// To reduce: once, and per byte.
+    pub operation: [f64; 2],
+}
+
+/// The thesis's cluster of 16 nodes (section 6.5.2). How long its operations took it does not say;
+/// these are such that a sum of integers takes what processors of that time took.
+pub const THESIS: Parameters = Parameters {
+    transmit: 0.010,
+    startup: 2.0,
+    copy: 0.027,
+    nic: 1.52,
+    descriptor: 0.6,
+    library: 1.3,
+    operation: [0.1, 0.004],
+};
+
+impl Parameters {
+    /// Time of a reduction of `bytes` over `ranks` up a tree of degree `k`, and of copying in and out,
+    /// in microseconds.
+    pub fn reduce(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
+        let base = k + 1;
+        let mut time = 2.0 * self.copy * bytes as f64;
+        let (mut quotient, mut left) = (ranks / base, ranks);
+        let mut remainder = ranks;
+        while quotient != 0 {
+            time += self.step(k, bytes);
+            left = quotient;
+            quotient = left / base;
+            remainder = left % base;
+        }
+        if left > 1 && remainder > 1 {
+            time += self.step(remainder - 1, bytes);
+        }
+        time
+    }
+
+    /// A step in which `senders` send to one.
+    fn step(&self, senders: u32, bytes: usize) -> f64 {
+        let n = f64::from(senders);
+        let wire = self.transmit * bytes as f64;
+        let operation = self.operation[0] + self.operation[1] * bytes as f64;
+        let sending = self.library + self.descriptor + self.startup + self.nic;
+        let receiving = if wire > self.startup + self.nic {
+            // Messages follow each other on the wire; adapter and operations keep up.
+            n * wire + self.startup
+        } else {
+            // The adapter is what they wait for.
+            wire + n * self.startup + (n - 1.0) * (wire - self.startup).max(0.0)
+        };
+        sending + receiving + self.nic + operation
+    }
+
+    /// The degree that takes the least time, the smallest of equals.
+    pub fn best_degree(&self, ranks: u32, bytes: usize) -> u32 {
+        let useful = DEGREES.iter().filter(|&&k| k == 1 || k < ranks);
+        let mut best = (f64::INFINITY, 1);
+        for &k in useful {
+            let time = self.reduce(ranks, k, bytes);
+            if time < best.0 {
+                best = (time, k);
+            }
+        }
+        best.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_degrees_are_those_of_figure_6_30() {
+        for (bytes, degrees) in [
+            (4, [3, 7, 3]),
+            (64, [3, 7, 3]),
+            (128, [3, 7, 3]),
+            (256, [3, 7, 3]),
+            (512, [3, 3, 3]),
+            (1024, [3, 3, 3]),
+            (2048, [1, 1, 1]),
+            (4096, [1, 1, 1]),
+        ] {
+            for (ranks, degree) in [4, 8, 16].into_iter().zip(degrees) {
+                let best = THESIS.best_degree(ranks, bytes);
+                assert_eq!(best, degree, "{ranks} ranks, {bytes} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_figure_6_16() {
+        // Worked out by hand from the figure, for 4 bytes: sending 5.42, operation 0.116.
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        let step = |n: f64| 5.42 + 0.04 + 1.52 + 2.0 * n + 0.116;
+        let copies = 2.0 * 0.027 * 4.0;
+        for (ranks, k, expect) in [
+            (16, 1, 4.0 * step(1.0)),
+            (16, 3, 2.0 * step(3.0)),
+            (16, 15, step(15.0)),
+            (16, 7, step(7.0) + step(1.0)),
+            (8, 3, step(3.0) + step(1.0)),
+        ] {
+            let time = THESIS.reduce(ranks, k, 4);
+            assert!(close(time, expect + copies), "{ranks} {k} {time}");
+        }
+        // Where the wire is what messages wait for.
+        let large = THESIS.reduce(4, 3, 4096);
+        let expect = 5.42 + 3.0 * 40.96 + 3.52 + 0.1 + 0.004 * 4096.0 + 2.0 * 0.027 * 4096.0;
+        assert!(close(large, expect), "{large}");
+    }
+}
