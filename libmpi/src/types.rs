@@ -123,6 +123,58 @@ static GAPLESS: [u8; 256] = {
     sizes
 };
 
+/// The same for integers of 1, 2, 4 or 8 bytes, which all operations of the processor's are for.
+static INTEGERS: [u8; 256] = {
+    use Predefined as P;
+    let mut sizes = [0; 256];
+    let mut row = 0;
+    while row < PREDEFINED.len() {
+        let handle = PREDEFINED[row].0 as u32;
+        let is_integer = matches!(
+            PREDEFINED[row].1,
+            P::SignedChar
+                | P::UnsignedChar
+                | P::Short
+                | P::UnsignedShort
+                | P::Int
+                | P::Unsigned
+                | P::Long
+                | P::UnsignedLong
+                | P::LongLong
+                | P::UnsignedLongLong
+                | P::Int8T
+                | P::Int16T
+                | P::Int32T
+                | P::Int64T
+                | P::Uint8T
+                | P::Uint16T
+                | P::Uint32T
+                | P::Uint64T
+                | P::Integer
+                | P::Integer1
+                | P::Integer2
+                | P::Integer4
+                | P::Integer8
+                | P::Aint
+                | P::Offset
+                | P::Count
+        );
+        if is_integer && handle >> 26 == 0x13 {
+            sizes[(handle & 0xff) as usize] = (handle >> 8) as u8;
+        }
+        row += 1;
+    }
+    sizes
+};
+
+/// The length of an integer that the processor changes at once; `None` for all other datatypes.
+#[inline(always)]
+pub fn integer_len(datatype: MPI_Datatype) -> Option<usize> {
+    let size = u32::from(INTEGERS[(datatype & 0xff) as usize]);
+    let right = datatype as u32 & 0xffff_ff00 == 0x4c00_0000 | size << 8;
+    (right && size > 0).then_some(size as usize)
+}
+
 /// Objects of the predefined handles, by their low byte.
 static PREDEFINED_OBJECTS: LazyLock<Vec<Option<TypeObject>>> = LazyLock::new(|| {
     let mut objects: Vec<Option<TypeObject>> = (0..256).map(|_| None).collect();

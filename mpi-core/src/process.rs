@@ -213,6 +213,11 @@ impl Process {
         &self.transports
     }
 
+    /// Whether several threads may call at once.
+    pub(crate) fn is_threaded(&self) -> bool {
+        self.threaded
+    }
+
     /// The greatest number of VCIs.
     pub fn pool(&self) -> usize {
         self.vcis.len()

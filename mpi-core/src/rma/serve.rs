@@ -1,7 +1,7 @@
 //! The target's side of windows whose members share no memory: whoever makes progress in this
 //! process carries out what origins ask for.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ pub(super) struct Service {
     state: Mutex<State>,
     pub origin: Mutex<Origin>,
     /// Exposures that others have posted to this process.
-    posts: Box<[AtomicU32]>,
+    posts: Mutex<HashMap<u32, u32>>,
     completions: AtomicU32,
 }
 
@@ -58,7 +58,13 @@ struct State {
     lock: Lock,
     attached: Vec<(usize, usize)>,
     /// Operations that failed, by origin.
-    failed: Vec<u64>,
+    failed: HashMap<u32, u64>,
+}
+
+impl State {
+    fn fail(&mut self, origin: u32) {
+        *self.failed.entry(origin).or_default() += 1;
+    }
 }
 
 struct Incoming {
@@ -155,16 +161,12 @@ impl Process {
 
 impl Service {
     pub fn new(comm: Arc<Comm>, memory: Option<(*mut u8, usize)>) -> Service {
-        let members = comm.size() as usize;
         Service {
             comm,
             memory,
-            state: Mutex::new(State {
-                failed: vec![0; members],
-                ..State::default()
-            }),
+            state: Mutex::default(),
             origin: Mutex::default(),
-            posts: (0..members).map(|_| AtomicU32::new(0)).collect(),
+            posts: Mutex::default(),
             completions: AtomicU32::new(0),
         }
     }
@@ -192,12 +194,15 @@ impl Service {
 
     /// Takes note of a post of `by`, if there is one.
     pub fn take_post(&self, by: u32) -> bool {
-        let posts = &self.posts[by as usize];
-        let posted = posts.load(Ordering::Acquire) > 0;
-        if posted {
-            posts.fetch_sub(1, Ordering::Relaxed);
+        let mut posts = self.posts.lock();
+        let Some(count) = posts.get_mut(&by) else {
+            return false;
+        };
+        *count -= 1;
+        if *count == 0 {
+            posts.remove(&by);
         }
-        posted
+        true
     }
 
     /// Whether `origins` accesses are complete; if so, takes note of that.
@@ -367,7 +372,7 @@ impl Service {
         bytes: &[u8],
     ) -> Result<()> {
         let Some(request) = Request::parse(bytes) else {
-            state.failed[from as usize] += 1;
+            state.fail(from);
             return Ok(());
         };
         match request.kind {
@@ -381,7 +386,7 @@ impl Service {
                     match self.place(state, at, len) {
                         // SAFETY: within the window's memory; `bytes` are our own.
                         Some(place) => unsafe { netmod::copy(now.as_ptr(), place, len) },
-                        None => state.failed[from as usize] += 1,
+                        None => state.fail(from),
                     }
                 }
             }
@@ -396,7 +401,7 @@ impl Service {
                             out.extend_from_slice(piece);
                         }
                         None => {
-                            state.failed[from as usize] += 1;
+                            state.fail(from);
                             out.resize(out.len() + len, 0);
                         }
                     }
@@ -417,7 +422,7 @@ impl Service {
                                 apply::compare_and_swap(place, request.a, request.b, size, false);
                             found = old.to_le_bytes();
                         },
-                        None => state.failed[from as usize] += 1,
+                        None => state.fail(from),
                     }
                 }
                 self.answer(process, state, from, request.tag, found[..size].to_vec())?;
@@ -440,7 +445,7 @@ impl Service {
                 self.grant(process, state)?;
             }
             Kind::Post => {
-                self.posts[from as usize].fetch_add(1, Ordering::Release);
+                *self.posts.lock().entry(from).or_default() += 1;
             }
             Kind::Complete => {
                 self.completions.fetch_add(1, Ordering::Release);
@@ -451,7 +456,7 @@ impl Service {
 
     /// Answers that everything before is done.
     fn report(&self, process: &Process, state: &mut State, to: u32, tag: i32) -> Result<()> {
-        let failed = std::mem::take(&mut state.failed[to as usize]);
+        let failed = state.failed.remove(&to).unwrap_or(0);
         self.answer(process, state, to, tag, failed.to_ne_bytes().to_vec())
     }
 
@@ -486,14 +491,14 @@ impl Service {
         request: &Request<'_>,
     ) -> Result<()> {
         let Some(reduction) = Reduction::from_numbers(request.a, request.b) else {
-            state.failed[from as usize] += 1;
+            state.fail(from);
             return Ok(());
         };
         let fetching = request.tag != REQUEST;
         let total: usize = request.runs().map(|run| run.1 * reduction.packed()).sum();
         let has_input = reduction.op != PredefinedOp::NoOp;
         if has_input && request.data.len() < total {
-            state.failed[from as usize] += 1;
+            state.fail(from);
             return Ok(());
         }
         let mut found = vec![0; if fetching { total } else { 0 }];
@@ -513,7 +518,7 @@ impl Service {
                     // only; input and result hold all elements.
                     unsafe { reduction.plainly(place, count, input, result) };
                 }
-                None => state.failed[from as usize] += 1,
+                None => state.fail(from),
             }
             done += count * reduction.packed();
         }
