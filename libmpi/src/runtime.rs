@@ -154,6 +154,7 @@ pub fn stop() -> Result<()> {
         .pmi
         .finalize()
         .map_err(|error| Error::new(Class::Other, error.to_string()))?;
+    crate::wins::forget();
     PHASE.store(2, Ordering::Release);
     let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
     crate::report::uninstall();

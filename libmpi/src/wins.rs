@@ -85,7 +85,7 @@ pub fn get(handle: MPI_Win) -> Result<&'static WinObject> {
 }
 
 /// The windows whose handles come first, as [`quick`] finds them.
-static FIRST: [AtomicPtr<Window>; 64] = [const { AtomicPtr::new(ptr::null_mut()) }; 64];
+static FIRST: [AtomicPtr<Window>; 4096] = [const { AtomicPtr::new(ptr::null_mut()) }; 4096];
 
 #[inline(always)]
 fn first(handle: MPI_Win) -> Option<&'static AtomicPtr<Window>> {
@@ -93,14 +93,20 @@ fn first(handle: MPI_Win) -> Option<&'static AtomicPtr<Window>> {
     FIRST.get(index as usize)
 }
 
-/// The window behind a handle, without a word about why there is none.
+/// The window behind a handle if it is one of those, without a word about why there is none.
+/// MPI is up if there is one.
 #[inline(always)]
 pub fn quick(handle: MPI_Win) -> Option<&'static Window> {
-    match first(handle) {
-        // SAFETY: there from `insert` to `remove`, which frees it; a program that uses a window
-        // meanwhile is wrong.
-        Some(place) => unsafe { place.load(Ordering::Acquire).as_ref() },
-        None => MADE.get(handle).map(|object| &object.window),
+    // SAFETY: there from `insert` to `remove`, which frees it; a program that uses a window meanwhile
+    // is wrong.
+    unsafe { first(handle)?.load(Ordering::Acquire).as_ref() }
+}
+
+/// Has [`quick`] find nothing any more, so that calls after `MPI_Finalize` go the long way, which
+/// says what is wrong with them.
+pub fn forget() {
+    for place in &FIRST {
+        place.store(ptr::null_mut(), Ordering::Release);
     }
 }
 

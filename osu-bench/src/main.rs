@@ -13,6 +13,7 @@ mod mpi;
 mod options;
 mod output;
 mod process;
+mod put_count;
 mod stats;
 
 use std::process::ExitCode;
@@ -99,6 +100,10 @@ enum Command {
     IsendCount(isend_count::CountOptions),
     #[command(hide = true)]
     IsendCountRank(isend_count::RankOptions),
+    /// Count the instructions of one-sided calls of 8 bytes, under callgrind.
+    PutCount(isend_count::CountOptions),
+    #[command(hide = true)]
+    PutCountRank(put_count::RankOptions),
 }
 
 fn run(command: &Command) -> Result<()> {
@@ -140,6 +145,8 @@ fn run(command: &Command) -> Result<()> {
         Command::Compare(options) => return compare::run(options),
         Command::IsendCount(options) => return isend_count::run(options),
         Command::IsendCountRank(options) => return isend_count::run_rank(options),
+        Command::PutCount(options) => return put_count::run(options),
+        Command::PutCountRank(options) => return put_count::run_rank(options),
     };
     bench::run(name, options)
 }

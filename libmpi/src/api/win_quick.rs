@@ -2,14 +2,14 @@
 //! about the arguments. Whatever else there is to a call, the long way finds it out.
 
 use std::ffi::{c_int, c_void};
+use std::ptr;
 
-use mpi_core::rma::{Change, Window};
+use mpi_core::rma::{Change, Window, Word};
 
 use crate::abi::{
     MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_REPLACE,
     MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
 };
-use crate::runtime::running;
 use crate::{requests, types, wins};
 
 /// The window, and the length of data that both sides describe in the same words.
@@ -20,7 +20,6 @@ fn plain(
     target: (c_int, MPI_Datatype),
     win: MPI_Win,
 ) -> Option<(&'static Window, usize)> {
-    running()?;
     if (count, datatype) != target {
         return None;
     }
@@ -45,9 +44,9 @@ pub(crate) unsafe fn win_put_fast(
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
-    // SAFETY: the caller's contract: `len` bytes are readable.
-    unsafe { window.quick_put(origin_addr.cast(), len, target_rank, target_disp as isize) }
-        .then_some(MPI_SUCCESS)
+    let to = window.quick_place(target_rank, target_disp as isize, len)?;
+    // SAFETY: the caller's contract: `len` bytes are readable; as many are there of the target's.
+    Some(unsafe { copy(origin_addr.cast(), to, len) })
 }
 
 /// The short way of `MPI_Get`.
@@ -67,19 +66,40 @@ pub(crate) unsafe fn win_get_fast(
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
-    // SAFETY: the caller's contract: `len` bytes are writable.
-    unsafe { window.quick_get(origin_addr.cast(), len, target_rank, target_disp as isize) }
-        .then_some(MPI_SUCCESS)
+    let from = window.quick_place(target_rank, target_disp as isize, len)?;
+    // SAFETY: the caller's contract: `len` bytes are writable; as many are there of the target's.
+    Some(unsafe { copy(from, origin_addr.cast(), len) })
 }
 
-/// Gives the request of a call that is complete.
+/// Copies between places that may be the same or overlap, and returns the code for that.
 ///
 /// # Safety
-/// `request` is valid.
+/// Both are valid for `len` bytes.
 #[inline(always)]
-unsafe fn completed(request: *mut MPI_Request) -> c_int {
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { request.write(requests::handle(None)) };
+    unsafe {
+        match len {
+            8 => to
+                .cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned()),
+            4 => to
+                .cast::<u32>()
+                .write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => return copy_long(from, to, len),
+        }
+    }
+    MPI_SUCCESS
+}
+
+/// Called last of all, so that the short ways need no stack frame for it.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(never)]
+unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { ptr::copy(from, to, len) };
     MPI_SUCCESS
 }
 
@@ -104,11 +124,12 @@ pub(crate) unsafe fn win_rput_fast(
     if request.is_null() || !window.is_locked(target_rank) {
         return None;
     }
-    // SAFETY: the caller's contract: `len` bytes are readable, and `request` is not NULL.
+    let to = window.quick_place(target_rank, target_disp as isize, len)?;
+    // SAFETY: the caller's contract: `len` bytes are readable; as many are there of the target's;
+    // `request` is not NULL.
     unsafe {
-        window
-            .quick_put(origin_addr.cast(), len, target_rank, target_disp as isize)
-            .then(|| completed(request))
+        request.write(requests::handle(None));
+        Some(copy(origin_addr.cast(), to, len))
     }
 }
 
@@ -133,79 +154,77 @@ pub(crate) unsafe fn win_rget_fast(
     if request.is_null() || !window.is_locked(target_rank) {
         return None;
     }
-    // SAFETY: the caller's contract: `len` bytes are writable, and `request` is not NULL.
+    let from = window.quick_place(target_rank, target_disp as isize, len)?;
+    // SAFETY: the caller's contract: `len` bytes are writable; as many are there of the target's;
+    // `request` is not NULL.
     unsafe {
-        window
-            .quick_get(origin_addr.cast(), len, target_rank, target_disp as isize)
-            .then(|| completed(request))
+        request.write(requests::handle(None));
+        Some(copy(from, origin_addr.cast(), len))
     }
 }
 
-/// Reads an integer of `size` bytes.
-///
-/// # Safety
-/// It is there.
+/// What an operation is for the processor.
 #[inline(always)]
-unsafe fn read(from: *const c_void, size: usize) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match size {
-            8 => from.cast::<u64>().read_unaligned(),
-            4 => from.cast::<u32>().read_unaligned().into(),
-            2 => from.cast::<u16>().read_unaligned().into(),
-            _ => from.cast::<u8>().read().into(),
-        }
-    }
+fn change(op: MPI_Op) -> Option<Change> {
+    Some(match op {
+        MPI_SUM => Change::Add,
+        MPI_REPLACE => Change::Replace,
+        MPI_NO_OP => Change::Read,
+        MPI_BAND => Change::And,
+        MPI_BOR => Change::Or,
+        MPI_BXOR => Change::Xor,
+        _ => return None,
+    })
 }
 
-/// Writes an integer of `size` bytes.
+/// Changes an integer of the target's, and writes what was there to `result` unless that is NULL.
 ///
 /// # Safety
-/// There is room for it.
+/// `origin` holds an integer of the datatype, unless `op` is `MPI_NO_OP`; `result` has room for one.
 #[inline(always)]
-unsafe fn write(to: *mut c_void, size: usize, value: u64) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match size {
-            8 => to.cast::<u64>().write_unaligned(value),
-            4 => to.cast::<u32>().write_unaligned(value as u32),
-            2 => to.cast::<u16>().write_unaligned(value as u16),
-            _ => to.cast::<u8>().write(value as u8),
-        }
-    }
-}
-
-/// Changes an integer of the target's. Gives what was there, and its length.
-///
-/// # Safety
-/// `origin` holds an integer of the datatype.
-#[inline(always)]
-unsafe fn change(
+unsafe fn change_one(
     origin: *const c_void,
+    result: *mut c_void,
     datatype: MPI_Datatype,
     (rank, displacement): (c_int, MPI_Aint),
     op: MPI_Op,
     win: MPI_Win,
-) -> Option<(u64, usize)> {
-    running()?;
-    let size = types::integer_len(datatype)?;
-    if origin.is_null() && op != MPI_NO_OP {
-        return None;
+) -> Option<c_int> {
+    /// # Safety
+    /// As for `change_one`, for integers of `W`'s size.
+    #[inline(always)]
+    unsafe fn of<W: Word + Default>(
+        window: &Window,
+        change: Change,
+        origin: *const c_void,
+        result: *mut c_void,
+        rank: c_int,
+        displacement: MPI_Aint,
+    ) -> Option<c_int> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let operand = match change {
+                Change::Read => W::default(),
+                _ if origin.is_null() => return None,
+                _ => origin.cast::<W>().read_unaligned(),
+            };
+            let found = window.quick_change(change, operand, rank, displacement as isize)?;
+            if !result.is_null() {
+                result.cast::<W>().write_unaligned(found);
+            }
+        }
+        Some(MPI_SUCCESS)
     }
-    let window = wins::quick(win)?;
-    // SAFETY: the caller's promise; with MPI_NO_OP, where there may be none, it is not called.
-    let operand = || unsafe { read(origin, size) };
-    let change = match op {
-        MPI_SUM => Change::Add(operand()),
-        MPI_REPLACE => Change::Replace(operand()),
-        MPI_NO_OP => Change::Read,
-        MPI_BAND => Change::And(operand()),
-        MPI_BOR => Change::Or(operand()),
-        MPI_BXOR => Change::Xor(operand()),
-        _ => return None,
-    };
-    let found = window.quick_change(change, size, rank, displacement as isize)?;
-    Some((found, size))
+    let size = types::integer_len(datatype)?;
+    let (change, window) = (change(op)?, wins::quick(win)?);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            8 => of::<u64>(window, change, origin, result, rank, displacement),
+            4 => of::<u32>(window, change, origin, result, rank, displacement),
+            _ => None,
+        }
+    }
 }
 
 /// The short way of `MPI_Fetch_and_op`.
@@ -227,11 +246,7 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
     }
     let target = (target_rank, target_disp);
     // SAFETY: the caller's contract.
-    unsafe {
-        let (found, size) = change(origin_addr, datatype, target, op, win)?;
-        write(result_addr, size, found);
-    }
-    Some(MPI_SUCCESS)
+    unsafe { change_one(origin_addr, result_addr, datatype, target, op, win) }
 }
 
 /// The short way of `MPI_Accumulate`, of one integer.
@@ -255,9 +270,9 @@ pub(crate) unsafe fn win_accumulate_fast(
         return None;
     }
     let target = (target_rank, target_disp);
+    let nowhere = ptr::null_mut();
     // SAFETY: the caller's contract.
-    unsafe { change(origin_addr, origin_datatype, target, op, win)? };
-    Some(MPI_SUCCESS)
+    unsafe { change_one(origin_addr, nowhere, origin_datatype, target, op, win) }
 }
 
 /// Whether all that are given describe one element of the same datatype.
@@ -349,8 +364,9 @@ pub(crate) unsafe fn win_rget_accumulate_fast(
             op,
             win,
         )?;
-        Some(completed(request))
+        request.write(requests::handle(None));
     }
+    Some(MPI_SUCCESS)
 }
 
 /// The short way of `MPI_Compare_and_swap`.
@@ -367,19 +383,38 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> Option<c_int> {
-    running()?;
+    /// # Safety
+    /// All three are integers of `W`'s size.
+    #[inline(always)]
+    unsafe fn of<W: Word>(
+        window: &Window,
+        [new, compare, result]: [*mut c_void; 3],
+        rank: c_int,
+        displacement: MPI_Aint,
+    ) -> Option<c_int> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let compare = compare.cast::<W>().read_unaligned();
+            let new = new.cast::<W>().read_unaligned();
+            let found = window.quick_swap(compare, new, rank, displacement as isize)?;
+            result.cast::<W>().write_unaligned(found);
+        }
+        Some(MPI_SUCCESS)
+    }
     let size = types::integer_len(datatype)?;
-    if origin_addr.is_null() || compare_addr.is_null() || result_addr.is_null() {
+    let buffers = [origin_addr.cast_mut(), compare_addr.cast_mut(), result_addr];
+    if buffers.iter().any(|buffer| buffer.is_null()) {
         return None;
     }
     let window = wins::quick(win)?;
-    // SAFETY: the caller's contract: all three are integers of `size` bytes.
+    // SAFETY: the caller's contract.
     unsafe {
-        let change = Change::Swap(read(compare_addr, size), read(origin_addr, size));
-        let found = window.quick_change(change, size, target_rank, target_disp as isize)?;
-        write(result_addr, size, found);
+        match size {
+            8 => of::<u64>(window, buffers, target_rank, target_disp),
+            4 => of::<u32>(window, buffers, target_rank, target_disp),
+            _ => None,
+        }
     }
-    Some(MPI_SUCCESS)
 }
 
 /// The short way of `MPI_Win_flush`.
@@ -388,7 +423,6 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
 /// None is needed.
 #[inline(always)]
 pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
-    running()?;
     wins::quick(win)?.quick_flush(rank).then_some(MPI_SUCCESS)
 }
 
@@ -398,7 +432,6 @@ pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> 
 /// None is needed.
 #[inline(always)]
 pub(crate) unsafe fn win_flush_local_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
-    running()?;
     wins::quick(win)?
         .quick_flush_local(rank)
         .then_some(MPI_SUCCESS)

@@ -3,7 +3,7 @@
 //! Each answers whether it was taken; if not, nothing was done, and the long way finds out what
 //! there is to it. They return no errors, so that they fit in a few dozen instructions.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::Window;
 use super::control::{Acting, Control};
@@ -41,19 +41,17 @@ impl Default for Quick {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// `MPI_SUM`.
-    Add(u64),
+    Add,
     /// `MPI_REPLACE`.
-    Replace(u64),
+    Replace,
     /// `MPI_NO_OP`.
     Read,
     /// `MPI_BAND`.
-    And(u64),
+    And,
     /// `MPI_BOR`.
-    Or(u64),
+    Or,
     /// `MPI_BXOR`.
-    Xor(u64),
-    /// `MPI_Compare_and_swap`: what is expected, and what replaces it.
-    Swap(u64, u64),
+    Xor,
 }
 
 impl Quick {
@@ -94,14 +92,14 @@ impl Quick {
 }
 
 impl Window {
-    /// A place in a target's memory, and `len` bytes behind it that are the target's.
+    /// Where `len` bytes of a target's memory are here.
     #[inline(always)]
-    fn quick_place(
-        &self,
-        target: i32,
-        displacement: isize,
-        len: usize,
-    ) -> Option<(&Place, *mut u8)> {
+    pub fn quick_place(&self, target: i32, displacement: isize, len: usize) -> Option<*mut u8> {
+        self.find(target, displacement, len).map(|found| found.1)
+    }
+
+    #[inline(always)]
+    fn find(&self, target: i32, displacement: isize, len: usize) -> Option<(&Place, *mut u8)> {
         let place = self.quick.places.get(target as u32 as usize)?;
         if !self.epochs.is_open(target as u32) {
             return None;
@@ -112,57 +110,51 @@ impl Window {
         (end <= place.size).then(|| (place, place.here.wrapping_add(at as usize)))
     }
 
-    /// [`Window::put`] of `len` bytes.
-    ///
-    /// # Safety
-    /// They are readable at `from`.
+    /// An atomic operation on an integer of `W`'s size. Gives what was there; `None`: not done.
     #[inline(always)]
-    pub unsafe fn quick_put(
-        &self,
-        from: *const u8,
-        len: usize,
-        target: i32,
-        displacement: isize,
-    ) -> bool {
-        let Some((_, to)) = self.quick_place(target, displacement, len) else {
-            return false;
-        };
-        // SAFETY: the caller's promise; the place is the target's memory.
-        unsafe { copy(from, to, len) };
-        true
-    }
-
-    /// [`Window::get`] of `len` bytes.
-    ///
-    /// # Safety
-    /// They are writable at `to`.
-    #[inline(always)]
-    pub unsafe fn quick_get(
-        &self,
-        to: *mut u8,
-        len: usize,
-        target: i32,
-        displacement: isize,
-    ) -> bool {
-        let Some((_, from)) = self.quick_place(target, displacement, len) else {
-            return false;
-        };
-        // SAFETY: the caller's promise; the place is the target's memory.
-        unsafe { copy(from, to, len) };
-        true
-    }
-
-    /// An atomic operation on an integer of `size` bytes. Gives what was there; `None`: not done.
-    #[inline(always)]
-    pub fn quick_change(
+    pub fn quick_change<W: Word>(
         &self,
         change: Change,
-        size: usize,
+        operand: W,
         target: i32,
         displacement: isize,
-    ) -> Option<u64> {
-        let (place, at) = self.quick_place(target, displacement, size)?;
-        if at.addr() & (size - 1) != 0 {
+    ) -> Option<W> {
+        self.quick_act(target, displacement, |word: &W::Atomic| match change {
+            Change::Add => W::add(word, operand),
+            Change::Replace => W::swap(word, operand),
+            Change::Read => W::load(word),
+            Change::And => W::and(word, operand),
+            Change::Or => W::or(word, operand),
+            Change::Xor => W::xor(word, operand),
+        })
+    }
+
+    /// [`Window::compare_and_swap`] of an integer. Gives what was there; `None`: not done.
+    #[inline(always)]
+    pub fn quick_swap<W: Word>(
+        &self,
+        compare: W,
+        new: W,
+        target: i32,
+        displacement: isize,
+    ) -> Option<W> {
+        self.quick_act(target, displacement, |word: &W::Atomic| {
+            W::compare_swap(word, compare, new)
+        })
+    }
+
+    #[inline(always)]
+    fn quick_act<W>(
+        &self,
+        target: i32,
+        displacement: isize,
+        act: impl FnOnce(&W) -> W::Value,
+    ) -> Option<W::Value>
+    where
+        W: Atomic,
+    {
+        let (place, at) = self.find(target, displacement, size_of::<W>())?;
+        if at.addr() & (size_of::<W>() - 1) != 0 {
             return None;
         }
         // SAFETY: both words are in the window's control blocks, which live as long as it does.
@@ -178,17 +170,9 @@ impl Window {
         }
         // SAFETY: the target's memory, aligned; changed by atomic operations while this process
         // is acting.
-        let found = unsafe {
-            match size {
-                8 => Some(changed_u64(at, change)),
-                4 => Some(changed_u32(at, change)),
-                2 => Some(changed_u16(at, change)),
-                1 => Some(changed_u8(at, change)),
-                _ => None,
-            }
-        };
+        let found = act(unsafe { &*at.cast::<W>() });
         acting.end();
-        found
+        Some(found)
     }
 
     /// Whether `target` is locked, as requests and flushes need it.
@@ -216,53 +200,73 @@ impl Window {
     }
 }
 
-/// Copies between places that may be the same or overlap.
-///
-/// # Safety
-/// Both are valid for `len` bytes.
-#[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match len {
-            8 => to
-                .cast::<u64>()
-                .write_unaligned(from.cast::<u64>().read_unaligned()),
-            4 => to
-                .cast::<u32>()
-                .write_unaligned(from.cast::<u32>().read_unaligned()),
-            _ => std::ptr::copy(from, to, len),
-        }
-    }
+/// An atomic integer.
+pub trait Atomic {
+    /// What it holds.
+    type Value;
 }
 
-macro_rules! changed {
-    ($($name:ident: $atomic:ty, $value:ty;)*) => {$(
-        /// # Safety
-        /// An aligned word, changed by atomic operations only.
-        #[inline(always)]
-        unsafe fn $name(at: *mut u8, change: Change) -> u64 {
-            // SAFETY: the caller's promise.
-            let word = unsafe { &*at.cast::<$atomic>() };
-            u64::from(match change {
-                Change::Add(by) => word.fetch_add(by as $value, Ordering::SeqCst),
-                Change::Replace(by) => word.swap(by as $value, Ordering::SeqCst),
-                Change::Read => word.load(Ordering::SeqCst),
-                Change::And(by) => word.fetch_and(by as $value, Ordering::SeqCst),
-                Change::Or(by) => word.fetch_or(by as $value, Ordering::SeqCst),
-                Change::Xor(by) => word.fetch_xor(by as $value, Ordering::SeqCst),
-                Change::Swap(old, new) => {
-                    let (old, new) = (old as $value, new as $value);
-                    word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
-                        .unwrap_or_else(|found| found)
-                }
-            })
+/// An integer that the processor changes at once.
+pub trait Word: Copy {
+    /// Its atomic twin.
+    type Atomic: Atomic<Value = Self>;
+    /// Reads.
+    fn load(word: &Self::Atomic) -> Self;
+    /// Replaces; this and the others give what was there.
+    fn swap(word: &Self::Atomic, by: Self) -> Self;
+    /// Adds.
+    fn add(word: &Self::Atomic, by: Self) -> Self;
+    /// Bitwise and.
+    fn and(word: &Self::Atomic, by: Self) -> Self;
+    /// Bitwise or.
+    fn or(word: &Self::Atomic, by: Self) -> Self;
+    /// Bitwise exclusive or.
+    fn xor(word: &Self::Atomic, by: Self) -> Self;
+    /// Replaces what equals `compare` by `new`.
+    fn compare_swap(word: &Self::Atomic, compare: Self, new: Self) -> Self;
+}
+
+macro_rules! words {
+    ($($value:ty: $atomic:ty;)*) => {$(
+        impl Atomic for $atomic {
+            type Value = $value;
+        }
+
+        impl Word for $value {
+            type Atomic = $atomic;
+            #[inline(always)]
+            fn load(word: &$atomic) -> $value {
+                word.load(Ordering::SeqCst)
+            }
+            #[inline(always)]
+            fn swap(word: &$atomic, by: $value) -> $value {
+                word.swap(by, Ordering::SeqCst)
+            }
+            #[inline(always)]
+            fn add(word: &$atomic, by: $value) -> $value {
+                word.fetch_add(by, Ordering::SeqCst)
+            }
+            #[inline(always)]
+            fn and(word: &$atomic, by: $value) -> $value {
+                word.fetch_and(by, Ordering::SeqCst)
+            }
+            #[inline(always)]
+            fn or(word: &$atomic, by: $value) -> $value {
+                word.fetch_or(by, Ordering::SeqCst)
+            }
+            #[inline(always)]
+            fn xor(word: &$atomic, by: $value) -> $value {
+                word.fetch_xor(by, Ordering::SeqCst)
+            }
+            #[inline(always)]
+            fn compare_swap(word: &$atomic, compare: $value, new: $value) -> $value {
+                word.compare_exchange(compare, new, Ordering::SeqCst, Ordering::SeqCst)
+                    .unwrap_or_else(|found| found)
+            }
         }
     )*};
 }
-changed! {
-    changed_u64: AtomicU64, u64;
-    changed_u32: AtomicU32, u32;
-    changed_u16: AtomicU16, u16;
-    changed_u8: AtomicU8, u8;
+words! {
+    u64: AtomicU64;
+    u32: AtomicU32;
 }

@@ -6,6 +6,9 @@ mod table;
 mod window;
 mod world;
 
-pub use table::{Irecv, Isend, LIBRARY_NAMES, Request, Table, Wait};
+pub use table::{
+    Accumulate, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, LIBRARY_NAMES, Put, Request, Table,
+    Wait, WinTwo,
+};
 pub use window::Window;
 pub use world::{Combine, World, library_version};

@@ -54,6 +54,11 @@ impl<'a> Window<'a> {
         })
     }
 
+    /// The library's handle.
+    pub fn handle(&self) -> c_int {
+        self.handle
+    }
+
     /// Ends the epoch and frees the window; all ranks must call it.
     pub fn free(mut self) -> Result<()> {
         let unlock_all = self.world.table().win_unlock_all.get()?;
