@@ -19,7 +19,7 @@ use crate::abi::{
 use crate::comms::CommObject;
 use crate::handles::{HandleTable, Type};
 use crate::settings::Settings;
-use crate::{bootstrap, fatal, identity};
+use crate::{bootstrap, fatal, helper, identity};
 
 /// Everything that exists while MPI is up.
 pub struct Runtime {
@@ -101,7 +101,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     let (rank, size) = (pmi.rank(), pmi.size());
     identity::set(rank as usize, size as usize);
     fatal::set_launcher(pmi.clone());
-    let threaded = threaded || crate::tool::wants_locks();
+    let threaded = threaded || crate::tool::wants_locks() || settings.async_progress;
     let started = bootstrap::start(&pmi, &settings, threaded).map_err(|error| failed(error.0))?;
     if settings.info && rank == 0 {
         for note in &started.notes {
@@ -126,6 +126,9 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     });
     crate::infos::set_env(size, level_name(thread_level));
     RUNTIME.store(Box::into_raw(runtime), Ordering::Release);
+    if settings.async_progress {
+        helper::start()?;
+    }
     PHASE.store(1, Ordering::Release);
     crate::report::install();
     Ok(())
@@ -150,6 +153,7 @@ pub fn stop() -> Result<()> {
     runtime.process.barrier(&runtime.world.comm)?;
     runtime.process.drain()?;
     leave_together(runtime)?;
+    helper::end(runtime);
     runtime
         .pmi
         .finalize()

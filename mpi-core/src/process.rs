@@ -503,6 +503,21 @@ impl Process {
         Ok((any, all_due))
     }
 
+    /// One round of progress on a VCI and nothing else, if no other thread is at it. Returns
+    /// whether anything happened.
+    pub(crate) fn progress_on(&self, vci: VciId) -> Result<bool> {
+        match self.vci(vci)?.try_lock() {
+            Some(mut state) => {
+                let any = state.progress();
+                match state.engine.lost.is_empty() {
+                    true => Ok(any),
+                    false => Err(lost(&state)),
+                }
+            }
+            None => Ok(false),
+        }
+    }
+
     /// One round of progress over all open VCIs but one.
     fn poll_others(&self, but: VciId) -> Result<bool> {
         let mut any = false;

@@ -21,6 +21,7 @@
 mod apply;
 mod control;
 mod creation;
+mod helper;
 mod members;
 mod message;
 mod quick;

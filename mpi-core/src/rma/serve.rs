@@ -10,6 +10,7 @@ use netmod::SharedMemory;
 use parking_lot::Mutex;
 
 use super::apply::{self, Reduction};
+use super::helper::Bed;
 use super::message::{Kind, Request};
 use crate::ANY_SOURCE;
 use crate::buffer::Buffer;
@@ -28,7 +29,9 @@ pub(super) const REQUEST: i32 = 0;
 #[derive(Default)]
 pub(crate) struct Windows {
     count: AtomicUsize,
-    served: Mutex<Vec<Arc<Service>>>,
+    pub(super) served: Mutex<Vec<Arc<Service>>>,
+    /// Where the thread that serves them beside the program's own sleeps.
+    pub(super) bed: Bed,
     pub(super) memory: OnceLock<Arc<dyn SharedMemory>>,
 }
 
@@ -128,12 +131,14 @@ impl Process {
         let mut served = self.windows.served.lock();
         served.push(service);
         self.windows.count.store(served.len(), Ordering::Release);
+        self.windows.bed.set(!served.is_empty());
     }
 
     pub(super) fn end_service(&self, service: &Arc<Service>) {
         let mut served = self.windows.served.lock();
         served.retain(|other| !Arc::ptr_eq(other, service));
         self.windows.count.store(served.len(), Ordering::Release);
+        self.windows.bed.set(!served.is_empty());
     }
 
     /// Carries out what has arrived for windows. Returns whether anything happened.
