@@ -322,3 +322,59 @@ impl Window {
         1 + (self.next_tag.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::ContextId;
+
+    /// A window of `size` members as one of them has it, with 64 on its node.
+    fn window(size: u32, flavor: Flavor) -> Window {
+        let comm = Arc::new(Comm::new(ContextId::new(0, 0), Group::identity(size), 0));
+        let near = (0..64).map(|rank| (rank, Reach::Here(std::ptr::null_mut())));
+        Window {
+            flavor,
+            base: std::ptr::null_mut(),
+            members: Members::Alike {
+                size: 1 << 20,
+                unit: 8,
+                near: near.collect(),
+            },
+            quick: Quick::default(),
+            way: Way::Messages,
+            control: None,
+            service: Some(Arc::new(Service::new(comm.clone(), None))),
+            epochs: Epochs::new(size as usize),
+            next_tag: AtomicI32::new(1),
+            attached: Mutex::default(),
+            name: Mutex::default(),
+            _probe: Box::default(),
+            _memory: Memory::default(),
+            comm,
+        }
+    }
+
+    #[test]
+    fn a_window_of_a_million_takes_as_much_memory_as_one_of_thousands() {
+        let flavors = [
+            ("allocated", Flavor::Allocated),
+            ("created", Flavor::Created(std::ptr::null_mut())),
+            ("dynamic", Flavor::Dynamic),
+        ];
+        for (name, flavor) in flavors {
+            let few = window(1 << 12, flavor).footprint(0);
+            let many = window(1 << 20, flavor);
+            for noted in [0, 20, 1000] {
+                println!(
+                    "{name} window, 2^20 members alike, 64 of a node, {noted} targets in epochs: \
+                     {} bytes per process",
+                    many.footprint(noted)
+                );
+            }
+            assert_eq!(many.footprint(0), few);
+            assert!(few < 4096, "{few}");
+            // Locking all notes nothing per target.
+            assert!(many.footprint(1000) < few + 32 * 1024);
+        }
+    }
+}
