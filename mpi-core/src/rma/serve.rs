@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use netmod::SharedMemory;
 use parking_lot::Mutex;
@@ -42,6 +42,8 @@ pub(super) struct Service {
     memory: Option<(*mut u8, usize)>,
     state: Mutex<State>,
     pub origin: Mutex<Origin>,
+    /// Set by whoever puts something under way, after that.
+    active: AtomicBool,
     /// Exposures that others have posted to this process.
     posts: Mutex<HashMap<u32, u32>>,
     completions: AtomicU32,
@@ -157,8 +159,18 @@ impl Process {
             return Ok(false);
         };
         let mut any = false;
+        // Most have nothing to do, and are to cost little however many they are.
+        let mut looked_at = None;
         for service in served.iter() {
-            any |= service.advance(self)?;
+            let vci = service.comm.vci();
+            let arrived = match looked_at {
+                Some((looked, arrived)) if looked == vci => arrived,
+                _ => self.lock_vci(vci)?.engine.unexpected.len() != 0,
+            };
+            looked_at = Some((vci, arrived));
+            if arrived || service.active.load(Ordering::Acquire) {
+                any |= service.advance(self, arrived)?;
+            }
         }
         Ok(any)
     }
@@ -171,6 +183,7 @@ impl Service {
             memory,
             state: Mutex::default(),
             origin: Mutex::default(),
+            active: AtomicBool::new(false),
             posts: Mutex::default(),
             completions: AtomicU32::new(0),
         }
@@ -232,7 +245,10 @@ impl Service {
         // Kept meanwhile, so that two threads' messages leave in one order.
         let mut origin = self.origin.lock();
         let sent = self.send(process, target, REQUEST, bytes)?;
-        origin.sends.extend(sent);
+        if sent.is_some() {
+            origin.sends.extend(sent);
+            self.active.store(true, Ordering::Release);
+        }
         Ok(())
     }
 
@@ -251,6 +267,7 @@ impl Service {
     pub fn fetch(&self, target: u32, id: RequestId, outer: Option<RequestId>) {
         let mut origin = self.origin.lock();
         origin.fetches.push(Fetch { target, id, outer });
+        self.active.store(true, Ordering::Release);
     }
 
     fn answer(
@@ -266,9 +283,22 @@ impl Service {
         Ok(())
     }
 
-    /// One round: requests, answers, and what is under way to others.
-    fn advance(&self, process: &Process) -> Result<bool> {
+    /// One round: requests (if some may have arrived), answers, and what is under way to others.
+    fn advance(&self, process: &Process, arrived: bool) -> Result<bool> {
+        // Taken back first: what is put under way later than it is looked for sets it again.
+        self.active.store(false, Ordering::SeqCst);
+        let mut rest = true;
+        let result = self.advance_all(process, arrived, &mut rest);
+        if rest {
+            self.active.store(true, Ordering::Release);
+        }
+        result
+    }
+
+    /// `rest`: whether something is still under way, or may be.
+    fn advance_all(&self, process: &Process, arrived: bool, rest: &mut bool) -> Result<bool> {
         let mut any = false;
+        let mut quiet = false;
         if let Some(mut origin) = self.origin.try_lock() {
             any |= settle(process, &mut origin.sends)?;
             let before = origin.fetches.len();
@@ -290,12 +320,13 @@ impl Service {
             });
             result?;
             any |= origin.fetches.len() != before;
+            quiet = origin.fetches.is_empty() && origin.sends.is_empty();
         }
         let Some(mut state) = self.state.try_lock() else {
             return Ok(any);
         };
         any |= settle(process, &mut state.answers)?;
-        while let Some(incoming) = self.accept(process)? {
+        while arrived && let Some(incoming) = self.accept(process)? {
             state.incoming.push_back(incoming);
             any = true;
         }
@@ -313,6 +344,7 @@ impl Service {
             self.carry_out(process, &mut state, first.from, &first.bytes)?;
             any = true;
         }
+        *rest = !(quiet && state.answers.is_empty() && state.incoming.is_empty());
         Ok(any)
     }
 
