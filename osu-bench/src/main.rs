@@ -82,12 +82,17 @@ enum Command {
     /// MPI_Accumulate of 64-bit integers, sum, and flush.
     #[command(name = "acc_latency")]
     AccLatency(Options),
+    /// MPI_Get_accumulate of 64-bit integers, sum, and flush.
+    #[command(name = "get_acc_latency")]
+    GetAccLatency(Options),
     /// MPI_Fetch_and_op of a 64-bit integer, sum, and flush.
     #[command(name = "fop_latency")]
     FopLatency(Options),
     /// MPI_Compare_and_swap of a 64-bit integer, and flush.
     #[command(name = "cas_latency")]
     CasLatency(Options),
+    /// What one-sided calls cost, as functions of bytes, ranks and neighbours.
+    RmaModel(Options),
     /// The time of MPI_Init.
     Init(Options),
     /// Starts and ends.
@@ -128,6 +133,8 @@ fn run(command: &Command) -> Result<()> {
         Command::PutBw(options) => (Name::PutBw, options),
         Command::GetBw(options) => (Name::GetBw, options),
         Command::AccLatency(options) => (Name::AccLatency, options),
+        Command::GetAccLatency(options) => (Name::GetAccLatency, options),
+        Command::RmaModel(options) => (Name::RmaModel, options),
         Command::FopLatency(options) => (Name::FopLatency, options),
         Command::CasLatency(options) => (Name::CasLatency, options),
         Command::Init(options) => (Name::Init, options),

@@ -2,6 +2,7 @@
 
 mod collective;
 mod collectives;
+mod model;
 mod onesided;
 mod pairs;
 mod pt2pt;
@@ -43,10 +44,12 @@ pub enum Name {
     PutBw,
     GetBw,
     AccLatency,
+    GetAccLatency,
     FopLatency,
     CasLatency,
     Init,
     Hello,
+    RmaModel,
 }
 
 /// What the first number of a benchmark's output means.
@@ -68,7 +71,7 @@ impl Name {
                 Some(Unit::MegabytesPerSecond)
             }
             Self::Init => Some(Unit::Milliseconds),
-            Self::Hello => None,
+            Self::Hello | Self::RmaModel => None,
             _ => Some(Unit::Microseconds),
         }
     }
@@ -77,7 +80,12 @@ impl Name {
     pub fn has_sizes(self) -> bool {
         let fixed = matches!(
             self,
-            Self::Barrier | Self::FopLatency | Self::CasLatency | Self::Init | Self::Hello
+            Self::Barrier
+                | Self::FopLatency
+                | Self::CasLatency
+                | Self::Init
+                | Self::Hello
+                | Self::RmaModel
         );
         !fixed
     }
@@ -98,6 +106,7 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
     let outcome = match name {
         Name::Init => startup::init(&world, options, init),
         Name::Hello => startup::hello(&world),
+        Name::RmaModel => model::run(&world, options),
         Name::Latency => pt2pt::latency(&world, options),
         Name::Bw => pt2pt::bandwidth(&world, options),
         Name::Bibw => pt2pt::bidirectional(&world, options),
@@ -109,6 +118,7 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         | Name::PutBw
         | Name::GetBw
         | Name::AccLatency
+        | Name::GetAccLatency
         | Name::FopLatency
         | Name::CasLatency => onesided::run(name, &world, options),
         _ => collectives::run(name, &world, options),

@@ -10,5 +10,5 @@ pub use table::{
     Accumulate, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, LIBRARY_NAMES, Put, Request, Table,
     Wait, WinTwo,
 };
-pub use window::Window;
+pub use window::{Epochs, Memory, Window};
 pub use world::{Combine, World, library_version};
