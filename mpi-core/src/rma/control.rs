@@ -24,6 +24,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::mail::Slot;
 use super::rooms::{As, Rooms};
 use crate::error::Result;
 use crate::process::Process;
@@ -51,6 +52,7 @@ struct Block {
     acting: Line<AtomicU32>,
     /// How many origins have completed their access to this member's exposure.
     completions: Line<AtomicU32>,
+    slot: Slot,
 }
 
 /// Whether somebody has a member's memory alone.
@@ -62,6 +64,7 @@ struct Busy {
 }
 
 /// The blocks of all members.
+#[derive(Clone)]
 pub(super) struct Control {
     base: *mut u8,
     stride: usize,
@@ -114,6 +117,16 @@ impl Control {
                 .add(size_of::<Head>() + member * self.stride)
                 .cast()
         }
+    }
+
+    /// A member's slot for requests.
+    pub fn slot(&self, member: usize) -> &Slot {
+        &self.block(member).slot
+    }
+
+    /// Whether both are of the same window.
+    pub fn is_same(&self, other: &Control) -> bool {
+        self.base == other.base
     }
 
     fn posts(&self, member: usize, by: usize) -> &AtomicU32 {

@@ -7,6 +7,7 @@ use netmod::{OpenError, RemoteKey, SharedPiece};
 use parking_lot::Mutex;
 
 use super::control::Control;
+use super::mail::{self, Mailbox};
 use super::members::{Member, Members, Reach};
 use super::quick::Quick;
 use super::serve::Service;
@@ -151,6 +152,7 @@ impl Window {
             control,
             service,
             epochs: Epochs::new(comm.size() as usize),
+            luck: mail::Luck::default(),
             next_tag: AtomicI32::new(1),
             attached: Mutex::default(),
             name: Mutex::default(),
@@ -158,6 +160,15 @@ impl Window {
             _memory: memory,
             comm,
         };
+        if let (Way::Copied, Flavor::Created(base), Some(control)) = (way, flavor, &window.control)
+        {
+            process.open_mailbox(Mailbox {
+                control: control.clone(),
+                member: window.comm.rank() as usize,
+                base,
+                size,
+            });
+        }
         // Nobody may be asked for something before it serves, nor free its probe too early.
         process.barrier(&window.comm)?;
         Ok(window)

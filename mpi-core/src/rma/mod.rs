@@ -22,6 +22,7 @@ mod apply;
 mod control;
 mod creation;
 mod helper;
+mod mail;
 mod members;
 mod message;
 mod quick;
@@ -90,6 +91,7 @@ pub struct Window {
     control: Option<Control>,
     service: Option<Arc<Service>>,
     epochs: Epochs,
+    luck: mail::Luck,
     next_tag: AtomicI32,
     attached: Mutex<Vec<(usize, usize)>>,
     name: Mutex<String>,
@@ -155,7 +157,11 @@ impl Window {
             process.end_service(service);
         }
         // Invariant: memory goes only after all are done with it.
-        process.barrier(&self.comm)
+        process.barrier(&self.comm)?;
+        if let (Way::Copied, Some(control)) = (self.way, &self.control) {
+            process.close_mailbox(self.base, control);
+        }
+        Ok(())
     }
 
     /// Whether it may be freed now.
@@ -345,6 +351,7 @@ mod tests {
             control: None,
             service: Some(Arc::new(Service::new(comm.clone(), None))),
             epochs: Epochs::new(size as usize),
+            luck: mail::Luck::default(),
             next_tag: AtomicI32::new(1),
             attached: Mutex::default(),
             name: Mutex::default(),

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::apply::{self, Reduction};
 use super::helper::Bed;
+use super::mail::Mailbox;
 use super::message::{Kind, Request};
 use crate::ANY_SOURCE;
 use crate::buffer::Buffer;
@@ -28,7 +29,9 @@ pub(super) const REQUEST: i32 = 0;
 /// The windows of a process that are served by messages, and the memory that windows are made of.
 #[derive(Default)]
 pub(crate) struct Windows {
-    count: AtomicUsize,
+    /// Of these and of mailboxes.
+    pub(super) count: AtomicUsize,
+    pub(super) mailboxes: Mutex<Vec<Mailbox>>,
     pub(super) served: Mutex<Vec<Arc<Service>>>,
     /// Where the thread that serves them beside the program's own sleeps.
     pub(super) bed: Bed,
@@ -132,14 +135,16 @@ impl Process {
     pub(super) fn serve(&self, service: Arc<Service>) {
         let mut served = self.windows.served.lock();
         served.push(service);
-        self.windows.count.store(served.len(), Ordering::Release);
+        self.windows.count.fetch_add(1, Ordering::Release);
         self.windows.bed.set(!served.is_empty());
     }
 
     pub(super) fn end_service(&self, service: &Arc<Service>) {
         let mut served = self.windows.served.lock();
+        let before = served.len();
         served.retain(|other| !Arc::ptr_eq(other, service));
-        self.windows.count.store(served.len(), Ordering::Release);
+        let ended = before - served.len();
+        self.windows.count.fetch_sub(ended, Ordering::Release);
         self.windows.bed.set(!served.is_empty());
     }
 
@@ -155,10 +160,10 @@ impl Process {
     #[inline(never)]
     fn advance_services(&self) -> Result<bool> {
         // Whoever holds the lock is at it.
+        let mut any = self.serve_mailboxes();
         let Some(served) = self.windows.served.try_lock() else {
-            return Ok(false);
+            return Ok(any);
         };
-        let mut any = false;
         // Most have nothing to do, and are to cost little however many they are.
         let mut looked_at = None;
         for service in served.iter() {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::apply::{self, Reduction};
 use super::control::CHUNK;
+use super::mail::{self, What};
 use super::members::{Member, Reach};
 use super::message::{self, Kind};
 use super::{Flavor, Way, Window};
@@ -236,6 +237,42 @@ impl Window {
         Ok(())
     }
 
+    /// Asks an attentive target of this node for a small access to one run of its memory.
+    fn mail(
+        &self,
+        target: &Target<'_>,
+        what: What,
+        at: i64,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> bool {
+        let (Way::Copied, Flavor::Created(_), Some(control)) =
+            (self.way, self.flavor, &self.control)
+        else {
+            return false;
+        };
+        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+            return false;
+        };
+        if len > mail::ROOM {
+            return false;
+        }
+        let count = match what {
+            What::Accumulate(..) => target.count,
+            _ => len,
+        };
+        let place = ((at + skip as i64) as u64, count);
+        mail::ask(
+            control,
+            &self.luck,
+            target.rank as usize,
+            what,
+            place,
+            input,
+            output,
+        )
+    }
+
     /// Asks a target for something. Unless that is `answered`, the target must be flushed.
     fn ask(&self, process: &Process, target: u32, message: Vec<u8>, answered: bool) -> Result<()> {
         /// So many messages may wait for room before their origin waits too.
@@ -317,6 +354,9 @@ impl Window {
                 }
             } else if let Reach::There(start) = self.members.get(target.rank).reach {
                 let data = origin.packed();
+                if self.mail(&target, What::Put, at, &data, &mut []) {
+                    return Ok(None);
+                }
                 let data = data.as_ptr().cast_mut();
                 self.copy_runs(process, &target, (start, at), true, data)?;
             } else {
@@ -365,7 +405,16 @@ impl Window {
                 }
             } else if let Reach::There(start) = self.members.get(target.rank).reach {
                 match origin.plain() {
-                    Some(data) => self.copy_runs(process, &target, (start, at), false, data)?,
+                    Some(data) => {
+                        let len = origin.len();
+                        if len <= mail::ROOM {
+                            let data = std::slice::from_raw_parts_mut(data, len);
+                            if self.mail(&target, What::Get, at, &[], data) {
+                                return Ok(None);
+                            }
+                        }
+                        self.copy_runs(process, &target, (start, at), false, data)?;
+                    }
                     None => {
                         let mut data = vec![0; origin.len()];
                         self.copy_runs(process, &target, (start, at), false, data.as_mut_ptr())?;
@@ -459,6 +508,27 @@ impl Window {
                 };
             }
             let input = origin.as_ref().map(|origin| origin.packed());
+            if self.way == Way::Copied
+                && target.datatype.as_predefined().is_some()
+                && reduction.packed() == reduction.extent()
+                && !matches!(self.members.get(target.rank).reach, Reach::Here(_))
+            {
+                // Small enough to be asked for.
+                let what = What::Accumulate(reduction.op, reduction.element as u8);
+                let data = input.as_deref().unwrap_or(&[]);
+                let output = match &result {
+                    None => Some(&mut [][..]),
+                    Some(result) if result.len() <= mail::ROOM => result
+                        .plain()
+                        .map(|plain| std::slice::from_raw_parts_mut(plain, result.len())),
+                    Some(_) => None,
+                };
+                if let Some(output) = output
+                    && self.mail(&target, what, at, data, output)
+                {
+                    return Ok(None);
+                }
+            }
             let input = input
                 .as_ref()
                 .map_or(std::ptr::null(), |data| data.as_ptr());
@@ -698,6 +768,14 @@ impl Window {
                     }
                 }
                 Reach::There(start) => {
+                    let mut both = [0u8; 16];
+                    both[..8].copy_from_slice(&compare.to_le_bytes());
+                    both[8..].copy_from_slice(&new.to_le_bytes());
+                    let mut found = [0u8; 8];
+                    if self.mail(&target, What::CompareAndSwap, at, &both, &mut found) {
+                        netmod::copy(found.as_ptr(), result, size.min(8));
+                        return Ok(());
+                    }
                     let address = start.wrapping_add(at as u64);
                     let mut bytes = [0u8; 8];
                     let local = bytes.as_mut_ptr();
