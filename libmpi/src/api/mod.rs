@@ -16,6 +16,7 @@ pub mod datatype_info;
 pub mod env;
 pub mod errhandler;
 pub mod error;
+pub mod file;
 pub mod grequest;
 pub mod group;
 pub mod info;
