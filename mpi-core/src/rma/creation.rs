@@ -348,11 +348,19 @@ impl Plan<'_> {
     /// A communicator of the members on this process's node, if there are others and it is known.
     fn node(&self) -> Result<Option<Comm>> {
         let Plan { process, comm, .. } = *self;
+        /// Where the launcher doesn't tell nodes apart, so many members are asked one by one.
+        const FEW: u32 = 1024;
         let node = process.node_of(process.me());
-        if node.is_none() || self.flavor == Flavor::Dynamic {
+        if self.flavor == Flavor::Dynamic || node.is_none() && comm.size() > FEW {
             return Ok(None);
         }
-        let is_near = |rank: &u32| process.node_of(comm.local().peer(*rank)) == node;
+        let is_near = |rank: &u32| {
+            let peer = comm.local().peer(*rank);
+            match node {
+                Some(_) => process.node_of(peer) == node,
+                None => peer == process.me() || process.is_local(peer),
+            }
+        };
         let ranks: Vec<u32> = (0..comm.size()).filter(is_near).collect();
         if ranks.len() < 2 {
             return Ok(None);
