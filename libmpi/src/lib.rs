@@ -18,6 +18,7 @@ pub mod fatal;
 pub mod grequests;
 pub mod groups;
 pub mod handles;
+mod helper;
 pub mod hints;
 pub mod identity;
 pub mod infos;

@@ -22,7 +22,7 @@ use crate::comms::CommObject;
 use crate::errhandler::{Attached, RETURN};
 use crate::handles::{HandleTable, Type};
 use crate::settings::{Info, Settings};
-use crate::{bootstrap, fatal, identity};
+use crate::{bootstrap, fatal, helper, identity};
 
 /// Everything that exists while MPI is up.
 pub struct Runtime {
@@ -110,7 +110,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     let (rank, size) = (pmi.rank(), pmi.size());
     identity::set(rank as usize, size as usize);
     fatal::set_launcher(pmi.clone());
-    let threaded = threaded || crate::tool::wants_locks();
+    let threaded = threaded || crate::tool::wants_locks() || settings.async_progress;
     let started = bootstrap::start(&pmi, &settings, threaded).map_err(|error| failed(error.0))?;
     if settings.info != Info::None && rank == 0 {
         for note in &started.notes {
@@ -136,6 +136,9 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     });
     crate::infos::set_env(size, level_name(thread_level));
     RUNTIME.store(Box::into_raw(runtime), Ordering::Release);
+    if settings.async_progress {
+        helper::start()?;
+    }
     PHASE.store(1, Ordering::Release);
     crate::report::install();
     Ok(())
@@ -168,10 +171,12 @@ pub fn stop() -> Result<()> {
     {
         return Err(error);
     }
+    helper::end(runtime);
     runtime
         .pmi
         .finalize()
         .map_err(|error| Error::new(Class::Other, error.to_string()))?;
+    crate::wins::forget();
     PHASE.store(2, Ordering::Release);
     let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
     crate::report::uninstall();

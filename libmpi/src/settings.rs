@@ -113,6 +113,14 @@ pub const VARIABLES: &[Variable] = &[
                measuring only, since correct programs can then wait forever.",
     },
     Variable {
+        name: "WEFT_ASYNC_PROGRESS",
+        kind: "0 or 1",
+        default: "0",
+        help: "With 1 a thread of each process serves its windows to processes of other nodes while \
+               the program computes and doesn't call MPI. It sleeps while there are no such \
+               windows. All calls take locks then, as with MPI_THREAD_MULTIPLE.",
+    },
+    Variable {
         name: "WEFT_SPIN",
         kind: "count",
         default: "20000; 4 when a node has more ranks than cores",
@@ -269,6 +277,7 @@ pub struct Settings {
     pub num_vcis: usize,
     pub dup_vcis: u32,
     pub progress_round: Option<u32>,
+    pub async_progress: bool,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
     pub netmod: Netmod,
@@ -346,6 +355,7 @@ impl Settings {
             progress_round: reader
                 .number("WEFT_PROGRESS_ROUND", 0..=1 << 30)?
                 .map(|polls| polls as u32),
+            async_progress: reader.flag("WEFT_ASYNC_PROGRESS", false)?,
             spin: reader
                 .number("WEFT_SPIN", 0..=1 << 30)?
                 .map(|count| count as u32),

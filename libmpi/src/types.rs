@@ -110,7 +110,7 @@ const PAIRS: u32 = 5;
 
 /// How long an element is, by the low byte of a predefined handle; 0 for handles that don't exist
 /// and for types with gaps.
-static GAPLESS: [u8; 256] = {
+const GAPLESS: [u8; 256] = {
     let mut sizes = [0; 256];
     let mut row = 0;
     while row < PREDEFINED.len() {
@@ -122,6 +122,81 @@ static GAPLESS: [u8; 256] = {
     }
     sizes
 };
+
+/// The same for integers of 1, 2, 4 or 8 bytes, which all operations of the processor's are for.
+const INTEGERS: [u8; 256] = {
+    use Predefined as P;
+    let mut sizes = [0; 256];
+    let mut row = 0;
+    while row < PREDEFINED.len() {
+        let handle = PREDEFINED[row].0 as u32;
+        let is_integer = matches!(
+            PREDEFINED[row].1,
+            P::SignedChar
+                | P::UnsignedChar
+                | P::Short
+                | P::UnsignedShort
+                | P::Int
+                | P::Unsigned
+                | P::Long
+                | P::UnsignedLong
+                | P::LongLong
+                | P::UnsignedLongLong
+                | P::Int8T
+                | P::Int16T
+                | P::Int32T
+                | P::Int64T
+                | P::Uint8T
+                | P::Uint16T
+                | P::Uint32T
+                | P::Uint64T
+                | P::Integer
+                | P::Integer1
+                | P::Integer2
+                | P::Integer4
+                | P::Integer8
+                | P::Aint
+                | P::Offset
+                | P::Count
+        );
+        if is_integer && handle >> 26 == 0x13 {
+            sizes[(handle & 0xff) as usize] = (handle >> 8) as u8;
+        }
+        row += 1;
+    }
+    sizes
+};
+
+/// The length of an integer that the processor changes at once; `None` for all other datatypes.
+#[inline(always)]
+pub fn integer_len(datatype: MPI_Datatype) -> Option<usize> {
+    len_in(&INTEGER_HANDLES, datatype)
+}
+
+/// The handles of which `sizes` tells a length, by their low bytes; elsewhere what no handle with that
+/// low byte is.
+const fn exact_handles(sizes: &[u8; 256]) -> [u32; 256] {
+    let mut handles = [0; 256];
+    let mut low = 0;
+    while low < 256 {
+        handles[low] = match sizes[low] {
+            0 => !(low as u32),
+            size => 0x4c00_0000 | (size as u32) << 8 | low as u32,
+        };
+        low += 1;
+    }
+    handles
+}
+
+static GAPLESS_HANDLES: [u32; 256] = exact_handles(&GAPLESS);
+static INTEGER_HANDLES: [u32; 256] = exact_handles(&INTEGERS);
+
+/// The length that stands in a handle, if it is exactly that of the table.
+#[inline(always)]
+fn len_in(handles: &[u32; 256], datatype: MPI_Datatype) -> Option<usize> {
+    let right = handles[(datatype & 0xff) as usize] == datatype as u32;
+    right.then_some((datatype >> 8 & 0xff) as usize)
+}
 
 /// Objects of the predefined handles, by their low byte.
 static PREDEFINED_OBJECTS: LazyLock<Vec<Option<TypeObject>>> = LazyLock::new(|| {
@@ -173,8 +248,9 @@ pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
 /// Whether a handle with the type bits of a predefined one is one in all its bits.
 #[inline(always)]
 fn exact(handle: MPI_Datatype) -> bool {
+    static SIZES: [u8; 256] = GAPLESS;
     let low = (handle & 0xff) as usize;
-    handle as u32 & 0x03ff_ff00 == u32::from(GAPLESS[low]) << 8
+    handle as u32 & 0x03ff_ff00 == u32::from(SIZES[low]) << 8
 }
 
 /// A handle for a datatype made at run time.
@@ -234,10 +310,8 @@ fn invalid(handle: MPI_Datatype) -> Error {
 /// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
 #[inline(always)]
 pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
-    // The element's length stands in the handle; a handle that isn't exactly the table's is wrong.
-    let size = u32::from(GAPLESS[(datatype & 0xff) as usize]);
-    let right = datatype as u32 & 0xffff_ff00 == 0x4c00_0000 | size << 8;
-    (right && size > 0 && count > 0 && !buf.is_null()).then(|| count as usize * size as usize)
+    let size = len_in(&GAPLESS_HANDLES, datatype)?;
+    (count > 0 && !buf.is_null()).then(|| count as usize * size)
 }
 
 /// The buffer that a program passes as `buf, count, datatype`.

@@ -1,7 +1,9 @@
 //! Windows by handle.
 
 use std::ffi::{c_int, c_void};
+use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use mpi_core::info::Info;
 use mpi_core::rma::{Flavor, Window};
@@ -15,7 +17,7 @@ use crate::abi::{
 };
 use crate::attributes::Store;
 use crate::errhandler::{Attached, FATAL};
-use crate::handles::{HandleTable, Type};
+use crate::handles::{self, HandleTable, Type};
 use crate::hints::Hints;
 
 /// A window that has a handle.
@@ -82,19 +84,56 @@ pub fn get(handle: MPI_Win) -> Result<&'static WinObject> {
     MADE.get(handle).ok_or_else(|| invalid(handle))
 }
 
+/// The windows whose handles come first, as [`quick`] finds them.
+static FIRST: [AtomicPtr<Window>; 4096] = [const { AtomicPtr::new(ptr::null_mut()) }; 4096];
+
+#[inline(always)]
+fn first(handle: MPI_Win) -> Option<&'static AtomicPtr<Window>> {
+    let index = (handle as u32).wrapping_sub(handles::made(Type::Win, 0) as u32);
+    FIRST.get(index as usize)
+}
+
+/// The window behind a handle if it is one of those, without a word about why there is none.
+/// MPI is up if there is one.
+#[inline(always)]
+pub fn quick(handle: MPI_Win) -> Option<&'static Window> {
+    // SAFETY: there from `insert` to `remove`, which frees it; a program that uses a window meanwhile
+    // is wrong.
+    unsafe { first(handle)?.load(Ordering::Acquire).as_ref() }
+}
+
+/// Has [`quick`] find nothing any more, so that calls after `MPI_Finalize` go the long way, which
+/// says what is wrong with them.
+pub fn forget() {
+    for place in &FIRST {
+        place.store(ptr::null_mut(), Ordering::Release);
+    }
+}
+
 /// A handle for a window.
 pub fn insert(object: WinObject) -> Result<MPI_Win> {
-    MADE.insert(Arc::new(object)).ok_or_else(|| {
+    let object = Arc::new(object);
+    let handle = MADE.insert(object.clone()).ok_or_else(|| {
         Error::new(
             Class::NoMem,
             "all 67,108,864 window handles are in use; free some",
         )
-    })
+    })?;
+    if let Some(place) = first(handle) {
+        place.store((&raw const object.window).cast_mut(), Ordering::Release);
+    }
+    Ok(handle)
 }
 
 /// Takes a window out.
 pub fn remove(handle: MPI_Win) -> Result<Arc<WinObject>> {
-    MADE.remove(handle).ok_or_else(|| invalid(handle))
+    let removed = MADE.remove(handle).ok_or_else(|| invalid(handle))?;
+    if let Some(place) = first(handle) {
+        // Unless its handle has been given to another already.
+        let own = (&raw const removed.window).cast_mut();
+        let _ = place.compare_exchange(own, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+    }
+    Ok(removed)
 }
 
 #[cold]

@@ -4,8 +4,8 @@ mod board;
 mod cache;
 mod call;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use netmod::Peer;
 use parking_lot::Mutex;
@@ -15,6 +15,7 @@ use crate::coll::{self, Choices, Port, Progress, Schedule, Slots};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
+use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
 use crate::request::{RequestId, Status};
 use crate::rma;
@@ -509,6 +510,27 @@ impl Process {
                 None,
             )
         }
+    }
+
+    /// Replaces each number by the greatest of all members of an intracommunicator.
+    pub fn greatest_u64(&self, comm: &Comm, data: &mut [u64]) -> Result<()> {
+        static MAX: LazyLock<Op> = LazyLock::new(|| Op::predefined(PredefinedOp::Max));
+        let word = Datatype::predefined(crate::datatype::Predefined::Uint64T);
+        let part = coll::Part {
+            count: data.len(),
+            datatype: &word,
+        };
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: data.as_mut_ptr().cast(),
+        };
+        let call = Call::Allreduce {
+            in_place: true,
+            part,
+            op: &MAX,
+        };
+        // SAFETY: the call reads and writes `data`, which is borrowed exclusively.
+        unsafe { self.call(comm, buffers, &call) }
     }
 
     /// Collects what each member of an intracommunicator contributes, by rank.

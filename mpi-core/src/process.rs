@@ -232,6 +232,11 @@ impl Process {
         &self.transports
     }
 
+    /// Whether several threads may call at once.
+    pub(crate) fn is_threaded(&self) -> bool {
+        self.threaded
+    }
+
     /// The greatest number of VCIs.
     pub fn pool(&self) -> usize {
         self.vcis.len()
@@ -541,6 +546,21 @@ impl Process {
         };
         let any = any | self.advance_collectives()? | self.advance_windows()?;
         Ok((any, all_due))
+    }
+
+    /// One round of progress on a VCI and nothing else, if no other thread is at it. Returns
+    /// whether anything happened.
+    pub(crate) fn progress_on(&self, vci: VciId) -> Result<bool> {
+        let Some(mut state) = self.vci(vci)?.try_lock() else {
+            return Ok(false);
+        };
+        let any = state.progress();
+        if state.has_news_of_loss() {
+            let news = state.take_news_of_loss();
+            drop(state);
+            self.bury(news);
+        }
+        Ok(any)
     }
 
     /// Takes note of lost processes, on all VCIs: what waits for them ends with an error.

@@ -13,6 +13,7 @@ mod mpi;
 mod options;
 mod output;
 mod process;
+mod put_count;
 mod startup;
 mod stats;
 mod tune;
@@ -87,12 +88,17 @@ enum Command {
     /// MPI_Accumulate of 64-bit integers, sum, and flush.
     #[command(name = "acc_latency")]
     AccLatency(Options),
+    /// MPI_Get_accumulate of 64-bit integers, sum, and flush.
+    #[command(name = "get_acc_latency")]
+    GetAccLatency(Options),
     /// MPI_Fetch_and_op of a 64-bit integer, sum, and flush.
     #[command(name = "fop_latency")]
     FopLatency(Options),
     /// MPI_Compare_and_swap of a 64-bit integer, and flush.
     #[command(name = "cas_latency")]
     CasLatency(Options),
+    /// What one-sided calls cost, as functions of bytes, ranks and neighbours.
+    RmaModel(Options),
     /// The time of MPI_Init.
     Init(Options),
     /// Starts and ends.
@@ -117,6 +123,10 @@ enum Command {
     StartupRank(startup::RankOptions),
     #[command(hide = true)]
     IsendCountRank(isend_count::RankOptions),
+    /// Count the instructions of one-sided calls of 8 bytes, under callgrind.
+    PutCount(isend_count::CountOptions),
+    #[command(hide = true)]
+    PutCountRank(put_count::RankOptions),
 }
 
 fn run(command: &Command) -> Result<()> {
@@ -142,6 +152,8 @@ fn run(command: &Command) -> Result<()> {
         Command::PutBw(options) => (Name::PutBw, options),
         Command::GetBw(options) => (Name::GetBw, options),
         Command::AccLatency(options) => (Name::AccLatency, options),
+        Command::GetAccLatency(options) => (Name::GetAccLatency, options),
+        Command::RmaModel(options) => (Name::RmaModel, options),
         Command::FopLatency(options) => (Name::FopLatency, options),
         Command::CasLatency(options) => (Name::CasLatency, options),
         Command::Init(options) => (Name::Init, options),
@@ -164,6 +176,8 @@ fn run(command: &Command) -> Result<()> {
         Command::Consistency(options) => return tune::consistency(options),
         Command::IsendCount(options) => return isend_count::run(options),
         Command::IsendCountRank(options) => return isend_count::run_rank(options),
+        Command::PutCount(options) => return put_count::run(options),
+        Command::PutCountRank(options) => return put_count::run_rank(options),
     };
     bench::run(name, options)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::error::{Error, Result};
+use crate::mpi::{Epochs, Memory};
 
 /// Options of the benchmarks that run as MPI programs.
 #[derive(Args, Clone, Debug, Default)]
@@ -54,6 +55,12 @@ pub struct Options {
     /// All threads use one communicator, each with a tag of its own (mbw_mr_mt).
     #[arg(long)]
     pub shared: bool,
+    /// Whose memory windows are made of (one-sided).
+    #[arg(long = "window", value_enum, default_value = "allocate")]
+    pub windows: Memory,
+    /// How accesses are synchronised (one-sided).
+    #[arg(long = "sync", value_enum, default_value = "flush")]
+    pub epochs: Epochs,
     /// Memory per process for message buffers, in bytes; larger sizes are left out.
     #[arg(short = 'M', long = "mem-limit", value_name = "BYTES", default_value_t = 512 << 20)]
     pub memory: usize,

@@ -31,6 +31,7 @@ pub mod tool;
 pub mod topo;
 pub mod win;
 pub mod win_data;
+mod win_quick;
 pub mod win_sync;
 pub mod world;
 

@@ -8,6 +8,10 @@ use mpi_core::rma::{Form, Origin, Target, Window};
 use mpi_core::{Class, Error, RequestId, Result};
 
 use super::win::check_rank;
+pub(crate) use super::win_quick::{
+    win_accumulate_fast, win_compare_and_swap_fast, win_fetch_and_op_fast, win_get_accumulate_fast,
+    win_get_fast, win_put_fast, win_rget_accumulate_fast, win_rget_fast, win_rput_fast,
+};
 use super::{null, put};
 use crate::abi::{MPI_Aint, MPI_Datatype, MPI_Op, MPI_PROC_NULL, MPI_Request, MPI_Win};
 use crate::requests;

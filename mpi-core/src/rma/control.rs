@@ -1,41 +1,76 @@
 //! What the members of a window on one node synchronise by: a block of words for each of them, in
 //! memory that all have mapped.
+//!
+//! # Accumulates
+//! Elements of 1, 2, 4 or 8 bytes at their natural alignment are changed one by one by the
+//! processor's atomic operations. That is slow for many elements, where a vector kernel that loads,
+//! computes and stores takes a twentieth of the time, but is not atomic. Both are used on the same
+//! memory, and kept apart by two words, as in Dekker's algorithm:
+//!
+//! - Who is about to use atomic operations says so in its own block (`acting`), then looks whether the
+//!   target's memory is `busy`. If not, it goes on; its word is in a cache line that it owns, so the
+//!   price is one uncontended exchange. If it is busy, it takes its word back and waits for its turn
+//!   to have the memory alone.
+//! - Who is about to run a kernel takes the target's `busy`, then waits until nobody in the window
+//!   is acting. From then on the memory is its own until it lets go of `busy`.
+//!
+//! Each writes its word before it reads the other's, in the one order of sequentially consistent
+//! operations, so at least one of two sees the other. Nobody waits while it is acting, so who has
+//! `busy` waits for some instructions only (or for the scheduler, if such a process was stopped
+//! between them). Kernels let go of `busy` every [`CHUNK`] bytes, so that a short operation doesn't
+//! wait for the whole of a long one.
+//!
+//! Other elements (`long double`, pairs, misaligned ones) are changed under `busy` always.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::mail::Slot;
+use super::rooms::{As, Rooms};
 use crate::error::Result;
 use crate::process::Process;
+
+/// Bytes that one accumulate changes without letting others in between.
+pub(super) const CHUNK: usize = 32 << 10;
 
 /// Words that processors write to often stand in cache lines of their own.
 #[repr(C, align(64))]
 struct Line<T>(T);
 
+/// Before all blocks.
+#[repr(C)]
+struct Head {
+    /// Those who hold all locks (readers), and those who hold an exclusive one somewhere.
+    all: Line<Rooms>,
+}
+
 /// One member's block; behind it stands a count of posts for each member.
 #[repr(C)]
 struct Block {
-    lock: Line<Lock>,
-    /// Held while an accumulate changes this member's memory by other means than the processor's
-    /// atomic operations.
-    busy: Line<AtomicU32>,
+    lock: Line<Rooms>,
+    busy: Line<Busy>,
+    /// How many operations of this member's are changing others' memory by atomic operations.
+    acting: Line<AtomicU32>,
     /// How many origins have completed their access to this member's exposure.
     completions: Line<AtomicU32>,
+    slot: Slot,
 }
 
-/// The lock of passive target epochs: readers and writers get it in the order in which they asked,
-/// so that nobody waits for ever.
+/// Whether somebody has a member's memory alone.
 #[repr(C)]
-struct Lock {
-    next: AtomicU32,
-    /// Whose turn it is to read: all before have begun to read, or have written.
-    read: AtomicU32,
-    /// Whose turn it is to write: all before are done.
-    write: AtomicU32,
+struct Busy {
+    held: AtomicU32,
+    /// How many wait for that.
+    waiting: AtomicU32,
 }
 
 /// The blocks of all members.
+#[derive(Clone)]
 pub(super) struct Control {
     base: *mut u8,
     stride: usize,
+    members: usize,
+    /// Whether several threads of this process may act at once.
+    threaded: bool,
 }
 
 // SAFETY: blocks are made of atomics.
@@ -51,7 +86,7 @@ impl Control {
 
     /// Bytes of all blocks.
     pub fn len(members: usize) -> usize {
-        members * Control::stride(members)
+        size_of::<Head>() + members * Control::stride(members)
     }
 
     /// The blocks at `base`.
@@ -59,74 +94,158 @@ impl Control {
     /// # Safety
     /// `base` is the address, a multiple of 64, of [`Control::len`] bytes that were zero at first
     /// and are used by nothing but `Control`s, which they outlive.
-    pub unsafe fn at(base: *mut u8, members: usize) -> Control {
+    pub unsafe fn at(base: *mut u8, members: usize, threaded: bool) -> Control {
         Control {
             base,
             stride: Control::stride(members),
+            members,
+            threaded,
         }
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: by the promise to `at`.
+        unsafe { &*self.base.cast() }
     }
 
     #[inline(always)]
     fn block(&self, member: usize) -> &Block {
         // SAFETY: by the promise to `at`; members are counted from 0 to their number.
-        unsafe { &*self.base.add(member * self.stride).cast() }
+        unsafe {
+            &*self
+                .base
+                .add(size_of::<Head>() + member * self.stride)
+                .cast()
+        }
+    }
+
+    /// A member's slot for requests.
+    pub fn slot(&self, member: usize) -> &Slot {
+        &self.block(member).slot
+    }
+
+    /// Whether both are of the same window.
+    pub fn is_same(&self, other: &Control) -> bool {
+        self.base == other.base
     }
 
     fn posts(&self, member: usize, by: usize) -> &AtomicU32 {
-        let at = member * self.stride + size_of::<Block>() + by * 4;
+        let at = size_of::<Head>() + member * self.stride + size_of::<Block>() + by * 4;
         // SAFETY: as for `block`.
         unsafe { &*self.base.add(at).cast() }
     }
 
-    /// Takes the lock of `member`.
-    pub fn lock(&self, process: &Process, vci: u16, member: usize, exclusive: bool) -> Result<()> {
+    /// Takes the lock of `member`. `held`: this process has the lock of another already.
+    ///
+    /// Readers need that lock alone, writers first the right to write somewhere, against those who
+    /// have locked all. Invariant (no deadlock by the order of queues): who holds a lock waits for
+    /// those only who hold one, never for somebody in a queue.
+    pub fn lock(
+        &self,
+        process: &Process,
+        vci: u16,
+        member: usize,
+        exclusive: bool,
+        held: bool,
+    ) -> Result<()> {
         let lock = &self.block(member).lock.0;
-        let ticket = lock.next.fetch_add(1, Ordering::Relaxed);
-        // Acquire: pairs with the releases below; who enters sees what those before have done.
-        if exclusive {
-            wait(process, vci, || {
-                lock.write.load(Ordering::Acquire) == ticket
-            })
-        } else {
-            wait(process, vci, || lock.read.load(Ordering::Acquire) == ticket)?;
-            lock.read.fetch_add(1, Ordering::AcqRel);
-            Ok(())
+        if !exclusive {
+            return lock.enter(process, vci, As::Reader, held);
         }
+        self.head().all.0.enter(process, vci, As::AnyWriter, held)?;
+        lock.enter(process, vci, As::Writer, held)
     }
 
     /// Gives the lock of `member` back.
     pub fn unlock(&self, member: usize, exclusive: bool) {
         let lock = &self.block(member).lock.0;
         if exclusive {
-            lock.read.fetch_add(1, Ordering::Release);
+            lock.leave(As::Writer);
+            self.head().all.0.leave(As::AnyWriter);
+        } else {
+            lock.leave(As::Reader);
         }
-        lock.write.fetch_add(1, Ordering::Release);
     }
 
-    /// Keeps all other accumulates by such means from `member`'s memory while `act` runs.
+    /// Takes the locks of all members as a reader.
+    pub fn lock_all(&self, process: &Process, vci: u16) -> Result<()> {
+        self.head().all.0.enter(process, vci, As::Reader, false)
+    }
+
+    /// Gives them back.
+    pub fn unlock_all(&self) {
+        self.head().all.0.leave(As::Reader);
+    }
+
+    /// Runs `act`, which changes `member`'s memory by atomic operations only and waits for nobody,
+    /// for `me`.
+    #[inline(always)]
+    pub fn acting<T>(&self, member: usize, me: usize, act: impl FnOnce() -> T) -> T {
+        if self.words(member, me).begin() {
+            let result = act();
+            self.words(member, me).end();
+            return result;
+        }
+        self.alone(member, act)
+    }
+
+    /// The words for atomic operations by `me` on `member`'s memory.
+    #[inline(always)]
+    pub fn words(&self, member: usize, me: usize) -> Acting<'_> {
+        Acting {
+            mine: &self.block(me).acting.0,
+            busy: &self.block(member).busy.0.held,
+            threaded: self.threaded,
+        }
+    }
+
+    /// Keeps all others who do this from `member`'s memory while `act` runs.
     pub fn alone<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
-        struct Held<'a>(&'a AtomicU32);
-        impl Drop for Held<'_> {
-            fn drop(&mut self) {
-                self.0.store(0, Ordering::Release);
-            }
-        }
-        let busy = &self.block(member).busy.0;
-        let mut tries = 0u32;
-        while busy
-            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            // Whoever holds it is in the middle of a copy, and needs nobody's progress.
-            tries += 1;
-            if tries.is_multiple_of(32) {
-                std::thread::yield_now();
-            } else {
-                std::hint::spin_loop();
-            }
-        }
-        let _held = Held(busy);
+        let _held = self.hold(member);
         act()
+    }
+
+    /// As [`Control::alone`], and keeps atomic operations from it too.
+    pub fn all_alone<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
+        let _held = self.hold(member);
+        for other in 0..self.members {
+            let acting = &self.block(other).acting.0;
+            let mut tries = 0;
+            // Acquire: what was done is seen here.
+            while acting.load(Ordering::SeqCst) != 0 {
+                pause(&mut tries);
+            }
+        }
+        act()
+    }
+
+    fn hold(&self, member: usize) -> Held<'_> {
+        let busy = &self.block(member).busy.0;
+        let take = || {
+            busy.held
+                .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok()
+        };
+        if !take() {
+            busy.waiting.fetch_add(1, Ordering::Relaxed);
+            let mut tries = 0;
+            while busy.held.load(Ordering::Relaxed) != 0 || !take() {
+                // Whoever holds it is in the middle of a copy, and needs nobody's progress.
+                pause(&mut tries);
+            }
+            busy.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        Held(busy)
+    }
+
+    /// Between two pieces of a long accumulate: lets somebody else in who waits.
+    pub fn give_way(&self, member: usize) {
+        let waiting = &self.block(member).busy.0.waiting;
+        let before = waiting.load(Ordering::Relaxed);
+        let mut tries = 0;
+        while tries < 64 && before != 0 && waiting.load(Ordering::Relaxed) >= before {
+            pause(&mut tries);
+        }
     }
 
     /// Tells `member` that `by` has posted its memory.
@@ -156,6 +275,58 @@ impl Control {
             completions.fetch_sub(origins, Ordering::Relaxed);
         }
         all
+    }
+}
+
+/// Lets some time pass.
+fn pause(tries: &mut u32) {
+    *tries += 1;
+    if tries.is_multiple_of(32) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+/// A member's memory, had alone.
+struct Held<'a>(&'a Busy);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.held.store(0, Ordering::Release);
+    }
+}
+
+/// The two words by which atomic operations and vector kernels keep out of each other's way.
+#[derive(Clone, Copy)]
+pub(super) struct Acting<'a> {
+    pub mine: &'a AtomicU32,
+    pub busy: &'a AtomicU32,
+    pub threaded: bool,
+}
+
+impl Acting<'_> {
+    /// Whether atomic operations may go on. Then [`Acting::end`] must follow.
+    #[inline(always)]
+    pub fn begin(self) -> bool {
+        // Added, and not set, for other threads of this process.
+        self.mine.fetch_add(1, Ordering::SeqCst);
+        if self.busy.load(Ordering::SeqCst) == 0 {
+            return true;
+        }
+        self.end();
+        false
+    }
+
+    #[inline(always)]
+    pub fn end(self) {
+        // Release: who finds no more of them sees what they have done.
+        match self.threaded {
+            true => {
+                self.mine.fetch_sub(1, Ordering::Release);
+            }
+            false => self.mine.store(0, Ordering::Release),
+        }
     }
 }
 

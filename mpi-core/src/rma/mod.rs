@@ -11,19 +11,32 @@
 //!
 //! In the first two ways synchronisation is by words in shared memory, and no target need enter the
 //! library for an origin to go on.
+//!
+//! The way is the window's, for synchronisation and accumulates. Puts and gets go the shortest way
+//! that there is between two processes: in a window over several nodes, those of one node reach
+//! each other's memory directly. That mixes no domains: puts and gets are not atomic in themselves
+//! (section 11.7), the program orders them against accumulates by synchronisation, and all
+//! synchronisation goes by messages there, before which a direct copy is complete.
 
 mod apply;
 mod control;
+mod creation;
+mod helper;
+mod mail;
+mod members;
 mod message;
+mod quick;
+mod rooms;
 mod serve;
 mod sync;
+mod targets;
 mod transfer;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use netmod::{OpenError, RemoteKey, SharedPiece};
+use netmod::SharedPiece;
 use parking_lot::Mutex;
 
 use crate::comm::Comm;
@@ -31,10 +44,16 @@ use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::process::Process;
 use control::Control;
+pub(crate) use creation::can_copy;
+use members::{Members, Reach};
+use quick::Quick;
+pub use quick::{Atomic, Change, Word};
 use serve::Service;
 pub(crate) use serve::Windows;
 use sync::Epochs;
 pub use sync::FenceAssert;
+/// Copies between `local` and a member's memory directly.
+pub(crate) use transfer::copy as copy_direct;
 pub use transfer::{Form, Origin, Target};
 
 const PAGE: usize = 4096;
@@ -64,28 +83,18 @@ enum Way {
     Messages,
 }
 
-/// A member's part of a window.
-struct Member {
-    /// Where it is there: 0 for dynamic windows, whose displacements are addresses.
-    address: u64,
-    size: u64,
-    unit: i64,
-    /// Where it is here, if it can be reached so.
-    here: Option<*mut u8>,
-}
-
 /// A window.
 pub struct Window {
     comm: Arc<Comm>,
     flavor: Flavor,
     base: *mut u8,
-    members: Box<[Member]>,
+    members: Members,
+    quick: Quick,
     way: Way,
     control: Option<Control>,
     service: Option<Arc<Service>>,
     epochs: Epochs,
-    /// To which targets something has been sent that no answer has confirmed.
-    dirty: Box<[AtomicU8]>,
+    luck: mail::Luck,
     next_tag: AtomicI32,
     attached: Mutex<Vec<(usize, usize)>>,
     name: Mutex<String>,
@@ -136,196 +145,7 @@ impl Drop for Heap {
     }
 }
 
-/// Where the parts of a window's piece begin: the control blocks first.
-struct Parts {
-    at: Vec<usize>,
-    total: usize,
-}
-
-impl Parts {
-    fn new(flavor: Flavor, sizes: impl Iterator<Item = u64> + Clone) -> Option<Parts> {
-        let members = sizes.clone().count();
-        let mut next = Control::len(members).checked_next_multiple_of(PAGE)?;
-        let mut at = Vec::with_capacity(members);
-        for size in sizes {
-            at.push(next);
-            let size = match flavor {
-                Flavor::Created(_) | Flavor::Dynamic => 0,
-                Flavor::Shared { contiguous: true } => usize::try_from(size).ok()?,
-                _ => usize::try_from(size).ok()?.checked_next_multiple_of(PAGE)?,
-            };
-            next = next
-                .checked_add(size)
-                .filter(|next| *next <= isize::MAX as usize)?;
-        }
-        Some(Parts { at, total: next })
-    }
-}
-
 impl Window {
-    /// Makes a window of the members of an intracommunicator; all call it. `size` is in bytes.
-    ///
-    /// # Errors
-    /// `MPI_ERR_RMA_SHARED` where memory can't be shared by all members though it must,
-    /// `MPI_ERR_NO_MEM` where there is not enough.
-    ///
-    /// # Safety
-    /// The memory of a window that is [`Flavor::Created`] is valid until the window is dropped.
-    pub unsafe fn new(
-        process: &Process,
-        comm: &Comm,
-        flavor: Flavor,
-        size: usize,
-        unit: i32,
-    ) -> Result<Window> {
-        let comm = Arc::new(process.dup_comm(comm)?);
-        let me = comm.rank() as usize;
-        let count = comm.size() as usize;
-        let probe = Box::new(AtomicU64::new(0));
-        let own_base = match flavor {
-            Flavor::Created(base) => base,
-            _ => std::ptr::null_mut(),
-        };
-        let shared = matches!(flavor, Flavor::Shared { .. });
-        let peers = (0..comm.size()).map(|rank| comm.local().peer(rank));
-        let local = peers
-            .clone()
-            .all(|peer| peer == process.me() || process.is_local(peer));
-        let told = process.gather_all_u64(
-            &comm,
-            [
-                own_base.expose_provenance() as u64,
-                size as u64,
-                u64::from(unit as u32),
-                u64::from(local || shared),
-                (&raw const *probe).expose_provenance() as u64,
-            ],
-        )?;
-        let sizes = told.iter().map(|member| member[1]);
-        let parts = Parts::new(flavor, sizes).ok_or_else(|| {
-            Error::new(
-                Class::Size,
-                "the sizes of the members' memory add up to more than can be addressed",
-            )
-        })?;
-
-        let mut memory = Memory::default();
-        let mut way = Way::Messages;
-        if count == 1 {
-            memory.heap.push(Heap::new(parts.total)?);
-            way = Way::Mapped;
-        } else if told.iter().all(|member| member[3] != 0) {
-            let (piece, why) = match share(process, &comm, &parts)? {
-                Ok(piece) => (Some(piece), None),
-                Err(error) => (None, Some(error.0)),
-            };
-            let single_copy = local
-                && matches!(flavor, Flavor::Created(_) | Flavor::Dynamic)
-                && (0..count).all(|rank| can_copy(process, &comm, rank as u32, told[rank][4]));
-            let able = [u64::from(piece.is_some()), u64::from(single_copy)];
-            let able = process.gather_all_u64(&comm, able)?;
-            let all = |what: usize| able.iter().all(|member| member[what] != 0);
-            // Nobody need find the piece any more: nothing of it is left when the processes end.
-            if let Some(piece) = &piece {
-                piece.settle();
-            }
-            way = match flavor {
-                _ if !all(0) => Way::Messages,
-                Flavor::Allocated | Flavor::Shared { .. } => Way::Mapped,
-                _ if all(1) => Way::Copied,
-                _ => Way::Messages,
-            };
-            if shared && way != Way::Mapped {
-                let why = why.unwrap_or_else(|| "another member could not map it".to_string());
-                return Err(Error::new(
-                    Class::RmaShared,
-                    format!(
-                        "the members of the communicator can't share memory: {why}. Make a \
-                         communicator of those that can by MPI_Comm_split_type with \
-                         MPI_COMM_TYPE_SHARED"
-                    ),
-                ));
-            }
-            if way != Way::Messages {
-                memory.piece = piece;
-            }
-        } else if shared {
-            return Err(Error::new(
-                Class::RmaShared,
-                "the members of the communicator can't share memory",
-            ));
-        }
-
-        let start = match (&memory.piece, memory.heap.first()) {
-            (Some(piece), _) => Some(piece.as_ptr()),
-            (None, heap) => heap.map(|heap| heap.0),
-        };
-        // SAFETY: the beginning of the piece, or of the heap's, is for control blocks; both begin
-        // zeroed on a page, and are dropped after the window's other parts.
-        let control = start.map(|start| unsafe { Control::at(start, count) });
-        let own_memory = matches!(flavor, Flavor::Allocated | Flavor::Shared { .. });
-        let base = match (own_memory, start) {
-            (false, _) => own_base,
-            (true, Some(start)) => start.wrapping_add(parts.at[me]),
-            (true, None) => {
-                let heap = Heap::new(size);
-                let fine = [u64::from(heap.is_ok())];
-                let fine = process.gather_all_u64(&comm, fine)?;
-                let heap = heap?;
-                if fine.iter().any(|member| member[0] == 0) {
-                    return Err(Error::new(
-                        Class::NoMem,
-                        "another member has not enough memory for its part of the window",
-                    ));
-                }
-                memory.heap.push(heap);
-                memory
-                    .heap
-                    .last()
-                    .map_or(std::ptr::null_mut(), |heap| heap.0)
-            }
-        };
-        let member = |rank: usize| Member {
-            address: told[rank][0],
-            size: told[rank][1],
-            unit: i64::from(told[rank][2] as u32 as i32),
-            here: match (way, start) {
-                (Way::Mapped, Some(start)) if own_memory => {
-                    Some(start.wrapping_add(parts.at[rank]))
-                }
-                (Way::Mapped | Way::Copied, _) if rank == me => Some(base),
-                _ => None,
-            },
-        };
-        let members = (0..count).map(member).collect();
-        let service = (way == Way::Messages).then(|| {
-            let memory = (flavor != Flavor::Dynamic).then_some((base, size));
-            Arc::new(Service::new(comm.clone(), memory))
-        });
-        if let Some(service) = &service {
-            process.serve(service.clone());
-        }
-        let window = Window {
-            flavor,
-            base,
-            members,
-            way,
-            control,
-            service,
-            epochs: Epochs::new(count),
-            dirty: (0..count).map(|_| AtomicU8::new(0)).collect(),
-            next_tag: AtomicI32::new(1),
-            attached: Mutex::default(),
-            name: Mutex::default(),
-            _probe: probe,
-            _memory: memory,
-            comm,
-        };
-        // Nobody may be asked for something before it serves, nor free its probe too early.
-        process.barrier(&window.comm)?;
-        Ok(window)
-    }
-
     /// Ends the window; all members call it (`MPI_Win_free`). Drop it afterwards.
     ///
     /// # Errors
@@ -340,7 +160,11 @@ impl Window {
             process.end_service(service);
         }
         // Invariant: memory goes only after all are done with it.
-        process.barrier(&self.comm)
+        process.barrier(&self.comm)?;
+        if let (Way::Copied, Some(control)) = (self.way, &self.control) {
+            process.close_mailbox(self.base, control);
+        }
+        Ok(())
     }
 
     /// Whether it may be freed now.
@@ -378,7 +202,7 @@ impl Window {
 
     /// A member's memory in bytes and its unit of displacement.
     pub fn extent_of(&self, rank: u32) -> (u64, i64) {
-        let member = &self.members[rank as usize];
+        let member = self.members.get(rank);
         (member.size, member.unit)
     }
 
@@ -388,14 +212,18 @@ impl Window {
         if !matches!(self.flavor, Flavor::Shared { .. }) {
             return None;
         }
-        let member = match rank {
-            Some(rank) => self.members.get(rank as usize)?,
-            None => {
-                let some = self.members.iter().find(|member| member.size > 0);
-                some.or(self.members.first())?
-            }
+        let rank = match rank {
+            Some(rank) if rank >= self.size() => return None,
+            Some(rank) => rank,
+            None => (0..self.size())
+                .find(|rank| self.members.get(*rank).size > 0)
+                .unwrap_or(0),
         };
-        Some((member.here?, member.size, member.unit))
+        let member = self.members.get(rank);
+        match member.reach {
+            Reach::Here(here) => Some((here, member.size, member.unit)),
+            _ => None,
+        }
     }
 
     /// Adds memory to a dynamic window (`MPI_Win_attach`).
@@ -483,6 +311,16 @@ impl Window {
         self.service.as_ref().ok_or_else(lacks)
     }
 
+    /// Bytes of memory that the window takes in this process beside what it exposes, its
+    /// communicator and what is under way, with `noted` targets in epochs.
+    pub fn footprint(&self, noted: usize) -> usize {
+        size_of::<Window>()
+            + self.members.bytes()
+            + self.quick.bytes()
+            + self.epochs.bytes(noted)
+            + self.service.as_ref().map_or(0, |_| size_of::<Service>())
+    }
+
     fn control(&self) -> Result<&Control> {
         let lacks = || Error::new(Class::Intern, "the window has no control blocks");
         self.control.as_ref().ok_or_else(lacks)
@@ -494,62 +332,59 @@ impl Window {
     }
 }
 
-/// Makes and maps a piece with all parts: the first member makes it, the others open it. Takes the
-/// memory for this member's part. Without a piece, gives the reason; others may have one.
-fn share(
-    process: &Process,
-    comm: &Comm,
-    parts: &Parts,
-) -> Result<std::result::Result<Box<dyn SharedPiece>, OpenError>> {
-    let me = comm.rank() as usize;
-    let Some(shared) = process.windows.memory.get() else {
-        // Nobody has, since all were set up alike; but who waits for a key must get one.
-        process.broadcast_u64(comm, &mut [0; 4])?;
-        return Ok(Err(OpenError("this process has no shared memory".into())));
-    };
-    let mut made = None;
-    let mut key = [0; 4];
-    if me == 0 {
-        let create = || {
-            let piece = shared.create(parts.total)?;
-            piece.reserve(0, parts.at[0])?;
-            Ok(piece)
-        };
-        let piece: Result<_, OpenError> = create();
-        if let Ok(piece) = &piece {
-            let RemoteKey { address, words } = piece.key();
-            key = [1, address, words[0], words[1]];
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::ContextId;
+
+    /// A window of `size` members as one of them has it, with 64 on its node.
+    fn window(size: u32, flavor: Flavor) -> Window {
+        let comm = Arc::new(Comm::new(ContextId::new(0, 0), Group::identity(size), 0));
+        let near = (0..64).map(|rank| (rank, Reach::Here(std::ptr::null_mut())));
+        Window {
+            flavor,
+            base: std::ptr::null_mut(),
+            members: Members::Alike {
+                size: 1 << 20,
+                unit: 8,
+                near: near.collect(),
+            },
+            quick: Quick::default(),
+            way: Way::Messages,
+            control: None,
+            service: Some(Arc::new(Service::new(comm.clone(), None))),
+            epochs: Epochs::new(size as usize),
+            luck: mail::Luck::default(),
+            next_tag: AtomicI32::new(1),
+            attached: Mutex::default(),
+            name: Mutex::default(),
+            _probe: Box::default(),
+            _memory: Memory::default(),
+            comm,
         }
-        made = Some(piece);
     }
-    process.broadcast_u64(comm, &mut key)?;
-    let opened = match made {
-        Some(made) => made,
-        None if key[0] == 0 => Err(OpenError("its first member could not make it".into())),
-        None => {
-            let key = RemoteKey {
-                address: key[1],
-                words: [key[2], key[3]],
-            };
-            shared.open(&key, parts.total)
+
+    #[test]
+    fn a_window_of_a_million_takes_as_much_memory_as_one_of_thousands() {
+        let flavors = [
+            ("allocated", Flavor::Allocated),
+            ("created", Flavor::Created(std::ptr::null_mut())),
+            ("dynamic", Flavor::Dynamic),
+        ];
+        for (name, flavor) in flavors {
+            let few = window(1 << 12, flavor).footprint(0);
+            let many = window(1 << 20, flavor);
+            for noted in [0, 20, 1000] {
+                println!(
+                    "{name} window, 2^20 members alike, 64 of a node, {noted} targets in epochs: \
+                     {} bytes per process",
+                    many.footprint(noted)
+                );
+            }
+            assert_eq!(many.footprint(0), few);
+            assert!(few < 4096, "{few}");
+            // Locking all notes nothing per target.
+            assert!(many.footprint(1000) < few + 32 * 1024);
         }
-    };
-    Ok(opened.and_then(|piece| {
-        let end = parts.at.get(me + 1).copied().unwrap_or(parts.total);
-        piece.reserve(parts.at[me], end - parts.at[me])?;
-        Ok(piece)
-    }))
-}
-
-/// Copies between `local` and a member's memory directly.
-pub(crate) use transfer::copy as copy_direct;
-
-/// Whether a member's memory can be copied directly: tried by a read of its probe.
-pub(crate) fn can_copy(process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
-    let mut word = [1u8; 8];
-    rank == comm.rank()
-        // SAFETY: the word is ours, and all members keep their probes until the window is freed.
-        || unsafe {
-            transfer::copy(process, comm, rank, false, word.as_mut_ptr(), 8, probe).is_ok()
-        } && word == [0; 8]
+    }
 }

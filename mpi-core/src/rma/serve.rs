@@ -1,15 +1,17 @@
 //! The target's side of windows whose members share no memory: whoever makes progress in this
 //! process carries out what origins ask for.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use netmod::SharedMemory;
 use parking_lot::Mutex;
 
 use super::apply::{self, Reduction};
+use super::helper::Bed;
+use super::mail::Mailbox;
 use super::message::{Kind, Request};
 use crate::ANY_SOURCE;
 use crate::buffer::Buffer;
@@ -27,8 +29,12 @@ pub(super) const REQUEST: i32 = 0;
 /// The windows of a process that are served by messages, and the memory that windows are made of.
 #[derive(Default)]
 pub(crate) struct Windows {
-    count: AtomicUsize,
-    served: Mutex<Vec<Arc<Service>>>,
+    /// Of these and of mailboxes.
+    pub(super) count: AtomicUsize,
+    pub(super) mailboxes: Mutex<Vec<Mailbox>>,
+    pub(super) served: Mutex<Vec<Arc<Service>>>,
+    /// Where the thread that serves them beside the program's own sleeps.
+    pub(super) bed: Bed,
     pub(crate) memory: OnceLock<Arc<dyn SharedMemory>>,
 }
 
@@ -39,8 +45,10 @@ pub(super) struct Service {
     memory: Option<(*mut u8, usize)>,
     state: Mutex<State>,
     pub origin: Mutex<Origin>,
+    /// Set by whoever puts something under way, after that.
+    active: AtomicBool,
     /// Exposures that others have posted to this process.
-    posts: Box<[AtomicU32]>,
+    posts: Mutex<HashMap<u32, u32>>,
     completions: AtomicU32,
 }
 
@@ -58,7 +66,13 @@ struct State {
     lock: Lock,
     attached: Vec<(usize, usize)>,
     /// Operations that failed, by origin.
-    failed: Vec<u64>,
+    failed: HashMap<u32, u64>,
+}
+
+impl State {
+    fn fail(&mut self, origin: u32) {
+        *self.failed.entry(origin).or_default() += 1;
+    }
 }
 
 struct Incoming {
@@ -121,13 +135,17 @@ impl Process {
     pub(super) fn serve(&self, service: Arc<Service>) {
         let mut served = self.windows.served.lock();
         served.push(service);
-        self.windows.count.store(served.len(), Ordering::Release);
+        self.windows.count.fetch_add(1, Ordering::Release);
+        self.windows.bed.set(!served.is_empty());
     }
 
     pub(super) fn end_service(&self, service: &Arc<Service>) {
         let mut served = self.windows.served.lock();
+        let before = served.len();
         served.retain(|other| !Arc::ptr_eq(other, service));
-        self.windows.count.store(served.len(), Ordering::Release);
+        let ended = before - served.len();
+        self.windows.count.fetch_sub(ended, Ordering::Release);
+        self.windows.bed.set(!served.is_empty());
     }
 
     /// Carries out what has arrived for windows. Returns whether anything happened.
@@ -142,12 +160,22 @@ impl Process {
     #[inline(never)]
     fn advance_services(&self) -> Result<bool> {
         // Whoever holds the lock is at it.
+        let mut any = self.serve_mailboxes();
         let Some(served) = self.windows.served.try_lock() else {
-            return Ok(false);
+            return Ok(any);
         };
-        let mut any = false;
+        // Most have nothing to do, and are to cost little however many they are.
+        let mut looked_at = None;
         for service in served.iter() {
-            any |= service.advance(self)?;
+            let vci = service.comm.vci();
+            let arrived = match looked_at {
+                Some((looked, arrived)) if looked == vci => arrived,
+                _ => self.lock_vci(vci)?.engine.unexpected.len() != 0,
+            };
+            looked_at = Some((vci, arrived));
+            if arrived || service.active.load(Ordering::Acquire) {
+                any |= service.advance(self, arrived)?;
+            }
         }
         Ok(any)
     }
@@ -155,16 +183,13 @@ impl Process {
 
 impl Service {
     pub fn new(comm: Arc<Comm>, memory: Option<(*mut u8, usize)>) -> Service {
-        let members = comm.size() as usize;
         Service {
             comm,
             memory,
-            state: Mutex::new(State {
-                failed: vec![0; members],
-                ..State::default()
-            }),
+            state: Mutex::default(),
             origin: Mutex::default(),
-            posts: (0..members).map(|_| AtomicU32::new(0)).collect(),
+            active: AtomicBool::new(false),
+            posts: Mutex::default(),
             completions: AtomicU32::new(0),
         }
     }
@@ -192,12 +217,15 @@ impl Service {
 
     /// Takes note of a post of `by`, if there is one.
     pub fn take_post(&self, by: u32) -> bool {
-        let posts = &self.posts[by as usize];
-        let posted = posts.load(Ordering::Acquire) > 0;
-        if posted {
-            posts.fetch_sub(1, Ordering::Relaxed);
+        let mut posts = self.posts.lock();
+        let Some(count) = posts.get_mut(&by) else {
+            return false;
+        };
+        *count -= 1;
+        if *count == 0 {
+            posts.remove(&by);
         }
-        posted
+        true
     }
 
     /// Whether `origins` accesses are complete; if so, takes note of that.
@@ -222,7 +250,10 @@ impl Service {
         // Kept meanwhile, so that two threads' messages leave in one order.
         let mut origin = self.origin.lock();
         let sent = self.send(process, target, REQUEST, bytes)?;
-        origin.sends.extend(sent);
+        if sent.is_some() {
+            origin.sends.extend(sent);
+            self.active.store(true, Ordering::Release);
+        }
         Ok(())
     }
 
@@ -241,6 +272,7 @@ impl Service {
     pub fn fetch(&self, target: u32, id: RequestId, outer: Option<RequestId>) {
         let mut origin = self.origin.lock();
         origin.fetches.push(Fetch { target, id, outer });
+        self.active.store(true, Ordering::Release);
     }
 
     fn answer(
@@ -256,9 +288,22 @@ impl Service {
         Ok(())
     }
 
-    /// One round: requests, answers, and what is under way to others.
-    fn advance(&self, process: &Process) -> Result<bool> {
+    /// One round: requests (if some may have arrived), answers, and what is under way to others.
+    fn advance(&self, process: &Process, arrived: bool) -> Result<bool> {
+        // Taken back first: what is put under way later than it is looked for sets it again.
+        self.active.store(false, Ordering::SeqCst);
+        let mut rest = true;
+        let result = self.advance_all(process, arrived, &mut rest);
+        if rest {
+            self.active.store(true, Ordering::Release);
+        }
+        result
+    }
+
+    /// `rest`: whether something is still under way, or may be.
+    fn advance_all(&self, process: &Process, arrived: bool, rest: &mut bool) -> Result<bool> {
         let mut any = false;
+        let mut quiet = false;
         if let Some(mut origin) = self.origin.try_lock() {
             any |= settle(process, &mut origin.sends)?;
             let before = origin.fetches.len();
@@ -280,12 +325,13 @@ impl Service {
             });
             result?;
             any |= origin.fetches.len() != before;
+            quiet = origin.fetches.is_empty() && origin.sends.is_empty();
         }
         let Some(mut state) = self.state.try_lock() else {
             return Ok(any);
         };
         any |= settle(process, &mut state.answers)?;
-        while let Some(incoming) = self.accept(process)? {
+        while arrived && let Some(incoming) = self.accept(process)? {
             state.incoming.push_back(incoming);
             any = true;
         }
@@ -303,6 +349,7 @@ impl Service {
             self.carry_out(process, &mut state, first.from, &first.bytes)?;
             any = true;
         }
+        *rest = !(quiet && state.answers.is_empty() && state.incoming.is_empty());
         Ok(any)
     }
 
@@ -367,7 +414,7 @@ impl Service {
         bytes: &[u8],
     ) -> Result<()> {
         let Some(request) = Request::parse(bytes) else {
-            state.failed[from as usize] += 1;
+            state.fail(from);
             return Ok(());
         };
         match request.kind {
@@ -381,7 +428,7 @@ impl Service {
                     match self.place(state, at, len) {
                         // SAFETY: within the window's memory; `bytes` are our own.
                         Some(place) => unsafe { netmod::copy(now.as_ptr(), place, len) },
-                        None => state.failed[from as usize] += 1,
+                        None => state.fail(from),
                     }
                 }
             }
@@ -396,7 +443,7 @@ impl Service {
                             out.extend_from_slice(piece);
                         }
                         None => {
-                            state.failed[from as usize] += 1;
+                            state.fail(from);
                             out.resize(out.len() + len, 0);
                         }
                     }
@@ -417,7 +464,7 @@ impl Service {
                                 apply::compare_and_swap(place, request.a, request.b, size, false);
                             found = old.to_le_bytes();
                         },
-                        None => state.failed[from as usize] += 1,
+                        None => state.fail(from),
                     }
                 }
                 self.answer(process, state, from, request.tag, found[..size].to_vec())?;
@@ -440,7 +487,7 @@ impl Service {
                 self.grant(process, state)?;
             }
             Kind::Post => {
-                self.posts[from as usize].fetch_add(1, Ordering::Release);
+                *self.posts.lock().entry(from).or_default() += 1;
             }
             Kind::Complete => {
                 self.completions.fetch_add(1, Ordering::Release);
@@ -451,7 +498,7 @@ impl Service {
 
     /// Answers that everything before is done.
     fn report(&self, process: &Process, state: &mut State, to: u32, tag: i32) -> Result<()> {
-        let failed = std::mem::take(&mut state.failed[to as usize]);
+        let failed = state.failed.remove(&to).unwrap_or(0);
         self.answer(process, state, to, tag, failed.to_ne_bytes().to_vec())
     }
 
@@ -486,14 +533,14 @@ impl Service {
         request: &Request<'_>,
     ) -> Result<()> {
         let Some(reduction) = Reduction::from_numbers(request.a, request.b) else {
-            state.failed[from as usize] += 1;
+            state.fail(from);
             return Ok(());
         };
         let fetching = request.tag != REQUEST;
         let total: usize = request.runs().map(|run| run.1 * reduction.packed()).sum();
         let has_input = reduction.op != PredefinedOp::NoOp;
         if has_input && request.data.len() < total {
-            state.failed[from as usize] += 1;
+            state.fail(from);
             return Ok(());
         }
         let mut found = vec![0; if fetching { total } else { 0 }];
@@ -513,7 +560,7 @@ impl Service {
                     // only; input and result hold all elements.
                     unsafe { reduction.plainly(place, count, input, result) };
                 }
-                None => state.failed[from as usize] += 1,
+                None => state.fail(from),
             }
             done += count * reduction.packed();
         }

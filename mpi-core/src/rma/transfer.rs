@@ -1,9 +1,11 @@
 //! Communication calls (section 11.3): what moves between an origin's buffers and a target's memory.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
 
 use super::apply::{self, Reduction};
+use super::control::CHUNK;
+use super::mail::{self, What};
+use super::members::{Member, Reach};
 use super::message::{self, Kind};
 use super::{Flavor, Way, Window};
 use crate::buffer::Buffer;
@@ -136,7 +138,7 @@ impl Window {
         if target.len() == 0 {
             return Ok(None);
         }
-        let member = &self.members[target.rank as usize];
+        let member = self.members.get(target.rank);
         let datatype = target.datatype;
         let at = (target.displacement as i64).checked_mul(member.unit);
         let at = at.ok_or_else(|| self.beyond(target))?;
@@ -174,7 +176,7 @@ impl Window {
                 ),
             );
         }
-        let member = &self.members[target.rank as usize];
+        let member: Member = self.members.get(target.rank);
         Error::new(
             Class::RmaRange,
             format!(
@@ -194,7 +196,10 @@ impl Window {
     /// beginning, or the address 0 of a dynamic window's.
     #[inline(always)]
     fn here(&self, rank: u32) -> Option<*mut u8> {
-        self.members[rank as usize].here
+        match self.members.get(rank).reach {
+            Reach::Here(here) => Some(here),
+            _ => None,
+        }
     }
 
     /// Runs of bytes of the target's data.
@@ -215,11 +220,10 @@ impl Window {
         &self,
         process: &Process,
         target: &Target<'_>,
-        at: i64,
+        (start, at): (u64, i64),
         write: bool,
         data: *mut u8,
     ) -> Result<()> {
-        let start = self.members[target.rank as usize].address;
         let mut done = 0;
         for (at, len) in self.runs(target, at) {
             let address = start.wrapping_add(at as u64);
@@ -231,6 +235,42 @@ impl Window {
             done += len;
         }
         Ok(())
+    }
+
+    /// Asks an attentive target of this node for a small access to one run of its memory.
+    fn mail(
+        &self,
+        target: &Target<'_>,
+        what: What,
+        at: i64,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> bool {
+        let (Way::Copied, Flavor::Created(_), Some(control)) =
+            (self.way, self.flavor, &self.control)
+        else {
+            return false;
+        };
+        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+            return false;
+        };
+        if len > mail::ROOM {
+            return false;
+        }
+        let count = match what {
+            What::Accumulate(..) => target.count,
+            _ => len,
+        };
+        let place = ((at + skip as i64) as u64, count);
+        mail::ask(
+            control,
+            &self.luck,
+            target.rank as usize,
+            what,
+            place,
+            input,
+            output,
+        )
     }
 
     /// Asks a target for something. Unless that is `answered`, the target must be flushed.
@@ -246,7 +286,7 @@ impl Window {
         // An answer tells that all before is done too. Only failures on dynamic windows, whose
         // memory the origin doesn't know, are told of by a flush.
         if !answered || self.flavor == Flavor::Dynamic {
-            self.dirty[target as usize].store(1, Ordering::Relaxed);
+            self.epochs.soil(target);
         }
         service.ask(process, target, message)
     }
@@ -312,10 +352,13 @@ impl Window {
                         target.datatype.unpack(place, target.count, 0, &data);
                     }
                 }
-            } else if self.way == Way::Copied {
+            } else if let Reach::There(start) = self.members.get(target.rank).reach {
                 let data = origin.packed();
+                if self.mail(&target, What::Put, at, &data, &mut []) {
+                    return Ok(None);
+                }
                 let data = data.as_ptr().cast_mut();
-                self.copy_runs(process, &target, at, true, data)?;
+                self.copy_runs(process, &target, (start, at), true, data)?;
             } else {
                 let runs = self.runs(&target, at);
                 let message = message::encode(Kind::Put, 0, [0; 2], &runs, origin.len(), |out| {
@@ -360,12 +403,21 @@ impl Window {
                         origin.datatype.unpack(origin.base, origin.count, 0, &data);
                     }
                 }
-            } else if self.way == Way::Copied {
+            } else if let Reach::There(start) = self.members.get(target.rank).reach {
                 match origin.plain() {
-                    Some(data) => self.copy_runs(process, &target, at, false, data)?,
+                    Some(data) => {
+                        let len = origin.len();
+                        if len <= mail::ROOM {
+                            let data = std::slice::from_raw_parts_mut(data, len);
+                            if self.mail(&target, What::Get, at, &[], data) {
+                                return Ok(None);
+                            }
+                        }
+                        self.copy_runs(process, &target, (start, at), false, data)?;
+                    }
                     None => {
                         let mut data = vec![0; origin.len()];
-                        self.copy_runs(process, &target, at, false, data.as_mut_ptr())?;
+                        self.copy_runs(process, &target, (start, at), false, data.as_mut_ptr())?;
                         origin.datatype.unpack(origin.base, origin.count, 0, &data);
                     }
                 }
@@ -432,7 +484,8 @@ impl Window {
                 if let (Some(input), Some(output)) = (input, output)
                     && reduction.is_native(place)
                 {
-                    reduction.atomically(place, len / reduction.packed(), input, output);
+                    let count = len / reduction.packed();
+                    self.reduce_run(&reduction, target.rank, place, count, input, output)?;
                     return Ok(None);
                 }
             }
@@ -455,6 +508,27 @@ impl Window {
                 };
             }
             let input = origin.as_ref().map(|origin| origin.packed());
+            if self.way == Way::Copied
+                && target.datatype.as_predefined().is_some()
+                && reduction.packed() == reduction.extent()
+                && !matches!(self.members.get(target.rank).reach, Reach::Here(_))
+            {
+                // Small enough to be asked for.
+                let what = What::Accumulate(reduction.op, reduction.element as u8);
+                let data = input.as_deref().unwrap_or(&[]);
+                let output = match &result {
+                    None => Some(&mut [][..]),
+                    Some(result) if result.len() <= mail::ROOM => result
+                        .plain()
+                        .map(|plain| std::slice::from_raw_parts_mut(plain, result.len())),
+                    Some(_) => None,
+                };
+                if let Some(output) = output
+                    && self.mail(&target, what, at, data, output)
+                {
+                    return Ok(None);
+                }
+            }
             let input = input
                 .as_ref()
                 .map_or(std::ptr::null(), |data| data.as_ptr());
@@ -481,6 +555,51 @@ impl Window {
         Ok(None)
     }
 
+    /// Reduces a run of elements that the processor can change one by one, in mapped memory: few of
+    /// them so, many by a kernel (see [`super::control`]).
+    ///
+    /// # Safety
+    /// As for [`Reduction::atomically`] and [`Reduction::plainly`], but that others may change the
+    /// elements in the same way.
+    #[inline]
+    unsafe fn reduce_run(
+        &self,
+        reduction: &Reduction,
+        target: u32,
+        place: *mut u8,
+        count: usize,
+        input: *const u8,
+        output: *mut u8,
+    ) -> Result<()> {
+        let control = self.control()?;
+        let (member, me) = (target as usize, self.rank() as usize);
+        // Who wants the memory alone looks at a word of each member.
+        if count <= 8 + self.size() as usize / 2 {
+            // SAFETY: the caller's promise.
+            control.acting(member, me, || unsafe {
+                reduction.atomically(place, count, input, output);
+            });
+            return Ok(());
+        }
+        let piece = (CHUNK / reduction.packed()).max(1);
+        let mut done = 0;
+        while done < count {
+            let now = piece.min(count - done);
+            let skip = done * reduction.packed();
+            let place = place.wrapping_add(skip);
+            let (input, output) = (skipped(input, skip), skipped(output, skip).cast_mut());
+            // SAFETY: the caller's promise; all others are kept away meanwhile.
+            control.all_alone(member, || unsafe {
+                reduction.plainly(place, now, input, output);
+            });
+            done += now;
+            if done < count {
+                control.give_way(member);
+            }
+        }
+        Ok(())
+    }
+
     /// Reduces runs of elements in memory of this node.
     ///
     /// # Safety
@@ -494,45 +613,104 @@ impl Window {
         input: *const u8,
         output: *mut u8,
     ) -> Result<()> {
-        let skipped = |start: *const u8, done: usize| match start.is_null() {
-            true => start,
-            false => start.wrapping_add(done),
-        };
-        let start = self.members[target as usize].address;
-        let mut done = 0;
-        for &(at, count) in runs {
-            let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
-            // SAFETY: the caller's promise. What the processor can't do at once is done under the
-            // target's lock, by all.
-            unsafe {
-                match self
-                    .here(target)
-                    .map(|here| here.wrapping_offset(at as isize))
-                {
-                    Some(place) if self.way == Way::Mapped && reduction.is_native(place) => {
-                        reduction.atomically(place, count, input, output);
-                    }
-                    Some(place) => self.control()?.alone(target as usize, || {
+        let member = target as usize;
+        match self.members.get(target).reach {
+            Reach::Here(here) if self.way == Way::Mapped => {
+                // SAFETY: the caller's promise.
+                unsafe { self.reduce_mapped(reduction, target, here, runs, input, output) }
+            }
+            Reach::Here(here) => {
+                let mut done = 0;
+                for &(at, count) in runs {
+                    let place = here.wrapping_offset(at as isize);
+                    let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
+                    // SAFETY: the caller's promise; under the target's lock, as by all others.
+                    self.control()?.alone(member, || unsafe {
                         reduction.plainly(place, count, input, output);
-                    }),
-                    None => {
-                        let address = start.wrapping_add(at as u64);
-                        let len = count * reduction.extent();
-                        let mut elements = vec![0u8; len];
-                        let local = elements.as_mut_ptr();
-                        let comm = &self.comm;
-                        self.control()?.alone(target as usize, || {
-                            copy(process, comm, target, false, local, len, address)?;
-                            reduction.plainly(local, count, input, output);
-                            match reduction.op {
-                                PredefinedOp::NoOp => Ok(()),
-                                _ => copy(process, comm, target, true, local, len, address),
-                            }
-                        })?;
+                    });
+                    done += count * reduction.packed();
+                }
+                Ok(())
+            }
+            Reach::There(start) => {
+                let mut done = 0;
+                for &(at, count) in runs {
+                    let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
+                    let address = start.wrapping_add(at as u64);
+                    let len = count * reduction.extent();
+                    let mut elements = vec![0u8; len];
+                    let local = elements.as_mut_ptr();
+                    let comm = &self.comm;
+                    // SAFETY: the caller's promise; under the target's lock, as by all others.
+                    self.control()?.alone(member, || unsafe {
+                        copy(process, comm, target, false, local, len, address)?;
+                        reduction.plainly(local, count, input, output);
+                        match reduction.op {
+                            PredefinedOp::NoOp => Ok(()),
+                            _ => copy(process, comm, target, true, local, len, address),
+                        }
+                    })?;
+                    done += count * reduction.packed();
+                }
+                Ok(())
+            }
+            Reach::Messages => Err(Error::new(Class::Intern, "the memory is not of this node")),
+        }
+    }
+
+    /// [`Window::reduce`] in mapped memory.
+    ///
+    /// # Safety
+    /// As for that.
+    unsafe fn reduce_mapped(
+        &self,
+        reduction: &Reduction,
+        target: u32,
+        here: *mut u8,
+        runs: &[apply::Run],
+        input: *const u8,
+        output: *mut u8,
+    ) -> Result<()> {
+        /// So many runs are reduced before others are let in.
+        const RUNS: usize = 256;
+        let control = self.control()?;
+        let member = target as usize;
+        let mut done = 0;
+        for some in runs.chunks(RUNS) {
+            let long = some.iter().any(|run| run.1 * reduction.extent() > CHUNK);
+            if some.len() > 8 && !long {
+                // Many short ones: all by the kernel, native or not, with everybody kept away.
+                let mut skip = done;
+                // SAFETY: the caller's promise.
+                control.all_alone(member, || unsafe {
+                    for &(at, count) in some {
+                        let place = here.wrapping_offset(at as isize);
+                        let (input, output) =
+                            (skipped(input, skip), skipped(output, skip).cast_mut());
+                        reduction.plainly(place, count, input, output);
+                        skip += count * reduction.packed();
+                    }
+                });
+                done = skip;
+                control.give_way(member);
+                continue;
+            }
+            for &(at, count) in some {
+                let place = here.wrapping_offset(at as isize);
+                let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
+                // SAFETY: the caller's promise. What the processor can't do at once is done under
+                // the target's lock, by all.
+                unsafe {
+                    if reduction.is_native(place) {
+                        self.reduce_run(reduction, target, place, count, input, output)?;
+                    } else {
+                        control.alone(member, || {
+                            reduction.plainly(place, count, input, output);
+                        });
                     }
                 }
+                done += count * reduction.packed();
             }
-            done += count * reduction.packed();
         }
         Ok(())
     }
@@ -566,22 +744,39 @@ impl Window {
             u64::from_le_bytes(bytes)
         };
         let (new, compare) = (word(new), word(compare));
-        let member = &self.members[target.rank as usize];
+        let (rank, me) = (target.rank as usize, self.rank() as usize);
+        let reach = match self.way {
+            // One domain of atomicity, also for those of one node.
+            Way::Messages => Reach::Messages,
+            _ => self.members.get(target.rank).reach,
+        };
         // SAFETY: the caller's promise; the element is within the target's memory, and is changed
         // by the processor's atomic operations only, or under the target's lock only.
         unsafe {
-            let found = match self
-                .here(target.rank)
-                .map(|here| here.wrapping_offset(at as isize))
-            {
-                Some(place) if self.way == Way::Mapped && place.addr() & (size - 1) == 0 => {
-                    apply::compare_and_swap(place, compare, new, size, true)
+            let found = match reach {
+                Reach::Here(here) => {
+                    let place = here.wrapping_offset(at as isize);
+                    let control = self.control()?;
+                    if self.way == Way::Mapped && place.addr() & (size - 1) == 0 {
+                        control.acting(rank, me, || {
+                            apply::compare_and_swap(place, compare, new, size, true)
+                        })
+                    } else {
+                        control.alone(rank, || {
+                            apply::compare_and_swap(place, compare, new, size, false)
+                        })
+                    }
                 }
-                Some(place) => self.control()?.alone(target.rank as usize, || {
-                    apply::compare_and_swap(place, compare, new, size, false)
-                }),
-                None if self.way == Way::Copied => {
-                    let address = member.address.wrapping_add(at as u64);
+                Reach::There(start) => {
+                    let mut both = [0u8; 16];
+                    both[..8].copy_from_slice(&compare.to_le_bytes());
+                    both[8..].copy_from_slice(&new.to_le_bytes());
+                    let mut found = [0u8; 8];
+                    if self.mail(&target, What::CompareAndSwap, at, &both, &mut found) {
+                        netmod::copy(found.as_ptr(), result, size.min(8));
+                        return Ok(());
+                    }
+                    let address = start.wrapping_add(at as u64);
                     let mut bytes = [0u8; 8];
                     let local = bytes.as_mut_ptr();
                     let (comm, rank) = (&self.comm, target.rank);
@@ -596,7 +791,7 @@ impl Window {
                         Ok::<_, Error>(found)
                     })?
                 }
-                None => {
+                Reach::Messages => {
                     let result = Origin {
                         base: result,
                         count: 1,
@@ -614,6 +809,14 @@ impl Window {
             netmod::copy(found.to_le_bytes().as_ptr(), result, size.min(8));
         }
         Ok(())
+    }
+}
+
+/// `done` bytes behind `start`, unless that is NULL.
+fn skipped(start: *const u8, done: usize) -> *const u8 {
+    match start.is_null() {
+        true => start,
+        false => start.wrapping_add(done),
     }
 }
 

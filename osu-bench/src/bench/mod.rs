@@ -3,6 +3,7 @@
 mod collective;
 mod collectives;
 mod forms;
+mod model;
 mod onesided;
 mod pairs;
 mod pt2pt;
@@ -74,10 +75,12 @@ pub enum Name {
     PutBw,
     GetBw,
     AccLatency,
+    GetAccLatency,
     FopLatency,
     CasLatency,
     Init,
     Hello,
+    RmaModel,
 }
 
 /// What the first number of a benchmark's output means.
@@ -99,7 +102,7 @@ impl Name {
                 Some(Unit::MegabytesPerSecond)
             }
             Self::Init => Some(Unit::Milliseconds),
-            Self::Hello => None,
+            Self::Hello | Self::RmaModel => None,
             _ => Some(Unit::Microseconds),
         }
     }
@@ -114,6 +117,7 @@ impl Name {
                 | Self::CasLatency
                 | Self::Init
                 | Self::Hello
+                | Self::RmaModel
         );
         !fixed
     }
@@ -134,6 +138,7 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
     let outcome = match name {
         Name::Init => startup::init(&world, options, init),
         Name::Hello => startup::hello(&world),
+        Name::RmaModel => model::run(&world, options),
         Name::Latency => pt2pt::latency(&world, options),
         Name::Bw => pt2pt::bandwidth(&world, options),
         Name::Bibw => pt2pt::bidirectional(&world, options),
@@ -145,6 +150,7 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         | Name::PutBw
         | Name::GetBw
         | Name::AccLatency
+        | Name::GetAccLatency
         | Name::FopLatency
         | Name::CasLatency => onesided::run(name, &world, options),
         _ => forms::run(name, &world, options)

@@ -1,5 +1,5 @@
 //! One-sided benchmarks: rank 0 reads and writes the memory of rank 1, which waits in a barrier.
-//! Windows are allocated by MPI, and each access (or window of accesses) ends with a flush.
+//! Each access (or window of accesses) ends as `--sync` says: with a flush, if nothing is said.
 
 use super::pt2pt::{BANDWIDTH, LATENCY, megabytes_per_second, two_ranks};
 use super::{Bench, Name, fill, matches};
@@ -34,7 +34,8 @@ pub fn run(name: Name, world: &World, options: &Options) -> Result<bool> {
         Name::GetLatency => transfers(world, options, "MPI_Get latency Test", Way::Get, false),
         Name::PutBw => transfers(world, options, "MPI_Put Bandwidth Test", Way::Put, true),
         Name::GetBw => transfers(world, options, "MPI_Get Bandwidth Test", Way::Get, true),
-        Name::AccLatency => accumulates(world, options),
+        Name::AccLatency => accumulates(world, options, false),
+        Name::GetAccLatency => accumulates(world, options, true),
         Name::FopLatency => atomics(world, options, "MPI_Fetch_and_op latency Test", true),
         Name::CasLatency => atomics(world, options, "MPI_Compare_and_swap latency Test", false),
         other => Err(Error::everywhere(format!(
@@ -52,8 +53,9 @@ enum Way {
 
 /// Accesses of `count` times the same bytes, and one flush.
 fn access(window: &Window<'_>, way: Way, data: &mut [u8], count: u32) -> Result<()> {
+    window.begin(TARGET)?;
     for _ in 0..count {
-        // SAFETY: the flush follows below; an error in between ends the job.
+        // SAFETY: the end follows below; an error in between ends the job.
         unsafe {
             match way {
                 Way::Put => window.put(data, TARGET)?,
@@ -61,7 +63,7 @@ fn access(window: &Window<'_>, way: Way, data: &mut [u8], count: u32) -> Result<
             }
         }
     }
-    window.flush(TARGET)
+    window.end(TARGET)
 }
 
 /// `put_latency`, `get_latency`, and `put_bw`, `get_bw` with a window of accesses per flush.
@@ -87,14 +89,14 @@ fn transfers(
     let origin = world.rank != TARGET;
     let mut all_valid = true;
     for size in bench.sizes(2)? {
-        let mut window = Window::allocate(world, size)?;
+        let mut window = Window::make(world, size, options.windows, options.epochs)?;
         let mut data = vec![1_u8; size];
         window.with_memory(|memory| memory.fill(0))?;
         let (elapsed, iterations) = bench.time(size, || {
             if origin {
                 access(&window, way, &mut data, count)
             } else {
-                Ok(())
+                window.expose()
             }
         })?;
         let valid =
@@ -134,6 +136,8 @@ fn check_transfer(
     world.barrier()?;
     if origin {
         access(window, way, data, 1)?;
+    } else {
+        window.expose()?;
     }
     world.barrier()?;
     match (origin, way) {
@@ -143,8 +147,8 @@ fn check_transfer(
     }
 }
 
-/// `acc_latency`: sums of 64-bit integers.
-fn accumulates(world: &World, options: &Options) -> Result<bool> {
+/// `acc_latency`, `get_acc_latency`: sums of 64-bit integers.
+fn accumulates(world: &World, options: &Options, fetch: bool) -> Result<bool> {
     let bench = two_ranks(world, options, ACCUMULATE)?;
     let sizes = bench.sizes(2)?;
     if let Some(size) = sizes.iter().find(|&&size| size == 0 || size % WORD != 0) {
@@ -153,29 +157,40 @@ fn accumulates(world: &World, options: &Options) -> Result<bool> {
              of that; choose the sizes as in -m 8:1024"
         )));
     }
-    header(&bench, "MPI_Accumulate latency Test", "Latency (us)");
+    let title = match fetch {
+        true => "MPI_Get_accumulate latency Test",
+        false => "MPI_Accumulate latency Test",
+    };
+    header(&bench, title, "Latency (us)");
     let origin = world.rank != TARGET;
     let mut all_valid = true;
     for size in sizes {
-        let mut window = Window::allocate(world, size)?;
+        let mut window = Window::make(world, size, options.windows, options.epochs)?;
         window.with_memory(|memory| memory.fill(0))?;
         let data = vec![1_i64; size / WORD];
-        let add = |window: &Window<'_>| {
-            // SAFETY: the flush follows at once.
-            unsafe { window.accumulate(&data, TARGET) }?;
-            window.flush(TARGET)
+        let mut found = data.clone();
+        let mut add = |window: &Window<'_>| {
+            if !origin {
+                return window.expose();
+            }
+            window.begin(TARGET)?;
+            // SAFETY: the end follows at once.
+            unsafe {
+                match fetch {
+                    true => window.get_accumulate(&data, &mut found, TARGET)?,
+                    false => window.accumulate(&data, TARGET)?,
+                }
+            }
+            window.end(TARGET)
         };
-        let (elapsed, iterations) =
-            bench.time(size, || if origin { add(&window) } else { Ok(()) })?;
+        let (elapsed, iterations) = bench.time(size, || add(&window))?;
         let valid = bench.validate(|_| {
             if !origin {
                 window.with_memory(|memory| memory.fill(0))?;
             }
             world.barrier()?;
-            if origin {
-                add(&window)?;
-                add(&window)?;
-            }
+            add(&window)?;
+            add(&window)?;
             world.barrier()?;
             let twice = 2_i64.to_ne_bytes();
             Ok(origin || window.with_memory(|m| m.chunks_exact(WORD).all(|word| word == twice))?)
@@ -203,7 +218,7 @@ fn atomics(world: &World, options: &Options, title: &str, add: bool) -> Result<b
     let bench = two_ranks(world, &options, ATOMIC)?;
     header(&bench, title, "Latency (us)");
     let origin = world.rank != TARGET;
-    let mut window = Window::allocate(world, WORD)?;
+    let mut window = Window::make(world, WORD, bench.options.windows, bench.options.epochs)?;
     window.with_memory(|memory| memory.fill(0))?;
     let mut known = 0_i64;
     let mut step = || {
@@ -218,6 +233,7 @@ fn atomics(world: &World, options: &Options, title: &str, add: bool) -> Result<b
             known += 1;
             return Ok(right);
         }
+        window.expose()?;
         Ok(true)
     };
     let (elapsed, iterations) = bench.time(WORD, || step().map(|_| ()))?;

@@ -25,6 +25,7 @@ use crate::library::{Library, this_program};
 use crate::{output, process};
 use plan::{BATCH, Side};
 
+pub use counted::osu_bench_mark as mark;
 pub use rank::{RankOptions, run as run_rank};
 
 /// Options of `isend-count`.
@@ -53,30 +54,38 @@ pub struct CountOptions {
     /// How often to measure; all results are printed.
     #[arg(long, value_name = "N", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..=20))]
-    repeat: u32,
+    pub repeat: u32,
     /// Time limit per run; valgrind is slow to start some libraries.
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
-    timeout: u64,
+    pub timeout: u64,
     /// Write the counts to this file too, as JSON.
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    pub json: Option<PathBuf>,
+}
+
+impl CountOptions {
+    /// The library to count in, and the two iteration counts.
+    pub fn prepare(&self) -> Result<(Library, u64, u64)> {
+        process::prepare()?;
+        let (few, many) = iterations(&self.iterations)?;
+        let env = self
+            .envs
+            .iter()
+            .map(|text| variable(text))
+            .collect::<Result<Vec<_>>>()?;
+        let dir = match &self.lib {
+            Some(dir) => dir.clone(),
+            None => find_library()?,
+        };
+        let library = Library::open(&dir, self.launcher.as_deref(), self.tcp, &env)?;
+        Ok((library, few, many))
+    }
 }
 
 /// Counts, and prints the table.
 pub fn run(options: &CountOptions) -> Result<()> {
-    process::prepare()?;
-    let (few, many) = iterations(&options.iterations)?;
-    let env = options
-        .envs
-        .iter()
-        .map(|text| variable(text))
-        .collect::<Result<Vec<_>>>()?;
-    let dir = match &options.lib {
-        Some(dir) => dir.clone(),
-        None => find_library()?,
-    };
-    let library = Library::open(&dir, options.launcher.as_deref(), options.tcp, &env)?;
+    let (library, few, many) = options.prepare()?;
     output::say(&output::title("Isend Instruction Count"));
     output::say(&format!("# {}, {}", library.version, library.dir.display()));
     output::say(&format!(
@@ -119,7 +128,7 @@ pub fn run(options: &CountOptions) -> Result<()> {
 }
 
 /// A line of the table: the smallest count, and whether the others are the same.
-fn line(name: &str, values: &[f64]) -> String {
+pub fn line(name: &str, values: &[f64]) -> String {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let note = match values.len() {
@@ -183,30 +192,59 @@ fn find_library() -> Result<PathBuf> {
 /// Runs the two ranks once and returns the instructions per iteration of each part.
 fn count(library: &Library, side: Side, few: u64, many: u64, limit: Duration) -> Result<[f64; 3]> {
     let folder = tempfile::tempdir()?;
-    let (page, out) = (folder.path().join("page"), folder.path().join("out"));
+    let page = folder.path().join("page");
     fs::File::create(&page)?.set_len(page::SIZE)?;
-    let program = this_program()?;
-    let side_name = match side {
-        Side::Send => "send",
-        Side::Receive => "receive",
+    let (side_name, counted) = match side {
+        Side::Send => ("send", 0),
+        Side::Receive => ("receive", 1),
     };
+    let arguments = [
+        "isend-count-rank".to_owned(),
+        "--side".to_owned(),
+        side_name.to_owned(),
+        "--few".to_owned(),
+        few.to_string(),
+        "--many".to_owned(),
+        many.to_string(),
+        "--page".to_owned(),
+        page.display().to_string(),
+    ];
+    let counts = count_jobs(
+        library,
+        counted,
+        &arguments,
+        plan::phases(few, many).len(),
+        limit,
+    )?;
+    plan::per_iteration(&counts, few, many)
+        .ok_or_else(|| Error::new("callgrind wrote fewer counts than there were phases"))
+}
+
+/// Runs two ranks of this program, one of them counted, and returns the instructions that were
+/// collected up to each mark.
+pub fn count_jobs(
+    library: &Library,
+    counted: usize,
+    arguments: &[String],
+    phases: usize,
+    limit: Duration,
+) -> Result<Vec<u64>> {
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("out");
+    let program = this_program()?;
     let mut command = library.launch(2, 1, false);
     for rank in 0..2 {
         if rank == 1 {
             command.arg(":");
         }
         command.args(["-n", "1"]);
-        if (rank == 0) == (side == Side::Send) {
+        if rank == counted {
             command.args(["valgrind", "--tool=callgrind", "--quiet"]);
             command.arg(format!("--callgrind-out-file={}", out.display()));
-            command.arg(format!("--toggle-collect={}", counted::COUNTED));
-            command.arg(format!("--dump-before={}", counted::MARK));
+            command.arg(format!("--toggle-collect={}", self::counted::COUNTED));
+            command.arg(format!("--dump-before={}", self::counted::MARK));
         }
-        command
-            .arg(&program)
-            .args(["isend-count-rank", "--side", side_name]);
-        command.args(["--few", &few.to_string(), "--many", &many.to_string()]);
-        command.arg("--page").arg(&page);
+        command.arg(&program).args(arguments);
     }
     let finished = process::run(&mut command, limit)?;
     if let Some(failure) = finished.failure {
@@ -214,12 +252,7 @@ fn count(library: &Library, side: Side, few: u64, many: u64, limit: Duration) ->
             "counting failed (is valgrind installed?): {failure}"
         )));
     }
-    let phases = plan::phases(few, many).len();
-    let counts = (1..=phases)
-        .map(|number| collected(&out, number))
-        .collect::<Result<Vec<_>>>()?;
-    plan::per_iteration(&counts, few, many)
-        .ok_or_else(|| Error::new("callgrind wrote fewer counts than there were phases"))
+    (1..=phases).map(|number| collected(&out, number)).collect()
 }
 
 /// The instructions collected up to mark `number`: callgrind numbers its files from 1.

@@ -18,6 +18,12 @@ pub const INT64: c_int = 0x4c00_083a;
 pub const INFO_NULL: c_int = 0x1c00_0000;
 /// `MPI_MODE_NOCHECK`.
 pub const MODE_NOCHECK: c_int = 1024;
+/// `MPI_MODE_NOSUCCEED`.
+pub const MODE_NOSUCCEED: c_int = 16384;
+/// `MPI_LOCK_EXCLUSIVE`.
+pub const LOCK_EXCLUSIVE: c_int = 234;
+/// `MPI_LOCK_SHARED`.
+pub const LOCK_SHARED: c_int = 235;
 /// `MPI_THREAD_MULTIPLE`.
 pub const THREAD_MULTIPLE: c_int = 3;
 /// `MPI_MAX`.

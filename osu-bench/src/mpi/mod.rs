@@ -8,6 +8,9 @@ mod window;
 mod world;
 
 pub use form::{Collective, Shape};
-pub use table::{Irecv, Isend, LIBRARY_NAMES, Request, Table, Wait};
-pub use window::Window;
+pub use table::{
+    Accumulate, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, LIBRARY_NAMES, Put, Request, Table,
+    Wait, WinTwo,
+};
+pub use window::{Epochs, Memory, Window};
 pub use world::{Combine, World, library_version};

@@ -111,6 +111,16 @@ pub type WinAllocate =
 pub type WinTwo = unsafe extern "C" fn(c_int, c_int) -> c_int;
 /// `MPI_Win_unlock_all`, `MPI_Win_sync`.
 pub type WinOne = unsafe extern "C" fn(c_int) -> c_int;
+/// `MPI_Win_create`: base, size, displacement unit, info, communicator, window.
+pub type WinCreate = unsafe extern "C" fn(Buffer, isize, c_int, c_int, c_int, *mut c_int) -> c_int;
+/// `MPI_Win_lock`: type, rank, assertion, window.
+pub type WinLock = unsafe extern "C" fn(c_int, c_int, c_int, c_int) -> c_int;
+/// `MPI_Win_post`, `MPI_Win_start`: group, assertion, window.
+pub type WinGroup = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
+/// `MPI_Comm_group`: communicator, group.
+pub type CommGroup = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
+/// `MPI_Group_incl`: group, number of ranks, ranks, new group.
+pub type GroupIncl = unsafe extern "C" fn(c_int, c_int, *const c_int, *mut c_int) -> c_int;
 /// `MPI_Put`: origin, count, datatype, target, displacement, count, datatype, window.
 pub type Put =
     unsafe extern "C" fn(ConstBuffer, c_int, c_int, c_int, isize, c_int, c_int, c_int) -> c_int;
@@ -120,6 +130,21 @@ pub type Get =
 /// `MPI_Accumulate`: as `MPI_Put` with the operation before the window.
 pub type Accumulate = unsafe extern "C" fn(
     ConstBuffer,
+    c_int,
+    c_int,
+    c_int,
+    isize,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
+/// `MPI_Get_accumulate`: as `MPI_Accumulate` with result, count, datatype after the origin's.
+pub type GetAccumulate = unsafe extern "C" fn(
+    ConstBuffer,
+    c_int,
+    c_int,
+    Buffer,
     c_int,
     c_int,
     c_int,
@@ -163,7 +188,19 @@ pub struct Table {
     pub gather: Entry<RootedExchange>,
     pub scatter: Entry<RootedExchange>,
     pub win_allocate: Entry<WinAllocate>,
+    pub win_create: Entry<WinCreate>,
     pub win_free: Entry<Free>,
+    pub win_fence: Entry<WinTwo>,
+    pub win_lock: Entry<WinLock>,
+    pub win_unlock: Entry<WinTwo>,
+    pub win_post: Entry<WinGroup>,
+    pub win_start: Entry<WinGroup>,
+    pub win_complete: Entry<WinOne>,
+    pub win_wait: Entry<WinOne>,
+    pub comm_group: Entry<CommGroup>,
+    pub group_incl: Entry<GroupIncl>,
+    pub group_free: Entry<Free>,
+    pub get_accumulate: Entry<GetAccumulate>,
     pub win_lock_all: Entry<WinTwo>,
     pub win_unlock_all: Entry<WinOne>,
     pub win_flush: Entry<WinTwo>,
@@ -264,7 +301,19 @@ impl Table {
                 gather: Entry::find(library, "MPI_Gather"),
                 scatter: Entry::find(library, "MPI_Scatter"),
                 win_allocate: Entry::find(library, "MPI_Win_allocate"),
+                win_create: Entry::find(library, "MPI_Win_create"),
                 win_free: Entry::find(library, "MPI_Win_free"),
+                win_fence: Entry::find(library, "MPI_Win_fence"),
+                win_lock: Entry::find(library, "MPI_Win_lock"),
+                win_unlock: Entry::find(library, "MPI_Win_unlock"),
+                win_post: Entry::find(library, "MPI_Win_post"),
+                win_start: Entry::find(library, "MPI_Win_start"),
+                win_complete: Entry::find(library, "MPI_Win_complete"),
+                win_wait: Entry::find(library, "MPI_Win_wait"),
+                comm_group: Entry::find(library, "MPI_Comm_group"),
+                group_incl: Entry::find(library, "MPI_Group_incl"),
+                group_free: Entry::find(library, "MPI_Group_free"),
+                get_accumulate: Entry::find(library, "MPI_Get_accumulate"),
                 win_lock_all: Entry::find(library, "MPI_Win_lock_all"),
                 win_unlock_all: Entry::find(library, "MPI_Win_unlock_all"),
                 win_flush: Entry::find(library, "MPI_Win_flush"),

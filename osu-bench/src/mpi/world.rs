@@ -107,6 +107,32 @@ impl World {
         })
     }
 
+    /// A group of some ranks.
+    pub fn group(&self, ranks: &[usize]) -> Result<c_int> {
+        let comm_group = self.table.comm_group.get()?;
+        let group_incl = self.table.group_incl.get()?;
+        let ranks: Vec<c_int> = ranks.iter().map(|&rank| rank as c_int).collect();
+        let (mut all, mut some) = (0, 0);
+        // SAFETY: each writes one handle; the ranks are as many as said.
+        unsafe {
+            check("MPI_Comm_group", comm_group(COMM_WORLD, &mut all))?;
+            let n = count(ranks.len())?;
+            check(
+                "MPI_Group_incl",
+                group_incl(all, n, ranks.as_ptr(), &mut some),
+            )?;
+        }
+        self.free_group(all)?;
+        Ok(some)
+    }
+
+    /// Frees a group.
+    pub fn free_group(&self, mut group: c_int) -> Result<()> {
+        let free = self.table.group_free.get()?;
+        // SAFETY: a group of ours.
+        check("MPI_Group_free", unsafe { free(&mut group) })
+    }
+
     /// Calls `MPI_Finalize`.
     pub fn finalize(self) -> Result<()> {
         let finalize = self.table.finalize.get()?;

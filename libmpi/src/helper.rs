@@ -1,0 +1,51 @@
+//! The thread of asynchronous progress (`WEFT_ASYNC_PROGRESS`).
+
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::thread::{Builder, JoinHandle};
+
+use mpi_core::{Class, Error, Result};
+use parking_lot::Mutex;
+
+use crate::runtime::{Runtime, runtime};
+
+static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+
+/// Starts it. The runtime is there, and stays until [`end`].
+pub fn start() -> Result<()> {
+    let process = &runtime()?.process;
+    // Signals are for the program's threads: the new thread takes over what is blocked here.
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills `all`, the second reads it and fills `before`.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let thread = Builder::new()
+        .name("weft progress".into())
+        .spawn(|| process.keep_serving());
+    // SAFETY: filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    let thread = thread.map_err(|error| {
+        Error::new(
+            Class::Other,
+            format!(
+                "the thread that WEFT_ASYNC_PROGRESS asks for could not be started ({error}); \
+                 allow this process more threads, or set it to 0"
+            ),
+        )
+    })?;
+    *THREAD.lock() = Some(thread);
+    Ok(())
+}
+
+/// Ends it.
+pub fn end(runtime: &Runtime) {
+    let Some(thread) = THREAD.lock().take() else {
+        return;
+    };
+    runtime.process.end_serving();
+    // It has no result, and a panic has ended the process already.
+    let _ = thread.join();
+}

@@ -1,0 +1,498 @@
+//! How windows are made: what members tell each other, and whose memory is reached how.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64};
+
+use netmod::{OpenError, RemoteKey, SharedPiece};
+use parking_lot::Mutex;
+
+use super::control::Control;
+use super::mail::{self, Mailbox};
+use super::members::{Member, Members, Reach};
+use super::quick::Quick;
+use super::serve::Service;
+use super::sync::Epochs;
+use super::{Flavor, Heap, Memory, PAGE, Way, Window, transfer};
+use crate::comm::Comm;
+use crate::error::{Class, Error, Result};
+use crate::process::Process;
+
+/// Where the parts of a window's piece begin: the control blocks first.
+struct Parts {
+    at: Vec<usize>,
+    total: usize,
+}
+
+impl Parts {
+    fn new(flavor: Flavor, sizes: impl Iterator<Item = u64> + Clone) -> Result<Parts> {
+        Parts::lay(flavor, sizes).ok_or_else(|| {
+            Error::new(
+                Class::Size,
+                "the sizes of the members' memory add up to more than can be addressed",
+            )
+        })
+    }
+
+    fn lay(flavor: Flavor, sizes: impl Iterator<Item = u64> + Clone) -> Option<Parts> {
+        let members = sizes.clone().count();
+        let mut next = Control::len(members).checked_next_multiple_of(PAGE)?;
+        let mut at = Vec::with_capacity(members);
+        for size in sizes {
+            at.push(next);
+            let size = match flavor {
+                Flavor::Created(_) | Flavor::Dynamic => 0,
+                Flavor::Shared { contiguous: true } => usize::try_from(size).ok()?,
+                _ => usize::try_from(size).ok()?.checked_next_multiple_of(PAGE)?,
+            };
+            next = next
+                .checked_add(size)
+                .filter(|next| *next <= isize::MAX as usize)?;
+        }
+        Some(Parts { at, total: next })
+    }
+}
+
+/// A window in the making.
+struct Plan<'a> {
+    process: &'a Process,
+    comm: &'a Comm,
+    flavor: Flavor,
+    size: usize,
+    unit: i32,
+    /// Whether all members have as much memory and the same unit.
+    alike: bool,
+    probe: &'a AtomicU64,
+}
+
+/// What came of it.
+struct Made {
+    way: Way,
+    members: Members,
+    memory: Memory,
+    control: Option<Control>,
+    base: *mut u8,
+}
+
+impl Window {
+    /// Makes a window of the members of an intracommunicator; all call it. `size` is in bytes.
+    ///
+    /// Members agree by a reduction, whose result has the same size for any number of them. They
+    /// tell each other more only if they are all of one node, or have different sizes or units.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SHARED` where memory can't be shared by all members though it must,
+    /// `MPI_ERR_NO_MEM` where there is not enough.
+    ///
+    /// # Safety
+    /// The memory of a window that is [`Flavor::Created`] is valid until the window is dropped.
+    pub unsafe fn new(
+        process: &Process,
+        comm: &Comm,
+        flavor: Flavor,
+        size: usize,
+        unit: i32,
+    ) -> Result<Window> {
+        let comm = Arc::new(process.dup_comm(comm)?);
+        let probe = Box::new(AtomicU64::new(0));
+        let peers = (0..comm.size()).map(|rank| comm.local().peer(rank));
+        let local = peers
+            .into_iter()
+            .all(|peer| peer == process.me() || process.is_local(peer));
+        let shared = matches!(flavor, Flavor::Shared { .. });
+        // The least of a number is what the greatest of its complement is the complement of.
+        let (bytes, step) = (size as u64, u64::from(unit as u32));
+        let near = u64::from(local || shared);
+        let mut told = [bytes, !bytes, step, !step, !near];
+        process.greatest_u64(&comm, &mut told)?;
+        let plan = Plan {
+            process,
+            comm: &comm,
+            flavor,
+            size,
+            unit,
+            alike: told[0] == !told[1] && told[2] == !told[3],
+            probe: &probe,
+        };
+        let made = match !told[4] {
+            0 => plan.over_nodes()?,
+            _ => plan.on_node(local)?,
+        };
+        let Made {
+            way,
+            members,
+            memory,
+            control,
+            base,
+        } = made;
+        let service = (way == Way::Messages).then(|| {
+            let memory = (flavor != Flavor::Dynamic).then_some((base, size));
+            Arc::new(Service::new(comm.clone(), memory))
+        });
+        if let Some(service) = &service {
+            process.serve(service.clone());
+        }
+        let quick = match (way, flavor) {
+            (Way::Mapped, Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. }) => {
+                Quick::new(
+                    process,
+                    &members,
+                    control.as_ref(),
+                    comm.rank(),
+                    comm.size(),
+                )
+            }
+            _ => Quick::default(),
+        };
+        let window = Window {
+            flavor,
+            base,
+            members,
+            quick,
+            way,
+            control,
+            service,
+            epochs: Epochs::new(comm.size() as usize),
+            luck: mail::Luck::default(),
+            next_tag: AtomicI32::new(1),
+            attached: Mutex::default(),
+            name: Mutex::default(),
+            _probe: probe,
+            _memory: memory,
+            comm,
+        };
+        if let (Way::Copied, Flavor::Created(base), Some(control)) = (way, flavor, &window.control)
+        {
+            process.open_mailbox(Mailbox {
+                control: control.clone(),
+                member: window.comm.rank() as usize,
+                base,
+                size,
+            });
+        }
+        // Nobody may be asked for something before it serves, nor free its probe too early.
+        process.barrier(&window.comm)?;
+        Ok(window)
+    }
+}
+
+impl Plan<'_> {
+    fn own_base(&self) -> *mut u8 {
+        match self.flavor {
+            Flavor::Created(base) => base,
+            _ => std::ptr::null_mut(),
+        }
+    }
+
+    fn has_own_memory(&self) -> bool {
+        matches!(self.flavor, Flavor::Allocated | Flavor::Shared { .. })
+    }
+
+    fn probe_address(&self) -> u64 {
+        (&raw const *self.probe).expose_provenance() as u64
+    }
+
+    /// A window whose members are all of one node, or are to share memory.
+    fn on_node(&self, local: bool) -> Result<Made> {
+        let Plan { process, comm, .. } = *self;
+        let (me, count) = (comm.rank() as usize, comm.size() as usize);
+        let told = process.gather_all_u64(
+            comm,
+            [
+                self.own_base().expose_provenance() as u64,
+                self.size as u64,
+                u64::from(self.unit as u32),
+                self.probe_address(),
+            ],
+        )?;
+        let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
+        let mut memory = Memory::default();
+        let way;
+        if count == 1 {
+            memory.heap.push(Heap::new(parts.total)?);
+            way = Way::Mapped;
+        } else {
+            let (piece, why) = match share(process, comm, &parts)? {
+                Ok(piece) => (Some(piece), None),
+                Err(error) => (None, Some(error.0)),
+            };
+            let single_copy = local
+                && !self.has_own_memory()
+                && (0..count).all(|rank| can_copy(process, comm, rank as u32, told[rank][3]));
+            let able = [u64::from(piece.is_some()), u64::from(single_copy)];
+            let able = process.gather_all_u64(comm, able)?;
+            let all = |what: usize| able.iter().all(|member| member[what] != 0);
+            // Nobody need find the piece any more: nothing of it is left when the processes end.
+            if let Some(piece) = &piece {
+                piece.settle();
+            }
+            way = match self.flavor {
+                _ if !all(0) => Way::Messages,
+                Flavor::Allocated | Flavor::Shared { .. } => Way::Mapped,
+                _ if all(1) => Way::Copied,
+                _ => Way::Messages,
+            };
+            if matches!(self.flavor, Flavor::Shared { .. }) && way != Way::Mapped {
+                let why = why.unwrap_or_else(|| "another member could not map it".to_string());
+                return Err(Error::new(
+                    Class::RmaShared,
+                    format!(
+                        "the members of the communicator can't share memory: {why}. Make a \
+                         communicator of those that can by MPI_Comm_split_type with \
+                         MPI_COMM_TYPE_SHARED"
+                    ),
+                ));
+            }
+            if way != Way::Messages {
+                memory.piece = piece;
+            }
+        }
+        let start = match (&memory.piece, memory.heap.first()) {
+            (Some(piece), _) => Some(piece.as_ptr()),
+            (None, heap) => heap.map(|heap| heap.0),
+        };
+        // SAFETY: the beginning of the piece, or of the heap's, is for control blocks; both begin
+        // zeroed on a page, and are dropped after the window's other parts.
+        let control =
+            start.map(|start| unsafe { Control::at(start, count, process.is_threaded()) });
+        let base = match (self.has_own_memory(), start) {
+            (false, _) => self.own_base(),
+            (true, Some(start)) => start.wrapping_add(parts.at[me]),
+            (true, None) => self.own_heap(&mut memory)?,
+        };
+        let member = |rank: usize| Member {
+            size: told[rank][1],
+            unit: i64::from(told[rank][2] as u32 as i32),
+            reach: match (way, start) {
+                (Way::Mapped, Some(start)) if self.has_own_memory() => {
+                    Reach::Here(start.wrapping_add(parts.at[rank]))
+                }
+                (Way::Mapped | Way::Copied, _) if rank == me => Reach::Here(base),
+                (Way::Copied, _) => Reach::There(told[rank][0]),
+                _ => Reach::Messages,
+            },
+        };
+        let members = match way {
+            Way::Messages if self.alike => self.far(Box::default()),
+            _ => Members::Each((0..count).map(member).collect()),
+        };
+        Ok(Made {
+            way,
+            members,
+            memory,
+            control,
+            base,
+        })
+    }
+
+    /// A window whose members are reached by messages, but for those of this process's node.
+    fn over_nodes(&self) -> Result<Made> {
+        let Plan { process, comm, .. } = *self;
+        let told = match self.alike {
+            true => None,
+            false => {
+                let own = [self.size as u64, u64::from(self.unit as u32)];
+                Some(process.gather_all_u64(comm, own)?)
+            }
+        };
+        let mut memory = Memory::default();
+        let near = match self.node()? {
+            Some(node) => self.reach_node(&node, &mut memory)?,
+            None => Box::default(),
+        };
+        let mine = near.iter().find(|one| one.0 == comm.rank());
+        let base = match (self.has_own_memory(), mine) {
+            (false, _) => self.own_base(),
+            (true, Some((_, Reach::Here(here)))) => *here,
+            (true, _) => std::ptr::null_mut(),
+        };
+        // All take part in this, those who have memory already too.
+        let base = match self.has_own_memory() {
+            true if base.is_null() => self.own_heap(&mut memory)?,
+            true => self.agree(true).map(|()| base)?,
+            false => base,
+        };
+        let members = match told {
+            None => self.far(near),
+            Some(told) => {
+                let mut members: Box<[Member]> = told
+                    .iter()
+                    .map(|member| Member {
+                        size: member[0],
+                        unit: i64::from(member[1] as u32 as i32),
+                        reach: Reach::Messages,
+                    })
+                    .collect();
+                for (rank, reach) in near {
+                    members[rank as usize].reach = reach;
+                }
+                Members::Each(members)
+            }
+        };
+        Ok(Made {
+            way: Way::Messages,
+            members,
+            memory,
+            control: None,
+            base,
+        })
+    }
+
+    fn far(&self, near: Box<[(u32, Reach)]>) -> Members {
+        Members::Alike {
+            size: self.size as u64,
+            unit: i64::from(self.unit),
+            near,
+        }
+    }
+
+    /// A communicator of the members on this process's node, if there are others and it is known.
+    fn node(&self) -> Result<Option<Comm>> {
+        let Plan { process, comm, .. } = *self;
+        /// Where the launcher doesn't tell nodes apart, so many members are asked one by one.
+        const FEW: u32 = 1024;
+        let node = process.node_of(process.me());
+        if self.flavor == Flavor::Dynamic || node.is_none() && comm.size() > FEW {
+            return Ok(None);
+        }
+        let is_near = |rank: &u32| {
+            let peer = comm.local().peer(*rank);
+            match node {
+                Some(_) => process.node_of(peer) == node,
+                None => peer == process.me() || process.is_local(peer),
+            }
+        };
+        let ranks: Vec<u32> = (0..comm.size()).filter(is_near).collect();
+        if ranks.len() < 2 {
+            return Ok(None);
+        }
+        process.create_comm_group(comm, &comm.local().of_ranks(&ranks), 0)
+    }
+
+    /// How the members on this process's node are reached: all directly, or none.
+    fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
+        let Plan { process, comm, .. } = *self;
+        let told = process.gather_all_u64(
+            node,
+            [
+                self.own_base().expose_provenance() as u64,
+                self.size as u64,
+                self.probe_address(),
+            ],
+        )?;
+        let count = node.size();
+        let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
+        let peers = (0..count).map(|rank| node.local().peer(rank));
+        let mut able = peers
+            .into_iter()
+            .all(|peer| peer == process.me() || process.is_local(peer));
+        let mut piece = None;
+        if self.has_own_memory() {
+            piece = share(process, node, &parts)?.ok();
+            able &= piece.is_some();
+        } else {
+            able &= (0..told.len()).all(|rank| can_copy(process, node, rank as u32, told[rank][2]));
+        }
+        let able = process.gather_all_u64(node, [u64::from(able)])?;
+        if let Some(piece) = &piece {
+            piece.settle();
+        }
+        if able.iter().any(|member| member[0] == 0) {
+            return Ok(Box::default());
+        }
+        let start = piece.as_ref().map(|piece| piece.as_ptr());
+        memory.piece = piece;
+        let reach = |place: u32| {
+            let at = place as usize;
+            let reach = match start {
+                Some(start) => Reach::Here(start.wrapping_add(parts.at[at])),
+                None if place == node.rank() => Reach::Here(self.own_base()),
+                None => Reach::There(told[at][0]),
+            };
+            Some((comm.local().rank_of(node.local().peer(place))?, reach))
+        };
+        let mut near: Vec<(u32, Reach)> = (0..count).filter_map(reach).collect();
+        near.sort_unstable_by_key(|one| one.0);
+        Ok(near.into())
+    }
+
+    /// Memory for this member's part.
+    fn own_heap(&self, memory: &mut Memory) -> Result<*mut u8> {
+        let heap = Heap::new(self.size);
+        let agreed = self.agree(heap.is_ok());
+        let heap = heap?;
+        agreed?;
+        let base = heap.0;
+        memory.heap.push(heap);
+        Ok(base)
+    }
+
+    /// Whether all members have memory.
+    fn agree(&self, fine: bool) -> Result<()> {
+        let mut lacking = [u64::from(!fine)];
+        self.process.greatest_u64(self.comm, &mut lacking)?;
+        if lacking[0] == 0 {
+            return Ok(());
+        }
+        Err(Error::new(
+            Class::NoMem,
+            "another member has not enough memory for its part of the window",
+        ))
+    }
+}
+
+/// Makes and maps a piece with all parts: the first member makes it, the others open it. Takes the
+/// memory for this member's part. Without a piece, gives the reason; others may have one.
+fn share(
+    process: &Process,
+    comm: &Comm,
+    parts: &Parts,
+) -> Result<std::result::Result<Box<dyn SharedPiece>, OpenError>> {
+    let me = comm.rank() as usize;
+    let Some(shared) = process.windows.memory.get() else {
+        // Nobody has, since all were set up alike; but who waits for a key must get one.
+        process.broadcast_u64(comm, &mut [0; 4])?;
+        return Ok(Err(OpenError("this process has no shared memory".into())));
+    };
+    let mut made = None;
+    let mut key = [0; 4];
+    if me == 0 {
+        let create = || {
+            let piece = shared.create(parts.total)?;
+            piece.reserve(0, parts.at[0])?;
+            Ok(piece)
+        };
+        let piece: Result<_, OpenError> = create();
+        if let Ok(piece) = &piece {
+            let RemoteKey { address, words } = piece.key();
+            key = [1, address, words[0], words[1]];
+        }
+        made = Some(piece);
+    }
+    process.broadcast_u64(comm, &mut key)?;
+    let opened = match made {
+        Some(made) => made,
+        None if key[0] == 0 => Err(OpenError("its first member could not make it".into())),
+        None => {
+            let key = RemoteKey {
+                address: key[1],
+                words: [key[2], key[3]],
+            };
+            shared.open(&key, parts.total)
+        }
+    };
+    Ok(opened.and_then(|piece| {
+        let end = parts.at.get(me + 1).copied().unwrap_or(parts.total);
+        piece.reserve(parts.at[me], end - parts.at[me])?;
+        Ok(piece)
+    }))
+}
+
+/// Whether a member's memory can be copied directly: tried by a read of its probe.
+pub(crate) fn can_copy(process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
+    let mut word = [1u8; 8];
+    rank == comm.rank()
+        // SAFETY: the word is ours, and all members keep their probes until the window is freed.
+        || unsafe {
+            transfer::copy(process, comm, rank, false, word.as_mut_ptr(), 8, probe).is_ok()
+        } && word == [0; 8]
+}

@@ -1,0 +1,87 @@
+//! Progress for windows that messages serve while the program computes: by a thread that the owner
+//! of the process lends, one per process.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::process::Process;
+
+/// Where the thread sleeps while this process exposes nothing by messages.
+#[derive(Default)]
+pub(super) struct Bed {
+    state: Mutex<Called>,
+    call: Condvar,
+}
+
+#[derive(Default)]
+struct Called {
+    to_serve: bool,
+    to_end: bool,
+}
+
+impl Bed {
+    /// Tells the thread whether there is something to serve.
+    pub fn set(&self, to_serve: bool) {
+        self.state.lock().to_serve = to_serve;
+        self.call.notify_all();
+    }
+
+    /// Sleeps until there is; `false` if the thread is to end.
+    fn sleep(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.to_serve && !state.to_end {
+            self.call.wait(&mut state);
+        }
+        !state.to_end
+    }
+}
+
+/// Between two looks that found nothing, for so long after one that found something …
+const ALERT: Duration = Duration::from_millis(5);
+const SHORT: Duration = Duration::from_micros(20);
+/// … and later.
+const LONG: Duration = Duration::from_micros(200);
+
+impl Process {
+    /// Serves this process's windows to others until [`Process::end_serving`]. Sleeps while there
+    /// are none that need it. The process must have been made for several threads.
+    pub fn keep_serving(&self) {
+        let mut last = Instant::now();
+        while self.windows.bed.sleep() {
+            match self.serve_once() {
+                Ok(true) => {
+                    last = Instant::now();
+                    // The program's own threads may want the lock.
+                    std::thread::yield_now();
+                }
+                Ok(false) if last.elapsed() < ALERT => std::thread::sleep(SHORT),
+                Ok(false) => std::thread::sleep(LONG),
+                // A process is lost: the program's threads find out too, and can tell whom.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Has [`Process::keep_serving`] return.
+    pub fn end_serving(&self) {
+        self.windows.bed.state.lock().to_end = true;
+        self.windows.bed.call.notify_all();
+    }
+
+    /// One round of progress on the VCIs of windows. (Not of collectives: they may call functions of
+    /// the program's.)
+    fn serve_once(&self) -> crate::Result<bool> {
+        let mut vcis: Vec<_> = match self.windows.served.try_lock() {
+            Some(served) => served.iter().map(|service| service.comm.vci()).collect(),
+            None => return Ok(false),
+        };
+        vcis.sort_unstable();
+        vcis.dedup();
+        let mut any = false;
+        for vci in vcis {
+            any |= self.progress_on(vci)?;
+        }
+        Ok(any | self.advance_windows()?)
+    }
+}

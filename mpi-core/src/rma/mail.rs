@@ -1,0 +1,262 @@
+//! A short cut for small accesses to memory of the program's in another process of the node.
+//!
+//! The kernel copies such memory without its owner's help, but a system call takes longer than a
+//! word through shared memory and back. So each member has a slot in shared memory: an origin that
+//! finds it free writes what it wants there, and if the owner is in the library, waiting for something,
+//! it does it. If the owner doesn't take it up in a microsecond or so, the origin takes it back and has
+//! the kernel do it. Nothing depends on the owner, and an origin that had no luck asks less often.
+//!
+//! Either way an access is complete when the call returns, and accumulates are made under the
+//! same lock, so both ways are one domain.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::apply::{self, Reduction};
+use super::control::Control;
+use crate::op::PredefinedOp;
+use crate::process::Process;
+
+/// Bytes of data that fit.
+pub(super) const ROOM: usize = 40;
+
+const FREE: u32 = 0;
+const FILLING: u32 = 1;
+const ASKED: u32 = 2;
+const TAKEN: u32 = 3;
+const DONE: u32 = 4;
+
+/// So often an origin looks for an answer.
+const LOOKS: u32 = 100;
+/// After so many requests that were not taken up, only one access in [`SELDOM`] makes another.
+const MISSES: u32 = 3;
+const SELDOM: u32 = 64;
+
+/// A member's slot, a cache line.
+#[repr(C, align(64))]
+pub(super) struct Slot {
+    state: AtomicU32,
+    /// [`What`], below.
+    what: AtomicU32,
+    words: std::cell::UnsafeCell<Words>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Words {
+    /// Where in the owner's memory.
+    at: u64,
+    /// Bytes or elements.
+    count: u16,
+    op: u8,
+    element: u8,
+    data: [u8; ROOM],
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+/// What an origin asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    Put,
+    Get,
+    Accumulate(PredefinedOp, u8),
+    /// The data is what is compared, then what replaces it, 8 bytes each.
+    CompareAndSwap,
+}
+
+impl What {
+    fn numbers(self) -> (u32, u8, u8) {
+        match self {
+            What::Put => (0, 0, 0),
+            What::Get => (1, 0, 0),
+            What::Accumulate(op, element) => (2, op as u8, element),
+            What::CompareAndSwap => (3, 0, 0),
+        }
+    }
+}
+
+/// How an origin fares with its requests.
+#[derive(Default)]
+pub(super) struct Luck {
+    misses: AtomicU32,
+}
+
+impl Luck {
+    fn may_ask(&self) -> bool {
+        let misses = self.misses.load(Ordering::Relaxed);
+        if misses <= MISSES {
+            return true;
+        }
+        // Counted up, so that the turn comes.
+        self.misses
+            .store(misses.wrapping_add(1).max(MISSES + 1), Ordering::Relaxed);
+        misses.is_multiple_of(SELDOM)
+    }
+
+    fn note(&self, had: bool) {
+        match had {
+            true => self.misses.store(0, Ordering::Relaxed),
+            false => {
+                self.misses.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Asks `member` for something on `count` bytes (elements, for accumulates) at `at` of its memory.
+/// `input` is what goes there, up to [`ROOM`] bytes; what was there is written to `output`. Returns
+/// whether it was done.
+pub(super) fn ask(
+    control: &Control,
+    luck: &Luck,
+    member: usize,
+    what: What,
+    (at, count): (u64, usize),
+    input: &[u8],
+    output: &mut [u8],
+) -> bool {
+    if input.len() > ROOM || output.len() > ROOM || !luck.may_ask() {
+        return false;
+    }
+    let slot = control.slot(member);
+    let claim = |from, to| {
+        slot.state
+            .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    };
+    if !claim(FREE, FILLING) {
+        return false;
+    }
+    let (kind, op, element) = what.numbers();
+    let mut words = Words {
+        at,
+        count: count as u16,
+        op,
+        element,
+        data: [0; ROOM],
+    };
+    words.data[..input.len()].copy_from_slice(input);
+    slot.what.store(kind, Ordering::Relaxed);
+    // SAFETY: from FREE to FILLING by this thread, so the words are its own until ASKED.
+    unsafe { slot.words.get().write(words) };
+    slot.state.store(ASKED, Ordering::Release);
+    let mut looks = 0u32;
+    while slot.state.load(Ordering::Acquire) != DONE {
+        looks += 1;
+        if looks == LOOKS && claim(ASKED, FREE) {
+            luck.note(false);
+            return false;
+        }
+        if looks > LOOKS && looks.is_multiple_of(32) {
+            // The owner is at it, but has lost its core.
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+    // SAFETY: DONE gives the words back to who asked.
+    let data = unsafe { (*slot.words.get()).data };
+    output.copy_from_slice(&data[..output.len()]);
+    slot.state.store(FREE, Ordering::Release);
+    luck.note(true);
+    true
+}
+
+/// A member's slot as it serves it itself.
+pub(super) struct Mailbox {
+    pub control: Control,
+    pub member: usize,
+    pub base: *mut u8,
+    pub size: usize,
+}
+
+// SAFETY: the memory is the window's, which stays until the mailbox is closed.
+unsafe impl Send for Mailbox {}
+
+impl Mailbox {
+    /// Does what is asked for. Returns whether anything was.
+    pub fn serve(&self) -> bool {
+        let slot = self.control.slot(self.member);
+        if slot.state.load(Ordering::Relaxed) != ASKED
+            || slot
+                .state
+                .compare_exchange(ASKED, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            return false;
+        }
+        // SAFETY: from ASKED to TAKEN by this thread, so the words are its own until DONE.
+        let words = unsafe { &mut *slot.words.get() };
+        // SAFETY: as above.
+        unsafe { self.carry_out(slot.what.load(Ordering::Relaxed), words) };
+        slot.state.store(DONE, Ordering::Release);
+        true
+    }
+
+    /// # Safety
+    /// The words are this thread's.
+    unsafe fn carry_out(&self, what: u32, words: &mut Words) {
+        let count = usize::from(words.count);
+        let reduction = match what {
+            2 => Reduction::from_numbers(words.op.into(), words.element.into()),
+            _ => None,
+        };
+        let len = match &reduction {
+            Some(reduction) => count * reduction.extent(),
+            None => count,
+        };
+        let end = usize::try_from(words.at)
+            .ok()
+            .and_then(|at| at.checked_add(len));
+        // Origins have checked this; a slot that is overwritten by a stray pointer does no more harm.
+        if end.is_none_or(|end| end > self.size) || len > ROOM {
+            return;
+        }
+        let place = self.base.wrapping_add(words.at as usize);
+        let data = words.data.as_mut_ptr();
+        // SAFETY: within this process's memory of the window; `data` has room for `len` bytes;
+        // accumulates are under this member's lock, as by all others.
+        unsafe {
+            match (what, reduction) {
+                (0, _) => netmod::copy(data, place, count),
+                (1, _) => netmod::copy(place, data, count),
+                (2, Some(reduction)) => self.control.alone(self.member, || {
+                    let mut found = [0u8; ROOM];
+                    reduction.plainly(place, count, data, found.as_mut_ptr());
+                    words.data = found;
+                }),
+                (3, _) => self.control.alone(self.member, || {
+                    let (halves, _) = words.data.as_chunks::<8>();
+                    let [compare, new] = [halves[0], halves[1]].map(u64::from_le_bytes);
+                    let old = apply::compare_and_swap(place, compare, new, count, false);
+                    words.data[..8].copy_from_slice(&old.to_le_bytes());
+                }),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Process {
+    /// Serves a mailbox from now on.
+    pub(super) fn open_mailbox(&self, mailbox: Mailbox) {
+        self.windows.mailboxes.lock().push(mailbox);
+        self.windows.count.fetch_add(1, Ordering::Release);
+    }
+
+    /// Serves it no more. Nobody may ask any more.
+    pub(super) fn close_mailbox(&self, base: *mut u8, control: &Control) {
+        let mut mailboxes = self.windows.mailboxes.lock();
+        let before = mailboxes.len();
+        mailboxes.retain(|other| other.base != base || !other.control.is_same(control));
+        let closed = before - mailboxes.len();
+        self.windows.count.fetch_sub(closed, Ordering::Release);
+    }
+
+    /// Serves all mailboxes once. Returns whether there was something.
+    pub(super) fn serve_mailboxes(&self) -> bool {
+        match self.windows.mailboxes.try_lock() {
+            Some(mailboxes) => mailboxes.iter().fold(false, |any, one| any | one.serve()),
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! `rma-model`: what one-sided communication costs, as functions fitted to measurements.
+//!
+//! Rank 0 accesses rank 1; all ranks fence, post to their neighbours, and contend for a lock.
+
+use std::time::{Duration, Instant};
+
+use super::pt2pt::LATENCY;
+use super::{Bench, Error, Result};
+use crate::mpi::{Combine, Epochs, Memory, Window, World};
+use crate::options::Options;
+
+const TARGET: usize = 1;
+const LARGEST: usize = 1 << 20;
+const WORD: usize = size_of::<i64>();
+
+/// Runs it.
+pub fn run(world: &World, options: &Options) -> Result<bool> {
+    if world.size < 2 {
+        return Err(Error::everywhere("the model needs 2 ranks or more"));
+    }
+    let bench = Bench {
+        world,
+        options,
+        defaults: LATENCY,
+    };
+    bench.say(&crate::output::title("One-Sided Communication Model"));
+    bench.say(&format!(
+        "# {} ranks, {:?} windows, medians of {ROUNDS}; s in bytes, p ranks, k neighbours",
+        world.size, options.windows
+    ));
+    accesses(&bench)?;
+    passive(&bench)?;
+    active(&bench)?;
+    contention(&bench)?;
+    Ok(true)
+}
+
+/// Measurements of each cost.
+const ROUNDS: usize = 9;
+
+/// The median time in microseconds of `step`, which each rank runs `times` times per measurement.
+fn measure(bench: &Bench<'_>, times: u32, mut step: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut results = Vec::new();
+    for _ in 0..=ROUNDS {
+        bench.world.barrier()?;
+        let start = Instant::now();
+        for _ in 0..times {
+            step()?;
+        }
+        results.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(times));
+    }
+    // The first warms up.
+    let mut results = results.split_off(1);
+    results.sort_by(f64::total_cmp);
+    Ok(results[ROUNDS / 2])
+}
+
+/// The line `a + b x` nearest to the points, by their relative errors; also the largest of these.
+fn fit(points: &[(f64, f64)]) -> (f64, f64, f64) {
+    let (mut w, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for &(at, time) in points {
+        let weight = 1.0 / (time * time);
+        w += weight;
+        x += weight * at;
+        y += weight * time;
+        xx += weight * at * at;
+        xy += weight * at * time;
+    }
+    let across = w * xx - x * x;
+    let slope = if across == 0.0 {
+        0.0
+    } else {
+        (w * xy - x * y) / across
+    };
+    let start = (y - slope * x) / w;
+    let error = |&(at, time): &(f64, f64)| ((start + slope * at) / time - 1.0).abs();
+    let worst = points.iter().map(error).fold(0.0, f64::max);
+    (start, slope, worst)
+}
+
+/// Latencies: rank 0 to rank 1, completed by a flush.
+fn accesses(bench: &Bench<'_>) -> Result<()> {
+    let world = bench.world;
+    let window = Window::make(world, LARGEST, bench.options.windows, Epochs::Flush)?;
+    let origin = world.rank == 0;
+    let mut data = vec![1_i64; LARGEST / WORD];
+    let mut found = data.clone();
+    let sizes = [8, 64, 512, 4096, 32768, 262_144, LARGEST];
+    for (what, name) in ["put", "get", "accumulate", "get_accumulate"]
+        .iter()
+        .enumerate()
+    {
+        let mut points = Vec::new();
+        for size in sizes {
+            let times = (200_000 / (size as u32 + 200)).max(4);
+            let time = measure(bench, times, || {
+                if !origin {
+                    return Ok(());
+                }
+                let count = size / WORD;
+                // SAFETY: the flush follows at once.
+                unsafe {
+                    match what {
+                        0 => window.put(bytes(&mut data[..count]), TARGET)?,
+                        1 => window.get(bytes(&mut data[..count]), TARGET)?,
+                        2 => window.accumulate(&data[..count], TARGET)?,
+                        _ => window.get_accumulate(&data[..count], &mut found[..count], TARGET)?,
+                    }
+                }
+                window.flush(TARGET)
+            })?;
+            points.push((size as f64, time));
+        }
+        let (start, slope, worst) = fit(&points);
+        bench.say(&format!(
+            "P_{name:<16}= {start:.4} us + {:.4} ns * s      (8 B {:.4} us, 1 MiB {:.1} us; within {:.0} %)",
+            slope * 1e3,
+            points[0].1,
+            points[points.len() - 1].1,
+            worst * 100.0
+        ));
+    }
+    let mut known = 0;
+    let fop = measure(bench, 2000, || match origin {
+        true => window.fetch_and_add(1, TARGET).map(drop),
+        false => Ok(()),
+    })?;
+    let cas = measure(bench, 2000, || match origin {
+        true => window
+            .compare_and_swap(known, known + 1, TARGET)
+            .map(|old| known = old),
+        false => Ok(()),
+    })?;
+    bench.say(&format!("P_fetch_and_op     = {fop:.4} us"));
+    bench.say(&format!("P_compare_and_swap = {cas:.4} us"));
+    let flush = measure(bench, 5000, || match origin {
+        true => window.flush(TARGET),
+        false => Ok(()),
+    })?;
+    let sync = measure(bench, 5000, || match origin {
+        true => window.sync(),
+        false => Ok(()),
+    })?;
+    bench.say(&format!("P_flush            = {flush:.4} us"));
+    bench.say(&format!("P_sync             = {sync:.4} us"));
+    window.free()
+}
+
+fn bytes(data: &mut [i64]) -> &mut [u8] {
+    let len = size_of_val(data);
+    // SAFETY: the same memory, borrowed as exclusively; integers of both kinds have no invalid
+    // values.
+    unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast(), len) }
+}
+
+/// Locks that nobody else wants: time of taking one, and of giving it back.
+fn passive(bench: &Bench<'_>) -> Result<()> {
+    let world = bench.world;
+    let window = Window::make(world, WORD, bench.options.windows, Epochs::Lock)?;
+    let origin = world.rank == 0;
+    for (name, kind) in [("shared", 0), ("exclusive", 1), ("all", 2)] {
+        let (mut taking, mut giving) = (Duration::ZERO, Duration::ZERO);
+        const TIMES: u32 = 2000;
+        let mut turns = 0;
+        let both = measure(bench, TIMES, || {
+            if !origin {
+                return Ok(());
+            }
+            let start = Instant::now();
+            match kind {
+                2 => window.lock_all()?,
+                _ => window.lock(TARGET, kind == 1)?,
+            }
+            let taken = Instant::now();
+            match kind {
+                2 => window.unlock_all()?,
+                _ => window.unlock(TARGET)?,
+            }
+            taking += taken - start;
+            giving += taken.elapsed();
+            turns += 1;
+            Ok(())
+        })?;
+        // The clock takes its time too: only the shares are from it.
+        let share = taking.as_secs_f64() / (taking + giving).as_secs_f64().max(1e-12);
+        let clock = clock();
+        let net = (both - clock).max(0.0);
+        if turns > 0 {
+            bench.say(&format!(
+                "P_lock,{name:<12}= {:.4} us   P_unlock,{name:<10}= {:.4} us",
+                net * share,
+                net * (1.0 - share)
+            ));
+        }
+    }
+    window.free()
+}
+
+/// Microseconds that three readings of the clock take.
+fn clock() -> f64 {
+    let start = Instant::now();
+    for _ in 0..3000 {
+        std::hint::black_box(Instant::now());
+    }
+    start.elapsed().as_secs_f64() * 1e6 / 1000.0
+}
+
+/// Fence, and post, start, complete, wait with more and more neighbours.
+fn active(bench: &Bench<'_>) -> Result<()> {
+    let world = bench.world;
+    let window = Window::make(world, WORD, bench.options.windows, Epochs::Fence)?;
+    let fence = measure(bench, 200, || window.fence())?;
+    window.free()?;
+    let steps = (world.size as f64).log2();
+    bench.say(&format!(
+        "P_fence            = {:.4} us * log2 p   ({fence:.4} us for {} ranks)",
+        fence / steps,
+        world.size
+    ));
+    let window = Window::make(world, WORD, bench.options.windows, Epochs::Lock)?;
+    let mut points = Vec::new();
+    for k in 1..world.size.min(9) {
+        let ring = |shift: usize| (world.rank + shift) % world.size;
+        let before: Vec<usize> = (1..=k).map(|i| ring(world.size - i)).collect();
+        let after: Vec<usize> = (1..=k).map(ring).collect();
+        let (to, from) = (world.group(&before)?, world.group(&after)?);
+        let time = measure(bench, 100, || {
+            window.post(to)?;
+            window.start(from)?;
+            window.complete()?;
+            window.wait()
+        })?;
+        points.push((k as f64, time));
+        world.free_group(to)?;
+        world.free_group(from)?;
+    }
+    let (start, slope, worst) = fit(&points);
+    bench.say(&match points.len() {
+        1 => format!("P_pscw             = {start:.4} us with one neighbour"),
+        _ => format!(
+            "P_pscw             = {start:.4} us + {slope:.4} us * k   (post, start, complete and wait; \
+             within {:.0} %)",
+            worst * 100.0
+        ),
+    });
+    window.free()
+}
+
+/// All ranks take and give back one exclusive lock for a while: how often each has it.
+fn contention(bench: &Bench<'_>) -> Result<()> {
+    const WHILE: Duration = Duration::from_millis(300);
+    let world = bench.world;
+    let window = Window::make(world, WORD, Memory::Allocate, Epochs::Lock)?;
+    world.barrier()?;
+    let (start, mut turns) = (Instant::now(), 0_u32);
+    while start.elapsed() < WHILE {
+        window.lock(0, true)?;
+        window.unlock(0)?;
+        turns += 1;
+    }
+    let (least, most) = (
+        world.agree(f64::from(turns), Combine::Min)?,
+        world.agree(f64::from(turns), Combine::Max)?,
+    );
+    let all = world.agree(f64::from(turns), Combine::Sum)?;
+    bench.say(&format!(
+        "contended lock     = {:.4} us per turn; turns of a rank: {least:.0} to {most:.0}",
+        WHILE.as_secs_f64() * 1e6 / all
+    ));
+    world.barrier()?;
+    window.free()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_again() {
+        let points: Vec<_> = [1.0, 10.0, 1000.0].map(|x| (x, 0.5 + 0.25 * x)).into();
+        let (start, slope, worst) = fit(&points);
+        assert!((start - 0.5).abs() < 1e-9 && (slope - 0.25).abs() < 1e-9 && worst < 1e-9);
+        assert_eq!(fit(&[(1.0, 2.0)]), (2.0, 0.0, 0.0));
+    }
+}

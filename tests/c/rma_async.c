@@ -1,0 +1,58 @@
+/* With asynchronous progress a target that computes holds nobody up, whatever the transport.
+ *
+ * variants: ofi hosts
+ * env: WEFT_ASYNC_PROGRESS=1
+ */
+#include "rma.h"
+
+int main(int argc, char **argv)
+{
+    OK(MPI_Init(&argc, &argv));
+    int rank = world_rank();
+    for (int kind = 0; kind <= DYNAMIC; kind++) {
+        if (kind == SHARED) {
+            continue;
+        }
+        struct window w = window_make((enum kind)kind, 4096, 1);
+        MPI_Aint at = w.start[0];
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (rank == 0) {
+            /* Without a call of MPI, until the other is done. */
+            volatile int64_t *done = (volatile int64_t *)(w.base + 2048);
+            for (int i = 0; *done != 42; i++) {
+                CHECK(i < 1000);
+                nap(0.01);
+            }
+        } else {
+            int64_t one = 1, old, done = 42, data[64];
+            for (int i = 0; i < 64; i++) {
+                data[i] = i;
+            }
+            for (int i = 0; i < 20; i++) {
+                OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w.win));
+                OK(MPI_Accumulate(data, 64, MPI_INT64_T, 0, at, 64, MPI_INT64_T, MPI_SUM, w.win));
+                OK(MPI_Put(data, 64, MPI_INT64_T, 0, at + 1024, 64, MPI_INT64_T, w.win));
+                OK(MPI_Win_flush(0, w.win));
+                OK(MPI_Get(data, 64, MPI_INT64_T, 0, at + 1024, 64, MPI_INT64_T, w.win));
+                OK(MPI_Win_unlock(0, w.win));
+                OK(MPI_Win_lock_all(0, w.win));
+                OK(MPI_Fetch_and_op(&one, &old, MPI_INT64_T, 0, at, MPI_SUM, w.win));
+                OK(MPI_Win_flush(0, w.win));
+                CHECK_EQ(old, i);
+                OK(MPI_Win_unlock_all(w.win));
+            }
+            OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w.win));
+            OK(MPI_Put(&done, 1, MPI_INT64_T, 0, at + 2048, 1, MPI_INT64_T, w.win));
+            OK(MPI_Win_unlock(0, w.win));
+        }
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (rank == 0) {
+            for (int i = 1; i < 64; i++) {
+                CHECK_EQ(((int64_t *)w.base)[i], 20 * i);
+            }
+        }
+        window_free(&w);
+    }
+    OK(MPI_Finalize());
+    return 0;
+}
