@@ -315,6 +315,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         window: settings.eager_window.unwrap_or(window.max(16 << 10)),
         max_vcis: settings.num_vcis,
         threaded,
+        critical: settings.critical_sections,
     })?;
     process.set_shared_memory(Arc::new(shmmod::Pieces));
     process.set_choices(crate::settings::choices(settings.coll.as_deref()).map_err(OpenError)?);

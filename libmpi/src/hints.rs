@@ -16,6 +16,7 @@ const COMM: &[(&str, Check)] = &[
     ("mpi_assert_exact_length", is_bool),
     ("mpi_assert_allow_overtaking", is_bool),
     ("weft_num_vcis", is_count),
+    ("weft_lockless", is_bool),
     ("vci", is_number),
     ("sender_vci", is_number),
     ("receiver_vci", is_number),
@@ -26,6 +27,7 @@ const COMM: &[(&str, Check)] = &[
 /// Hints that are in force only if all members gave them and the VCIs could be had.
 const VCIS: &[&str] = &[
     "weft_num_vcis",
+    "weft_lockless",
     "vci",
     "sender_vci",
     "receiver_vci",
@@ -133,6 +135,7 @@ impl Hints {
             receiver_bits: self.get("weft_tag_receiver_bits", bits),
             no_any_tag: self.is_true("mpi_assert_no_any_tag"),
             no_any_source: self.is_true("mpi_assert_no_any_source"),
+            lockless: self.is_true("weft_lockless"),
         }
     }
 

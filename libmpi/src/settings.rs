@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use mpi_core::coll::Choices;
+use mpi_core::process::CriticalSections;
 use parking_lot::Mutex;
 
 /// A control variable.
@@ -104,6 +105,15 @@ pub const VARIABLES: &[Variable] = &[
                communicators of their own and that can't be changed. See docs/vcis.md.",
     },
     Variable {
+        name: "WEFT_CRITICAL_SECTION",
+        kind: "per-vci, global or lockless",
+        default: "per-vci",
+        help: "With MPI_THREAD_MULTIPLE: each VCI has a lock (per-vci), or all have one together \
+               (global, for measuring), or the VCIs that communicators get by hints have none \
+               (lockless, the same on all ranks: as if all these communicators had the hint \
+               weft_lockless, see docs/vcis.md).",
+    },
+    Variable {
         name: "WEFT_PROGRESS_ROUND",
         kind: "count",
         default: "64",
@@ -180,6 +190,7 @@ pub struct Settings {
     pub eager_window: Option<u32>,
     pub num_vcis: usize,
     pub dup_vcis: u32,
+    pub critical_sections: CriticalSections,
     pub progress_round: Option<u32>,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
@@ -226,6 +237,16 @@ impl Settings {
                 .number("WEFT_NUM_VCIS", 1..=mpi_core::mapping::MAX_VCIS as u64)?
                 .unwrap_or(64) as usize,
             dup_vcis: reader.number("WEFT_DUP_VCIS", 0..=4096)?.unwrap_or(0) as u32,
+            critical_sections: match reader.text("WEFT_CRITICAL_SECTION").as_deref() {
+                None | Some("per-vci") => CriticalSections::PerVci,
+                Some("global") => CriticalSections::Global,
+                Some("lockless") => CriticalSections::Lockless,
+                Some(other) => {
+                    return Err(format!(
+                        "WEFT_CRITICAL_SECTION is {other:?}; it can be per-vci, global or lockless"
+                    ));
+                }
+            },
             progress_round: reader
                 .number("WEFT_PROGRESS_ROUND", 0..=1 << 30)?
                 .map(|polls| polls as u32),
@@ -349,6 +370,7 @@ mod tests {
             ("WEFT_EAGER_LIMIT", "-1"),
             ("WEFT_EAGER_LIMIT", "99999999999999999999k"),
             ("WEFT_NETMOD", "ucy"),
+            ("WEFT_CRITICAL_SECTION", "locks"),
             ("WEFT_COLL", "bcast"),
             ("WEFT_COLL", "barrier=tree,bcast=chian"),
             ("WEFT_COLL_NODE", "0"),

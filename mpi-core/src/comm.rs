@@ -111,7 +111,7 @@ pub struct Comm {
     /// The other group of an intercommunicator.
     remote: Option<Group>,
     rank: u32,
-    /// That of collectives, and of all messages where there is no choice.
+    /// That of collectives, and of all messages where no VCIs were agreed on.
     vci: AtomicU16,
     /// `vci` if sends have nothing else to look at, or [`CAREFUL`].
     sends: AtomicU32,
@@ -313,7 +313,7 @@ impl Comm {
         self.targets.size
     }
 
-    /// The VCI that its collectives use, and all its messages unless hints say otherwise.
+    /// The VCI that its collectives use, and all its messages unless VCIs were agreed on.
     #[inline(always)]
     pub fn vci(&self) -> VciId {
         self.vci.load(Ordering::Relaxed)
@@ -337,7 +337,8 @@ impl Comm {
         let used = self.used.load(Ordering::Relaxed);
         let one = used && self.map.get().is_none_or(|map| map.is_one());
         let unpromised = self.promises.load(Ordering::Relaxed) == 0;
-        let state = |plain| if plain { self.vci().into() } else { CAREFUL };
+        let vci = self.map.get().map_or(self.vci(), |map| map.first());
+        let state = |plain| if plain { vci.into() } else { CAREFUL };
         self.sends.store(state(one), Ordering::Release);
         self.receives
             .store(state(one && unpromised), Ordering::Release);
@@ -345,9 +346,9 @@ impl Comm {
 
     /// Has its messages use these VCIs. It must not be in use.
     pub(crate) fn use_vcis(&self, map: Arc<VciMap>) {
-        let first = map.first();
+        let common = map.common();
         if self.map.set(map).is_ok() {
-            self.vci.store(first, Ordering::Relaxed);
+            self.vci.store(common, Ordering::Relaxed);
             self.find_quick_ways();
         }
     }
@@ -357,6 +358,11 @@ impl Comm {
         if let Some(map) = other.map.get() {
             self.use_vcis(map.clone());
         }
+    }
+
+    /// The VCIs that were agreed on.
+    pub(crate) fn agreed_vcis(&self) -> &[VciId] {
+        self.map.get().map_or(&[], |map| map.vcis())
     }
 
     /// Whether its members have agreed on VCIs.
@@ -392,11 +398,11 @@ impl Comm {
     fn send_vcis(&self, rank: u32, tag: i32) -> (VciId, VciId) {
         self.mark_used();
         match self.map.get() {
-            Some(map) if !map.is_one() => (
+            Some(map) => (
                 map.sender(self.rank, rank, tag),
                 map.receiver(self.rank, rank, tag),
             ),
-            _ => (self.vci(), self.vci()),
+            None => (self.vci(), self.vci()),
         }
     }
 

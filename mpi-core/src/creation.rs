@@ -447,7 +447,13 @@ impl Process {
     /// all members have come so far (`MPI_Comm_disconnect`).
     pub fn settle_comm(&self, comm: &Comm) -> Result<()> {
         let owner = comm.owner();
-        self.wait_until(comm.vci(), || Ok((!self.is_pending(owner)?).then_some(())))?;
+        let own = comm.agreed_vcis();
+        self.wait_until(comm.vci(), || {
+            for vci in own {
+                self.poll(*vci)?;
+            }
+            Ok((!self.is_pending(owner, own)?).then_some(()))
+        })?;
         if comm.remote().is_some() {
             // All of this group, then both leaders, then all of this group again.
             self.gather_all_u64(&comm.within(), [0])?;

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, Transport, VciId};
-use parking_lot::Mutex;
+use parking_lot::lock_api::RawMutex as _;
+use parking_lot::{Mutex, RawMutex};
 
 use crate::buffer::Buffer;
 use crate::collective::Collectives;
@@ -14,11 +15,11 @@ use crate::comm::ContextId;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
 use crate::error::{Class, Error, Result};
 use crate::loopback::Loopback;
-use crate::mapping::MAX_VCIS;
+use crate::mapping::{MAX_VCIS, Users};
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
 use crate::rma::Windows;
-pub use crate::vci::{Mode, Router};
-use crate::vci::{Vci, VciGuard, VciState};
+pub use crate::vci::{CriticalSections, Mode, Router};
+use crate::vci::{SharedLock, Vci, VciGuard, VciState};
 use crate::wait::{self, Patience, Step, WaitPolicy, Waiting};
 use crate::wire::Key;
 
@@ -41,6 +42,8 @@ pub struct Config {
     pub max_vcis: usize,
     /// Whether several threads may call at once (`MPI_THREAD_MULTIPLE`).
     pub threaded: bool,
+    /// What keeps them from each other, if so.
+    pub critical: CriticalSections,
 }
 
 /// Where a message goes and how it is matched there.
@@ -128,10 +131,13 @@ impl Router for SelfFirst {
     }
 }
 
+/// Places for the VCIs of a process, which are opened when they are first asked for.
+pub(crate) type Slots = [OnceLock<CachePadded<Vci>>];
+
 /// A process of an MPI job.
 pub struct Process {
     me: Peer,
-    vcis: Box<[OnceLock<CachePadded<Vci>>]>,
+    vcis: Arc<Slots>,
     open: AtomicUsize,
     requests: Arc<RequestTable>,
     transports: Vec<Arc<dyn Transport>>,
@@ -146,9 +152,12 @@ pub struct Process {
     eager_limit: usize,
     window: u32,
     threaded: bool,
+    critical: CriticalSections,
+    /// The lock of all VCIs, if there is one.
+    shared_lock: Option<SharedLock>,
     opening: Mutex<()>,
-    /// How many communicators use each VCI; VCI 0 always has a user.
-    users: Arc<[AtomicU32]>,
+    /// Who uses which VCI.
+    users: Arc<Users>,
     /// Counts communicators that ask for VCIs.
     turn: AtomicU32,
     pub(crate) collectives: Collectives,
@@ -165,9 +174,10 @@ impl Process {
         let mut transports: Vec<Arc<dyn Transport>> = vec![Arc::new(Loopback::new(config.me))];
         transports.extend(config.transports);
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
+        let vcis: Arc<Slots> = (0..pool).map(|_| OnceLock::new()).collect();
+        let global = config.threaded && config.critical == CriticalSections::Global;
         let process = Process {
             me: config.me,
-            vcis: (0..pool).map(|_| OnceLock::new()).collect(),
             open: AtomicUsize::new(0),
             requests: RequestTable::new(),
             transports,
@@ -182,10 +192,11 @@ impl Process {
             eager_limit: config.eager_limit,
             window: config.window,
             threaded: config.threaded,
+            critical: config.critical,
+            shared_lock: global.then(|| Arc::new(CachePadded::new(RawMutex::INIT))),
             opening: Mutex::new(()),
-            users: (0..pool)
-                .map(|vci| AtomicU32::new(u32::from(vci == 0)))
-                .collect(),
+            users: Arc::new(Users::new(&vcis)),
+            vcis,
             turn: AtomicU32::new(0),
             collectives: Collectives::default(),
             windows: Windows::default(),
@@ -218,9 +229,14 @@ impl Process {
         self.vcis.len()
     }
 
-    /// How many communicators use each VCI.
-    pub(crate) fn users(&self) -> &Arc<[AtomicU32]> {
+    /// Who uses which VCI.
+    pub(crate) fn users(&self) -> &Arc<Users> {
         &self.users
+    }
+
+    /// What keeps threads from each other.
+    pub(crate) fn critical_sections(&self) -> CriticalSections {
+        self.critical
     }
 
     pub(crate) fn next_turn(&self) -> u64 {
@@ -250,7 +266,11 @@ impl Process {
                 self.eager_limit,
                 self.window,
             )?;
-            let _ = slot.set(CachePadded::new(Vci::new(state, self.threaded)));
+            let _ = slot.set(CachePadded::new(Vci::new(
+                state,
+                self.threaded,
+                self.shared_lock.clone(),
+            )));
             self.open.fetch_max(usize::from(vci) + 1, Ordering::Release);
         }
         Ok(())
@@ -474,7 +494,7 @@ impl Process {
     pub fn poll(&self, vci: VciId) -> Result<bool> {
         let (any, all_due) = self.poll_one(vci)?;
         if all_due && self.open.load(Ordering::Relaxed) > 1 {
-            return Ok(any | self.poll_others(vci)?);
+            return Ok(any | self.poll_others(Some(vci))?);
         }
         Ok(any)
     }
@@ -485,10 +505,7 @@ impl Process {
     fn poll_one(&self, vci: VciId) -> Result<(bool, bool)> {
         let (any, all_due) = match self.vci(vci)?.try_lock() {
             Some(mut state) => {
-                let any = state.progress();
-                if !state.engine.lost.is_empty() {
-                    return Err(lost(&state));
-                }
+                let any = progress(&mut state)?;
                 let all_due = !any && state.patience.global_round_after_next(&self.wait);
                 (any, all_due)
             }
@@ -498,26 +515,21 @@ impl Process {
         Ok((any, all_due))
     }
 
-    /// One round of progress over all open VCIs but one.
-    fn poll_others(&self, but: VciId) -> Result<bool> {
+    /// One round of progress over all open VCIs but one, passing by those that other threads are at
+    /// or have for themselves.
+    fn poll_others(&self, but: Option<VciId>) -> Result<bool> {
         let mut any = false;
-        for vci in 0..self.open.load(Ordering::Acquire) as VciId {
-            if vci != but && self.vcis[usize::from(vci)].get().is_some() {
-                any |= self.poll_one(vci)?.0;
+        for number in self.open_vcis().filter(|vci| Some(*vci) != but) {
+            if let Some(mut state) = self.vci(number)?.visit() {
+                any |= progress(&mut state)?;
             }
         }
-        Ok(any)
+        Ok(any | self.advance_collectives()? | self.advance_windows()?)
     }
 
     /// One round of progress over all open VCIs.
     pub fn poll_all(&self) -> Result<bool> {
-        let mut any = false;
-        for vci in 0..self.open.load(Ordering::Acquire) {
-            if self.vcis[vci].get().is_some() {
-                any |= self.poll_one(vci as VciId)?.0;
-            }
-        }
-        Ok(any)
+        self.poll_others(None)
     }
 
     /// One round of progress on each of some VCIs and, now and then, over all. Returns whether
@@ -667,14 +679,17 @@ impl Process {
         Ok(())
     }
 
-    /// Whether an operation that was started with this owner is not complete. Slow: looks at all
-    /// requests.
-    pub fn is_pending(&self, owner: u32) -> Result<bool> {
-        for vci in 0..self.open.load(Ordering::Acquire) {
-            if self.vcis[vci].get().is_none() {
-                continue;
-            }
-            let active = self.lock(vci as VciId)?.engine.records.active();
+    /// Whether an operation that was started with this owner is not complete, as far as the calling
+    /// thread may know: a VCI that one thread has for itself is looked at if it is among `own`. Slow:
+    /// looks at all requests.
+    pub fn is_pending(&self, owner: u32, own: &[VciId]) -> Result<bool> {
+        for number in self.open_vcis() {
+            let vci = self.vci(number)?;
+            let state = match own.contains(&number) {
+                true => Some(vci.lock()),
+                false => vci.visit_blocking(),
+            };
+            let active = state.map_or(Vec::new(), |state| state.engine.records.active());
             let of_owner = |id: &RequestId| {
                 self.requests
                     .get(*id)
@@ -687,21 +702,33 @@ impl Process {
         Ok(false)
     }
 
+    /// Ends what threads have VCIs for themselves for: from now on one thread calls alone.
+    pub fn end_lockless(&self) {
+        for slot in self.vcis.iter().filter_map(OnceLock::get) {
+            slot.set_solo(false);
+        }
+    }
+
+    /// Whether one thread has a VCI for itself, so that nobody takes its lock.
+    pub fn is_lockless(&self, vci: VciId) -> bool {
+        self.vci(vci).is_ok_and(Vci::is_solo)
+    }
+
     /// Has the next waiting thread print [`Process::report`]. Safe in a signal handler.
     pub fn want_report(&self) {
         self.report_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// The counters of an open VCI.
+    /// The counters of an open VCI, unless one thread has it for itself.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
-        Some(self.lock(vci).ok()?.counters())
+        Some(self.vci(vci).ok()?.visit_blocking()?.counters())
     }
 
     /// Messages sent eagerly from all VCIs over a transport, by its place in
     /// [`Process::transports`].
     pub fn eager_sent(&self, transport: usize) -> u64 {
         self.open_vcis()
-            .filter_map(|vci| Some(self.lock(vci).ok()?.eager_sent(transport)))
+            .filter_map(|vci| Some(self.vci(vci).ok()?.visit_blocking()?.eager_sent(transport)))
             .sum()
     }
 
@@ -709,7 +736,7 @@ impl Process {
     /// time, or the start.
     pub fn take_peak(&self) -> u64 {
         self.open_vcis()
-            .filter_map(|vci| Some(self.lock(vci).ok()?.take_peak()))
+            .filter_map(|vci| Some(self.vci(vci).ok()?.visit_blocking()?.take_peak()))
             .max()
             .unwrap_or(0)
     }
@@ -728,7 +755,7 @@ impl Process {
             self.me
         );
         for vci in 0..self.open.load(Ordering::Acquire) {
-            let Some(state) = self.vcis[vci].get().and_then(|vci| vci.try_lock()) else {
+            let Some(state) = self.vcis[vci].get().and_then(|vci| vci.visit()) else {
                 continue;
             };
             report_vci(&mut text, vci, state);
@@ -782,6 +809,17 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
     let more = state.engine.unexpected.len().saturating_sub(20);
     if more > 0 {
         let _ = writeln!(text, "  VCI {vci}: and {more} more unexpected messages");
+    }
+}
+
+/// One round of progress on a VCI.
+#[inline]
+fn progress(state: &mut VciGuard<'_>) -> Result<bool> {
+    let any = state.progress();
+    if state.engine.lost.is_empty() {
+        Ok(any)
+    } else {
+        Err(lost(state))
     }
 }
 

@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crossbeam_utils::CachePadded;
 use netmod::{
     Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, RemoteKey, Token,
     Transport, VciId,
@@ -701,17 +702,39 @@ fn refused(_error: LaneError) -> bool {
     false
 }
 
+/// What keeps threads that come at the same time from each other (with `MPI_THREAD_MULTIPLE`; below
+/// that nothing is needed).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum CriticalSections {
+    /// One lock for all VCIs: for measuring what locks of their own are worth.
+    Global,
+    /// Each VCI has a lock.
+    #[default]
+    PerVci,
+    /// As [`CriticalSections::PerVci`], but VCIs that a communicator gets by hints have none: the
+    /// program promises for all of them that each is used by one thread.
+    Lockless,
+}
+
+/// The lock of [`CriticalSections::Global`].
+pub(crate) type SharedLock = Arc<CachePadded<RawMutex>>;
+
 /// A VCI with its lock.
 pub(crate) struct Vci {
     lock: RawMutex,
     /// Whether several threads may come (`MPI_THREAD_MULTIPLE`). Otherwise no lock is taken.
     threaded: AtomicBool,
+    /// Whether no lock is taken because one thread alone uses this VCI. Others keep away.
+    solo: AtomicBool,
+    /// The lock to take in place of `lock`.
+    shared: Option<SharedLock>,
     pub returned: Arc<Returned>,
     state: UnsafeCell<VciState>,
 }
 
 // SAFETY: `state` is reached through `VciGuard` only, which holds the lock; where the lock is not
-// taken, the program has promised that calls do not overlap (MPI-3.1 section 12.4.3).
+// taken, the program has promised that calls do not overlap (MPI-3.1 section 12.4.3, or the hint for
+// one VCI), and threads that it knows nothing of come by `Vci::visit`.
 unsafe impl Sync for Vci {}
 
 /// Exclusive access to a VCI.
@@ -721,12 +744,23 @@ pub(crate) struct VciGuard<'a> {
 }
 
 impl Vci {
-    pub fn new(state: VciState, threaded: bool) -> Self {
+    /// `shared` is a lock to take in place of one of its own.
+    pub fn new(state: VciState, threaded: bool, shared: Option<SharedLock>) -> Self {
         Vci {
             lock: RawMutex::INIT,
             threaded: AtomicBool::new(threaded),
+            solo: AtomicBool::new(false),
+            shared,
             returned: state.engine.records.returned(),
             state: UnsafeCell::new(state),
+        }
+    }
+
+    #[inline(always)]
+    fn raw(&self) -> &RawMutex {
+        match &self.shared {
+            None => &self.lock,
+            Some(shared) => shared,
         }
     }
 
@@ -744,7 +778,7 @@ impl Vci {
     #[inline(always)]
     pub fn lock_uncounted(&self) -> VciGuard<'_> {
         let locked = self.threaded.load(Ordering::Relaxed);
-        if locked && !self.lock.try_lock() {
+        if locked && !self.raw().try_lock() {
             return self.lock_contended();
         }
         VciGuard { vci: self, locked }
@@ -753,7 +787,7 @@ impl Vci {
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) -> VciGuard<'_> {
-        self.lock.lock();
+        self.raw().lock();
         let mut guard = VciGuard {
             vci: self,
             locked: true,
@@ -785,13 +819,59 @@ impl Vci {
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
         let locked = self.threaded.load(Ordering::Relaxed);
         // A guard that is made is dropped, and unlocks: make none without the lock.
-        (!locked || self.lock.try_lock()).then(|| {
+        (!locked || self.raw().try_lock()).then(|| {
             let mut guard = VciGuard { vci: self, locked };
             if locked {
                 guard.engine.counters.locked += 1;
             }
             guard
         })
+    }
+
+    /// As [`Vci::try_lock`], for a thread that has nothing to do with this VCI: `None` too if one
+    /// thread has it for itself.
+    #[inline]
+    pub fn visit(&self) -> Option<VciGuard<'_>> {
+        if self.solo.load(Ordering::Acquire) {
+            return None;
+        }
+        let guard = self.try_lock()?;
+        // It may have been given to one thread meanwhile.
+        (!self.solo.load(Ordering::Relaxed)).then_some(guard)
+    }
+
+    /// As [`Vci::visit`], and waits for the lock.
+    pub fn visit_blocking(&self) -> Option<VciGuard<'_>> {
+        if self.solo.load(Ordering::Acquire) {
+            return None;
+        }
+        let guard = self.lock();
+        (!self.solo.load(Ordering::Relaxed)).then_some(guard)
+    }
+
+    /// Whether one thread has it for itself.
+    pub fn is_solo(&self) -> bool {
+        self.solo.load(Ordering::Relaxed)
+    }
+
+    /// Gives the VCI to one thread, which takes no lock, or ends that. Without threads nothing
+    /// changes.
+    ///
+    /// Nobody may be using it at the time but visitors.
+    pub fn set_solo(&self, solo: bool) {
+        if self.solo.load(Ordering::Relaxed) == solo {
+            return;
+        }
+        if solo && self.is_threaded() {
+            // Visitors have left when the lock is had, and later ones look once more.
+            let _guard = self.lock_uncounted();
+            self.solo.store(true, Ordering::Relaxed);
+            self.threaded.store(false, Ordering::Relaxed);
+        } else if !solo {
+            self.threaded.store(true, Ordering::Relaxed);
+            // Release: who comes by a lock from now on sees what the one thread has done.
+            self.solo.store(false, Ordering::Release);
+        }
     }
 }
 
@@ -817,7 +897,7 @@ impl Drop for VciGuard<'_> {
     fn drop(&mut self) {
         if self.locked {
             // SAFETY: this guard took the lock.
-            unsafe { self.vci.lock.unlock() };
+            unsafe { self.vci.raw().unlock() };
         }
     }
 }

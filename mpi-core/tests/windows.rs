@@ -9,7 +9,7 @@ use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
 use mpi_core::op::{Op, PredefinedOp};
-use mpi_core::process::{Config, Process, Router};
+use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::rma::{Flavor, Form, Origin, Target, Window};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -52,6 +52,7 @@ fn process(book: &Book, me: Peer, shared: bool) -> Process {
         window: 5_000,
         max_vcis: 1,
         threaded: false,
+        critical: CriticalSections::default(),
     })
     .unwrap();
     if shared {
