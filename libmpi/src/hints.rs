@@ -5,6 +5,7 @@ use mpi_core::Result;
 use mpi_core::comm::Comm;
 use mpi_core::info::{Entry, Info};
 use mpi_core::mapping::{TagBits, Wishes};
+use mpi_core::rma::Window;
 
 /// Whether a value is one that the hint can have.
 type Check = fn(&[u8]) -> bool;
@@ -63,6 +64,8 @@ const WIN: &[(&str, Check)] = &[
     ("same_size", is_bool),
     ("same_disp_unit", is_bool),
     ("alloc_shared_noncontig", is_bool),
+    ("weft_num_vcis", is_count),
+    ("vci", is_number),
 ];
 
 fn is_ops(value: &[u8]) -> bool {
@@ -136,6 +139,31 @@ impl Hints {
             no_any_tag: self.is_true("mpi_assert_no_any_tag"),
             no_any_source: self.is_true("mpi_assert_no_any_source"),
             lockless: self.is_true("weft_lockless"),
+            ..Wishes::default()
+        }
+    }
+
+    /// What they say about a window's VCIs.
+    pub fn window_wishes(&self) -> Wishes {
+        let ordering = self.get("accumulate_ordering", |value| Some(value == b"none"));
+        Wishes {
+            unordered: ordering == Some(true),
+            ..self.wishes().for_window()
+        }
+    }
+
+    /// Keeps of what concerns a window's VCIs what is in force.
+    pub fn settle_win(&mut self, window: &Window) {
+        let in_force = window.vci_hints(&self.wishes());
+        self.keep_in_force(in_force);
+    }
+
+    /// Of hints about VCIs, has these and no others.
+    fn keep_in_force(&mut self, in_force: Vec<(&'static str, String)>) {
+        self.0
+            .retain(|(key, _)| !VCIS.iter().any(|name| name.as_bytes() == &**key));
+        for (key, value) in in_force {
+            self.set(key.as_bytes().into(), value.into_bytes().into());
         }
     }
 
@@ -149,11 +177,7 @@ impl Hints {
     /// communicator heed the rest.
     pub fn settle(&mut self, comm: &Comm) {
         let wishes = self.wishes();
-        self.0
-            .retain(|(key, _)| !VCIS.iter().any(|name| name.as_bytes() == &**key));
-        for (key, value) in comm.vci_hints(&wishes) {
-            self.set(key.as_bytes().into(), value.into_bytes().into());
-        }
+        self.keep_in_force(comm.vci_hints(&wishes));
         comm.set_promises(wishes.no_any_tag, wishes.no_any_source);
         let (no_any_tag, no_any_source) = comm.promises();
         for (key, promised) in [

@@ -365,6 +365,15 @@ impl Comm {
         self.map.get().map_or(&[], |map| map.vcis())
     }
 
+    /// The VCIs of a window's messages.
+    pub(crate) fn rma_vcis(&self) -> &[VciId] {
+        match self.map.get() {
+            Some(map) if map.is_by_thread() => map.vcis(),
+            Some(map) => &map.vcis()[..1],
+            None => &[0],
+        }
+    }
+
     /// Whether its members have agreed on VCIs.
     pub fn has_vcis(&self) -> bool {
         self.map.get().is_some()
@@ -577,6 +586,37 @@ impl Process {
             (vci, to.vci) = comm.send_vcis(rank, tag);
         }
         self.isend(vci, &to, buffer, mode)
+    }
+
+    /// Starts a send of the library's own by a VCI that both sides have, of those that their
+    /// communicator has.
+    pub(crate) fn send_by(
+        &self,
+        comm: &Comm,
+        vci: VciId,
+        purpose: Purpose,
+        buffer: Buffer,
+        rank: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        let mut to = comm.to(rank, tag, purpose);
+        if vci != comm.vci() {
+            to.vci = vci;
+        }
+        self.isend(vci, &to, buffer, Mode::Standard)
+    }
+
+    /// Starts a receive of what [`Process::send_by`] sends.
+    pub(crate) fn receive_by(
+        &self,
+        comm: &Comm,
+        vci: VciId,
+        purpose: Purpose,
+        buffer: Buffer,
+        rank: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
+        self.irecv(vci, &comm.from(rank, tag, purpose), buffer)
     }
 
     /// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.

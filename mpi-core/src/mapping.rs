@@ -74,9 +74,24 @@ pub struct Wishes {
     pub no_any_source: bool,
     /// Calls that use the same VCI never overlap, so that it needs no lock.
     pub lockless: bool,
+    /// They are those of a window, whose threads share its VCIs out among themselves.
+    pub window: bool,
+    /// Accumulates of a window need not be in order, so that they too may take the thread's VCI.
+    pub unordered: bool,
 }
 
 impl Wishes {
+    /// The same for a window: what is about messages that programs receive has no meaning there.
+    pub fn for_window(&self) -> Wishes {
+        Wishes {
+            count: self.count,
+            vci: self.vci,
+            window: true,
+            unordered: self.unordered,
+            ..Wishes::default()
+        }
+    }
+
     /// Whether anything is wished.
     pub fn any(&self) -> bool {
         let explicit = self.vci.or(self.sender_vci).or(self.receiver_vci);
@@ -102,7 +117,8 @@ impl Wishes {
             number(self.receiver_vci.map(u32::from)),
             bits(self.sender_bits),
             bits(self.receiver_bits),
-            u64::from(self.lockless) << 2
+            u64::from(self.window) << 3
+                | u64::from(self.lockless) << 2
                 | u64::from(self.no_any_tag) << 1
                 | u64::from(self.no_any_source),
         ];
@@ -140,6 +156,7 @@ impl Wishes {
             0 => None,
             1 => Some(Plan::Some(Spread::One, 1)),
             _ => Some(match bits {
+                _ if self.window => Plan::Some(Spread::Thread, count),
                 Some(bits) => Plan::Some(bits, count),
                 None if self.no_any_tag => Plan::Some(Spread::Tag, count),
                 None if self.no_any_source => Plan::Some(Spread::Ranks, count),
@@ -160,6 +177,8 @@ enum Spread {
     Tag,
     /// The sum of both ranks.
     Ranks,
+    /// The thread that begins an operation on a window.
+    Thread,
     /// The tag's bits for either side.
     TagBits { sender: TagBits, receiver: TagBits },
 }
@@ -265,6 +284,11 @@ impl VciMap {
         self.spread == Spread::One
     }
 
+    /// Whether threads share the VCIs out among themselves.
+    pub fn is_by_thread(&self) -> bool {
+        self.spread == Spread::Thread
+    }
+
     /// Whether it counts on there being no `MPI_ANY_TAG`.
     pub fn needs_tag(&self) -> bool {
         matches!(self.spread, Spread::Tag | Spread::TagBits { .. })
@@ -294,7 +318,7 @@ impl VciMap {
     #[inline]
     pub fn receiver(&self, source: u32, dest: u32, tag: i32) -> VciId {
         match self.spread {
-            Spread::One | Spread::Pair => self.first(),
+            Spread::One | Spread::Pair | Spread::Thread => self.first(),
             Spread::Tag => self.nth(tag as u32),
             Spread::Ranks => self.nth(source.wrapping_add(dest)),
             Spread::TagBits { receiver, .. } => self.nth(receiver.of(tag)),
@@ -399,7 +423,9 @@ impl Process {
             return Ok(());
         }
         let mut wishes = *wishes;
-        wishes.lockless |= self.critical_sections() == CriticalSections::Lockless;
+        // What windows are asked for any thread may carry out.
+        let all_lockless = self.critical_sections() == CriticalSections::Lockless;
+        wishes.lockless |= all_lockless && !wishes.window;
         let digest = wishes.digest();
         let own = [digest, self.pool() as u64, u64::from(comm.is_used())];
         let all = self.gather_all_u64(comm, own)?;

@@ -199,7 +199,7 @@ impl Process {
             vcis,
             turn: AtomicU32::new(0),
             collectives: Collectives::default(),
-            windows: Windows::default(),
+            windows: Windows::new(pool),
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
         };
@@ -292,6 +292,11 @@ impl Process {
     /// The state of a VCI, for windows.
     pub(crate) fn lock_vci(&self, vci: VciId) -> Result<VciGuard<'_>> {
         self.lock(vci)
+    }
+
+    /// As [`Process::lock_vci`]; none if another thread has it.
+    pub(crate) fn try_lock_vci(&self, vci: VciId) -> Result<Option<VciGuard<'_>>> {
+        Ok(self.vci(vci)?.try_lock())
     }
 
     /// Whether the way to another process is through the memory of this node.
@@ -511,7 +516,7 @@ impl Process {
             }
             None => (false, false),
         };
-        let any = any | self.advance_collectives()? | self.advance_windows()?;
+        let any = any | self.advance_collectives()? | self.advance_windows(vci)?;
         Ok((any, all_due))
     }
 
@@ -523,8 +528,9 @@ impl Process {
             if let Some(mut state) = self.vci(number)?.visit() {
                 any |= progress(&mut state)?;
             }
+            any |= self.advance_windows(number)?;
         }
-        Ok(any | self.advance_collectives()? | self.advance_windows()?)
+        Ok(any | self.advance_collectives()?)
     }
 
     /// One round of progress over all open VCIs.

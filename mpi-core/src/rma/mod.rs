@@ -14,6 +14,7 @@
 
 mod apply;
 mod control;
+mod lanes;
 mod message;
 mod serve;
 mod sync;
@@ -21,7 +22,7 @@ mod transfer;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use netmod::{OpenError, RemoteKey, SharedPiece};
 use parking_lot::Mutex;
@@ -29,6 +30,7 @@ use parking_lot::Mutex;
 use crate::comm::Comm;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::mapping::Wishes;
 use crate::process::Process;
 use control::Control;
 use serve::Service;
@@ -86,7 +88,6 @@ pub struct Window {
     epochs: Epochs,
     /// To which targets something has been sent that no answer has confirmed.
     dirty: Box<[AtomicU8]>,
-    next_tag: AtomicI32,
     attached: Mutex<Vec<(usize, usize)>>,
     name: Mutex<String>,
     /// What the way was chosen by: read by others, to find out whether they can.
@@ -163,7 +164,8 @@ impl Parts {
 }
 
 impl Window {
-    /// Makes a window of the members of an intracommunicator; all call it. `size` is in bytes.
+    /// Makes a window of the members of an intracommunicator; all call it. `size` is in bytes. If all
+    /// have the same `wishes` for VCIs and these can be had, the window has them.
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SHARED` where memory can't be shared by all members though it must,
@@ -177,8 +179,10 @@ impl Window {
         flavor: Flavor,
         size: usize,
         unit: i32,
+        wishes: &Wishes,
     ) -> Result<Window> {
         let comm = Arc::new(process.dup_comm(comm)?);
+        process.agree_on_vcis(&comm, &wishes.for_window())?;
         let me = comm.rank() as usize;
         let count = comm.size() as usize;
         let probe = Box::new(AtomicU64::new(0));
@@ -300,10 +304,10 @@ impl Window {
         let members = (0..count).map(member).collect();
         let service = (way == Way::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
-            Arc::new(Service::new(comm.clone(), memory))
+            Arc::new(Service::new(comm.clone(), memory, wishes.unordered))
         });
         if let Some(service) = &service {
-            process.serve(service.clone());
+            process.serve(service);
         }
         let window = Window {
             flavor,
@@ -314,7 +318,6 @@ impl Window {
             service,
             epochs: Epochs::new(count),
             dirty: (0..count).map(|_| AtomicU8::new(0)).collect(),
-            next_tag: AtomicI32::new(1),
             attached: Mutex::default(),
             name: Mutex::default(),
             _probe: probe,
@@ -336,7 +339,12 @@ impl Window {
             // What this process has under way must be complete at its targets.
             self.flush_dirty(process)?;
             process.barrier(&self.comm)?;
-            process.wait_until(self.comm.vci(), || Ok(service.is_idle().then_some(())))?;
+            process.wait_until(self.comm.vci(), || {
+                for lane in service.lanes.iter().skip(1) {
+                    process.poll(lane.vci)?;
+                }
+                Ok(service.is_idle().then_some(()))
+            })?;
             process.end_service(service);
         }
         // Invariant: memory goes only after all are done with it.
@@ -354,6 +362,11 @@ impl Window {
     /// The processes of the window (`MPI_Win_get_group`).
     pub fn group(&self) -> &Group {
         self.comm.local()
+    }
+
+    /// Of hints about VCIs, those that are in force.
+    pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
+        self.comm.vci_hints(wishes)
     }
 
     /// What kind of memory it is made of.
@@ -486,11 +499,6 @@ impl Window {
     fn control(&self) -> Result<&Control> {
         let lacks = || Error::new(Class::Intern, "the window has no control blocks");
         self.control.as_ref().ok_or_else(lacks)
-    }
-
-    /// A tag for an answer.
-    fn tag(&self) -> i32 {
-        1 + (self.next_tag.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff)
     }
 }
 

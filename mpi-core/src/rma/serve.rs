@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use netmod::SharedMemory;
+use crossbeam_utils::CachePadded;
+use netmod::{SharedMemory, VciId};
 use parking_lot::Mutex;
 
 use super::apply::{self, Reduction};
+use super::lanes::{Lane, Lanes};
 use super::message::{Kind, Request};
 use crate::ANY_SOURCE;
 use crate::buffer::Buffer;
@@ -17,7 +19,7 @@ use crate::comm::{Comm, Purpose};
 use crate::engine::MatchedMessage;
 use crate::error::Result;
 use crate::op::PredefinedOp;
-use crate::process::{Mode, Process};
+use crate::process::Process;
 use crate::request::{RequestId, Status};
 use crate::wire::Key;
 
@@ -25,11 +27,35 @@ use crate::wire::Key;
 pub(super) const REQUEST: i32 = 0;
 
 /// The windows of a process that are served by messages, and the memory that windows are made of.
-#[derive(Default)]
 pub(crate) struct Windows {
-    count: AtomicUsize,
-    served: Mutex<Vec<Arc<Service>>>,
+    /// By VCI: who polls one serves what may have arrived there.
+    served: Box<[CachePadded<Served>]>,
     pub(super) memory: OnceLock<Arc<dyn SharedMemory>>,
+}
+
+/// Windows that have a lane on a VCI, and which of theirs it is.
+#[derive(Default)]
+struct Served {
+    count: AtomicUsize,
+    list: Mutex<Vec<(Arc<Service>, usize)>>,
+}
+
+impl Served {
+    fn change(&self, change: impl FnOnce(&mut Vec<(Arc<Service>, usize)>)) {
+        let mut list = self.list.lock();
+        change(&mut list);
+        self.count.store(list.len(), Ordering::Release);
+    }
+}
+
+impl Windows {
+    /// For a process with a pool of so many VCIs.
+    pub fn new(pool: usize) -> Windows {
+        Windows {
+            served: (0..pool).map(|_| CachePadded::default()).collect(),
+            memory: OnceLock::new(),
+        }
+    }
 }
 
 /// A window as its own process serves it to others, and what this process has under way to them.
@@ -38,7 +64,8 @@ pub(super) struct Service {
     /// Its memory; none for a dynamic window, whose offsets are addresses.
     memory: Option<(*mut u8, usize)>,
     state: Mutex<State>,
-    pub origin: Mutex<Origin>,
+    /// The VCIs that it uses, and what is under way there.
+    pub lanes: Lanes,
     /// Exposures that others have posted to this process.
     posts: Box<[AtomicU32]>,
     completions: AtomicU32,
@@ -51,8 +78,8 @@ unsafe impl Sync for Service {}
 
 #[derive(Default)]
 struct State {
-    /// Requests in the order of their arrival.
-    incoming: VecDeque<Incoming>,
+    /// Requests by lane, in the order of their arrival.
+    incoming: Vec<VecDeque<Incoming>>,
     /// Answers that have not left yet.
     answers: Vec<Sent>,
     lock: Lock,
@@ -81,7 +108,7 @@ struct Lock {
 }
 
 struct Waiter {
-    from: u32,
+    from: (u32, usize),
     tag: i32,
     exclusive: bool,
 }
@@ -90,21 +117,31 @@ struct Waiter {
 #[derive(Default)]
 pub(super) struct Origin {
     sends: Vec<Sent>,
+    /// In the order in which they were begun.
     fetches: Vec<Fetch>,
+    begun: u64,
 }
 
 /// An answer that is waited for, and the request that tells the program of it.
 struct Fetch {
+    number: u64,
     target: u32,
     id: RequestId,
     outer: Option<RequestId>,
 }
 
 impl Origin {
-    /// Whether answers of `target` (of any, if none is said) are missing.
-    pub fn awaits(&self, target: Option<u32>) -> bool {
+    /// For [`Origin::awaits`]: now.
+    pub fn mark(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether answers of `target` (of any, if none is said) are missing that were asked for before
+    /// `until`.
+    pub fn awaits(&self, target: Option<u32>, until: u64) -> bool {
         let is = |fetch: &Fetch| target.is_none_or(|target| fetch.target == target);
-        self.fetches.iter().any(is)
+        let mut early = self.fetches.iter().take_while(|it| it.number < until);
+        early.any(is)
     }
 
     pub fn sends(&self) -> usize {
@@ -118,52 +155,57 @@ impl Process {
         let _ = self.windows.memory.set(memory);
     }
 
-    pub(super) fn serve(&self, service: Arc<Service>) {
-        let mut served = self.windows.served.lock();
-        served.push(service);
-        self.windows.count.store(served.len(), Ordering::Release);
+    pub(super) fn serve(&self, service: &Arc<Service>) {
+        for (lane, Lane { vci, .. }) in service.lanes.iter().enumerate() {
+            let served = &self.windows.served[usize::from(*vci)];
+            served.change(|list| list.push((service.clone(), lane)));
+        }
     }
 
     pub(super) fn end_service(&self, service: &Arc<Service>) {
-        let mut served = self.windows.served.lock();
-        served.retain(|other| !Arc::ptr_eq(other, service));
-        self.windows.count.store(served.len(), Ordering::Release);
+        for Lane { vci, .. } in service.lanes.iter() {
+            let served = &self.windows.served[usize::from(*vci)];
+            served.change(|list| list.retain(|(other, _)| !Arc::ptr_eq(other, service)));
+        }
     }
 
-    /// Carries out what has arrived for windows. Returns whether anything happened.
+    /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
     #[inline(always)]
-    pub(crate) fn advance_windows(&self) -> Result<bool> {
-        if self.windows.count.load(Ordering::Acquire) == 0 {
+    pub(crate) fn advance_windows(&self, vci: VciId) -> Result<bool> {
+        let served = &self.windows.served[usize::from(vci)];
+        if served.count.load(Ordering::Acquire) == 0 {
             return Ok(false);
         }
-        self.advance_services()
+        self.advance_services(served)
     }
 
     #[inline(never)]
-    fn advance_services(&self) -> Result<bool> {
+    fn advance_services(&self, served: &Served) -> Result<bool> {
         // Whoever holds the lock is at it.
-        let Some(served) = self.windows.served.try_lock() else {
+        let Some(list) = served.list.try_lock() else {
             return Ok(false);
         };
         let mut any = false;
-        for service in served.iter() {
-            any |= service.advance(self)?;
+        for (service, lane) in list.iter() {
+            any |= service.advance(self, *lane)?;
         }
         Ok(any)
     }
 }
 
 impl Service {
-    pub fn new(comm: Arc<Comm>, memory: Option<(*mut u8, usize)>) -> Service {
+    pub fn new(comm: Arc<Comm>, memory: Option<(*mut u8, usize)>, unordered: bool) -> Service {
         let members = comm.size() as usize;
+        let lanes = Lanes::new(&comm, unordered);
         Service {
             comm,
             memory,
             state: Mutex::new(State {
                 failed: vec![0; members],
+                incoming: lanes.iter().map(|_| VecDeque::new()).collect(),
                 ..State::default()
             }),
-            origin: Mutex::default(),
+            lanes,
             posts: (0..members).map(|_| AtomicU32::new(0)).collect(),
             completions: AtomicU32::new(0),
         }
@@ -183,11 +225,13 @@ impl Service {
     /// Whether nothing is under way on this side.
     pub fn is_idle(&self) -> bool {
         let state = self.state.lock();
-        let origin = self.origin.lock();
-        state.incoming.is_empty()
+        let quiet = |lane: &Lane| {
+            let origin = lane.origin.lock();
+            origin.sends.is_empty() && origin.fetches.is_empty()
+        };
+        state.incoming.iter().all(VecDeque::is_empty)
             && state.answers.is_empty()
-            && origin.sends.is_empty()
-            && origin.fetches.is_empty()
+            && self.lanes.iter().all(quiet)
     }
 
     /// Takes note of a post of `by`, if there is one.
@@ -209,45 +253,60 @@ impl Service {
         all
     }
 
-    /// Sends a message to `to` as soon as possible.
-    fn send(&self, process: &Process, to: u32, tag: i32, bytes: Vec<u8>) -> Result<Option<Sent>> {
+    /// Sends a message to `to`, by one of the lanes, as soon as possible.
+    fn send(
+        &self,
+        process: &Process,
+        (to, lane): (u32, usize),
+        tag: i32,
+        bytes: Vec<u8>,
+    ) -> Result<Option<Sent>> {
         // SAFETY: a send only reads, and the bytes are kept until it is complete.
         let buffer = unsafe { Buffer::bytes(bytes.as_ptr().cast_mut(), bytes.len()) };
-        let sent = process.send_on(&self.comm, Purpose::Rma, buffer, to, tag, Mode::Standard)?;
+        let vci = self.lanes.get(lane).vci;
+        let sent = process.send_by(&self.comm, vci, Purpose::Rma, buffer, to, tag)?;
         Ok(sent.map(|id| Sent { id, _bytes: bytes }))
     }
 
-    /// Asks something of `target`.
-    pub fn ask(&self, process: &Process, target: u32, bytes: Vec<u8>) -> Result<()> {
+    /// Asks something of a target by a lane.
+    pub fn ask(&self, process: &Process, to: (u32, usize), bytes: Vec<u8>) -> Result<()> {
         // Kept meanwhile, so that two threads' messages leave in one order.
-        let mut origin = self.origin.lock();
-        let sent = self.send(process, target, REQUEST, bytes)?;
+        let mut origin = self.lanes.get(to.1).origin.lock();
+        let sent = self.send(process, to, REQUEST, bytes)?;
         origin.sends.extend(sent);
         Ok(())
     }
 
-    /// Posts the receive of an answer from `target`.
+    /// Posts the receive of an answer.
     pub fn expect(
         &self,
         process: &Process,
-        target: u32,
+        (from, lane): (u32, usize),
         tag: i32,
         buffer: Buffer,
     ) -> Result<RequestId> {
-        process.receive_on(&self.comm, Purpose::Rma, buffer, target as i32, tag)
+        let vci = self.lanes.get(lane).vci;
+        process.receive_by(&self.comm, vci, Purpose::Rma, buffer, from as i32, tag)
     }
 
     /// Has progress finish an answer's receive, and complete `outer` by it.
-    pub fn fetch(&self, target: u32, id: RequestId, outer: Option<RequestId>) {
-        let mut origin = self.origin.lock();
-        origin.fetches.push(Fetch { target, id, outer });
+    pub fn fetch(&self, (target, lane): (u32, usize), id: RequestId, outer: Option<RequestId>) {
+        let mut origin = self.lanes.get(lane).origin.lock();
+        let number = origin.begun;
+        origin.begun += 1;
+        origin.fetches.push(Fetch {
+            number,
+            target,
+            id,
+            outer,
+        });
     }
 
     fn answer(
         &self,
         process: &Process,
         state: &mut State,
-        to: u32,
+        to: (u32, usize),
         tag: i32,
         bytes: Vec<u8>,
     ) -> Result<()> {
@@ -256,10 +315,10 @@ impl Service {
         Ok(())
     }
 
-    /// One round: requests, answers, and what is under way to others.
-    fn advance(&self, process: &Process) -> Result<bool> {
+    /// One round on a lane: requests, answers, and what is under way to others.
+    fn advance(&self, process: &Process, lane: usize) -> Result<bool> {
         let mut any = false;
-        if let Some(mut origin) = self.origin.try_lock() {
+        if let Some(mut origin) = self.lanes.get(lane).origin.try_lock() {
             any |= settle(process, &mut origin.sends)?;
             let before = origin.fetches.len();
             let mut result = Ok(());
@@ -285,37 +344,40 @@ impl Service {
             return Ok(any);
         };
         any |= settle(process, &mut state.answers)?;
-        while let Some(incoming) = self.accept(process)? {
-            state.incoming.push_back(incoming);
+        while let Some(incoming) = self.accept(process, lane)? {
+            state.incoming[lane].push_back(incoming);
             any = true;
         }
-        // Invariant: the requests of an origin are carried out in order.
-        while let Some(first) = state.incoming.front() {
+        // Invariant: the requests of an origin that came by one lane are carried out in order.
+        while let Some(first) = state.incoming[lane].front() {
             if !is_done(process, first.id) {
                 break;
             }
-            let Some(first) = state.incoming.pop_front() else {
+            let Some(first) = state.incoming[lane].pop_front() else {
                 break;
             };
             if let Some(error) = process.finish(first.id)?.1 {
                 return Err(error);
             }
-            self.carry_out(process, &mut state, first.from, &first.bytes)?;
+            self.carry_out(process, &mut state, (first.from, lane), &first.bytes)?;
             any = true;
         }
         Ok(any)
     }
 
     /// Begins to receive the next request, if one has arrived.
-    fn accept(&self, process: &Process) -> Result<Option<Incoming>> {
-        let vci = self.comm.vci();
+    fn accept(&self, process: &Process, lane: usize) -> Result<Option<Incoming>> {
+        let vci = self.lanes.get(lane).vci;
         let key = Key {
             context: self.comm.context().of(Purpose::Rma),
             source: ANY_SOURCE,
             tag: REQUEST,
         };
         let found = {
-            let mut state = process.lock_vci(vci)?;
+            // Whoever has the lock is about to look himself.
+            let Some(mut state) = process.try_lock_vci(vci)? else {
+                return Ok(None);
+            };
             match state.engine.unexpected.len() {
                 0 => None,
                 _ => state.engine.unexpected.take(&key),
@@ -363,9 +425,10 @@ impl Service {
         &self,
         process: &Process,
         state: &mut State,
-        from: u32,
+        (from, lane): (u32, usize),
         bytes: &[u8],
     ) -> Result<()> {
+        let by = (from, lane);
         let Some(request) = Request::parse(bytes) else {
             state.failed[from as usize] += 1;
             return Ok(());
@@ -401,9 +464,9 @@ impl Service {
                         }
                     }
                 }
-                self.answer(process, state, from, request.tag, out)?;
+                self.answer(process, state, by, request.tag, out)?;
             }
-            Kind::Accumulate => self.accumulate(process, state, from, &request)?,
+            Kind::Accumulate => self.accumulate(process, state, by, &request)?,
             Kind::CompareAndSwap => {
                 let mut found = [0; 8];
                 let mut size = 0;
@@ -420,12 +483,12 @@ impl Service {
                         None => state.failed[from as usize] += 1,
                     }
                 }
-                self.answer(process, state, from, request.tag, found[..size].to_vec())?;
+                self.answer(process, state, by, request.tag, found[..size].to_vec())?;
             }
-            Kind::Flush => self.report(process, state, from, request.tag)?,
+            Kind::Flush => self.report(process, state, by, request.tag)?,
             Kind::Lock => {
                 state.lock.waiting.push_back(Waiter {
-                    from,
+                    from: by,
                     tag: request.tag,
                     exclusive: request.a != 0,
                 });
@@ -436,7 +499,7 @@ impl Service {
                     0 => state.lock.shared = state.lock.shared.saturating_sub(1),
                     _ => state.lock.exclusive = false,
                 }
-                self.report(process, state, from, request.tag)?;
+                self.report(process, state, by, request.tag)?;
                 self.grant(process, state)?;
             }
             Kind::Post => {
@@ -450,8 +513,14 @@ impl Service {
     }
 
     /// Answers that everything before is done.
-    fn report(&self, process: &Process, state: &mut State, to: u32, tag: i32) -> Result<()> {
-        let failed = std::mem::take(&mut state.failed[to as usize]);
+    fn report(
+        &self,
+        process: &Process,
+        state: &mut State,
+        to: (u32, usize),
+        tag: i32,
+    ) -> Result<()> {
+        let failed = std::mem::take(&mut state.failed[to.0 as usize]);
         self.answer(process, state, to, tag, failed.to_ne_bytes().to_vec())
     }
 
@@ -482,9 +551,10 @@ impl Service {
         &self,
         process: &Process,
         state: &mut State,
-        from: u32,
+        by: (u32, usize),
         request: &Request<'_>,
     ) -> Result<()> {
+        let from = by.0;
         let Some(reduction) = Reduction::from_numbers(request.a, request.b) else {
             state.failed[from as usize] += 1;
             return Ok(());
@@ -518,7 +588,7 @@ impl Service {
             done += count * reduction.packed();
         }
         if fetching {
-            self.answer(process, state, from, request.tag, found)?;
+            self.answer(process, state, by, request.tag, found)?;
         }
         Ok(())
     }
