@@ -148,12 +148,12 @@ static void epochs(void) {
 static void *go_on(void *unused) {
     long value;
     int to = (rank + 1) % size;
-    while (!over) {
+    for (int round = 0; !over; round++) {
         for (int i = 0; i < 8; i++) {
             OK(MPI_Get(&value, 1, MPI_LONG, to, 1, 1, MPI_LONG, win));
         }
         OK(MPI_Put(&value, 1, MPI_LONG, to, 20, 1, MPI_LONG, win));
-        if (value % 3 == 0) {
+        if (round % 8 == 0) {
             OK(MPI_Win_flush_local(to, win));
         }
     }
@@ -168,7 +168,7 @@ static void flush_beside(void) {
     over = 0;
     OK(MPI_Win_lock_all(0, win));
     CHECK_EQ(pthread_create(&thread, NULL, go_on, NULL), 0);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 8; i++) {
         OK(MPI_Put(&value, 1, MPI_LONG, to, 30, 1, MPI_LONG, win));
         OK(i % 2 ? MPI_Win_flush(to, win) : MPI_Win_flush_all(win));
     }
