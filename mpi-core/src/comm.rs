@@ -8,6 +8,7 @@ use netmod::{Peer, VciId};
 use crate::buffer::Buffer;
 use crate::coll::{Neighbors, Nodes};
 use crate::collective::CommRun;
+use crate::endpoints::Points;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::mapping::{VciMap, Wishes};
@@ -123,6 +124,8 @@ pub struct Comm {
     used: AtomicBool,
     /// The VCIs that were agreed on.
     map: OnceLock<Arc<VciMap>>,
+    /// Where the ranks are, if this is one of several in this process, and its VCI.
+    points: Option<(Arc<Points>, [VciId; 1])>,
     /// Given to requests, so that the caller finds the communicator they belong to.
     owner: AtomicU32,
     /// Collective operations begun, by which their messages are told apart.
@@ -165,6 +168,7 @@ impl Comm {
             promises: AtomicU8::new(0),
             used: AtomicBool::new(false),
             map: OnceLock::new(),
+            points: None,
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
@@ -185,6 +189,20 @@ impl Comm {
             first,
             ..Comm::new(context, local, rank)
         }
+    }
+
+    /// Makes it the rank of an endpoint.
+    pub(crate) fn with_points(self, points: Arc<Points>, vci: VciId) -> Comm {
+        Comm {
+            vci: AtomicU16::new(vci),
+            points: Some((points, [vci])),
+            ..self
+        }
+    }
+
+    /// Where its ranks are, if it has endpoints.
+    pub(crate) fn points(&self) -> Option<&Arc<Points>> {
+        self.points.as_ref().map(|(points, _)| points)
     }
 
     /// Gives it a virtual topology (chapter 7).
@@ -336,10 +354,12 @@ impl Comm {
     fn find_quick_ways(&self) {
         let used = self.used.load(Ordering::Relaxed);
         let one = used && self.map.get().is_none_or(|map| map.is_one());
+        // Endpoints have no VCI in common with their peers.
+        let same = self.points.is_none();
         let unpromised = self.promises.load(Ordering::Relaxed) == 0;
         let vci = self.map.get().map_or(self.vci(), |map| map.first());
         let state = |plain| if plain { vci.into() } else { CAREFUL };
-        self.sends.store(state(one), Ordering::Release);
+        self.sends.store(state(one && same), Ordering::Release);
         self.receives
             .store(state(one && unpromised), Ordering::Release);
     }
@@ -370,7 +390,10 @@ impl Comm {
         match self.map.get() {
             Some(map) if map.is_by_thread() => map.vcis(),
             Some(map) => &map.vcis()[..1],
-            None => &[0],
+            None => match &self.points {
+                Some((_, own)) => own,
+                None => &[0],
+            },
         }
     }
 
@@ -411,7 +434,16 @@ impl Comm {
                 map.sender(self.rank, rank, tag),
                 map.receiver(self.rank, rank, tag),
             ),
-            None => (self.vci(), self.vci()),
+            None => (self.vci(), self.vci_of(rank)),
+        }
+    }
+
+    /// The VCI of a rank where none were agreed on.
+    #[inline]
+    fn vci_of(&self, rank: u32) -> VciId {
+        match &self.points {
+            None => self.vci(),
+            Some((points, _)) => points.get(rank).vci,
         }
     }
 
@@ -502,6 +534,17 @@ impl Comm {
 
     #[inline(always)]
     fn to(&self, rank: u32, tag: i32, purpose: Purpose) -> Destination {
+        if let Some((points, _)) = &self.points {
+            let point = points.get(rank);
+            return Destination {
+                peer: point.peer,
+                vci: point.vci,
+                context: point.context.of(purpose),
+                rank: self.rank as i32,
+                tag,
+                owner: self.owner.load(Ordering::Relaxed),
+            };
+        }
         Destination {
             peer: self.target(rank),
             vci: self.vci(),
@@ -581,7 +624,7 @@ impl Process {
         mode: Mode,
     ) -> Result<Option<RequestId>> {
         let mut to = comm.to(rank, tag, purpose);
-        let mut vci = to.vci;
+        let mut vci = comm.vci();
         if purpose == Purpose::PointToPoint {
             (vci, to.vci) = comm.send_vcis(rank, tag);
         }
@@ -677,7 +720,7 @@ impl Process {
         tag: i32,
     ) -> Result<Option<RequestId>> {
         let to = comm.to_member(number, tag, purpose);
-        self.isend(to.vci, &to, buffer, Mode::Standard)
+        self.isend(comm.vci(), &to, buffer, Mode::Standard)
     }
 
     /// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].

@@ -11,6 +11,7 @@ pub mod collective;
 pub mod comm;
 pub mod creation;
 pub mod datatype;
+pub mod endpoints;
 mod engine;
 pub mod error;
 mod flow;

@@ -168,7 +168,7 @@ impl Wishes {
 
 /// By what the VCIs of a message are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Spread {
+pub(crate) enum Spread {
     /// There is one.
     One,
     /// From the second to the first.
@@ -206,6 +206,13 @@ impl Users {
             changing: Mutex::new(()),
             slots: Arc::downgrade(slots),
         }
+    }
+
+    /// How many communicators and windows use each VCI.
+    pub fn counts(&self) -> impl Iterator<Item = u32> {
+        self.counts
+            .iter()
+            .map(|users| users.load(Ordering::Relaxed))
     }
 
     /// Takes VCIs for a communicator, for one thread each if `lockless`. `None` if others have some
@@ -254,7 +261,12 @@ pub(crate) struct VciMap {
 
 impl VciMap {
     /// Takes the VCIs, which are open, for as long as it lives; see [`Users::take`].
-    fn new(spread: Spread, vcis: Vec<VciId>, users: &Arc<Users>, lockless: bool) -> Option<VciMap> {
+    pub fn new(
+        spread: Spread,
+        vcis: Vec<VciId>,
+        users: &Arc<Users>,
+        lockless: bool,
+    ) -> Option<VciMap> {
         users.take(&vcis, lockless)?;
         Some(VciMap {
             spread,
@@ -358,15 +370,30 @@ impl Drop for VciMap {
 
 /// VCIs that somebody uses, as bits.
 #[derive(Default)]
-struct Taken {
+pub(crate) struct Taken {
     used: [u64; MASK_WORDS],
     /// Those that one thread each has for itself.
     lockless: [u64; MASK_WORDS],
 }
 
+impl Taken {
+    /// Takes note of a VCI.
+    pub fn note(&mut self, vci: VciId, used: bool, lockless: bool) {
+        let (word, bit) = (usize::from(vci) / 64, vci % 64);
+        self.used[word] |= u64::from(used) << bit;
+        self.lockless[word] |= u64::from(lockless) << bit;
+    }
+}
+
 /// Takes `count` VCIs of those that nobody uses; what is missing, in turn, of the others that have
 /// locks. If they are to have none, all must be free, or there are none.
-fn choose(count: usize, taken: &Taken, pool: usize, turn: u64, lockless: bool) -> Vec<VciId> {
+pub(crate) fn choose(
+    count: usize,
+    taken: &Taken,
+    pool: usize,
+    turn: u64,
+    lockless: bool,
+) -> Vec<VciId> {
     let is_in =
         |bits: &[u64; MASK_WORDS], vci: VciId| bits[usize::from(vci) / 64] >> (vci % 64) & 1 == 1;
     let all = 1..pool as VciId;
@@ -388,7 +415,7 @@ fn choose(count: usize, taken: &Taken, pool: usize, turn: u64, lockless: bool) -
 }
 
 /// The addresses of some VCIs in all transports, one after the other.
-fn addresses(transports: &[Arc<dyn Transport>], vcis: &[VciId]) -> Vec<u8> {
+pub(crate) fn addresses(transports: &[Arc<dyn Transport>], vcis: &[VciId]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for vci in vcis {
         for transport in transports {
@@ -404,7 +431,7 @@ fn addresses(transports: &[Arc<dyn Transport>], vcis: &[VciId]) -> Vec<u8> {
 }
 
 /// Takes the next address off such a list.
-fn next_address<'a>(bytes: &mut &'a [u8]) -> Option<(VciId, &'a str, &'a [u8])> {
+pub(crate) fn next_address<'a>(bytes: &mut &'a [u8]) -> Option<(VciId, &'a str, &'a [u8])> {
     let (head, rest) = bytes.split_first_chunk::<5>()?;
     let (name, rest) = rest.split_at_checked(head[2].into())?;
     let (address, rest) = rest.split_at_checked(u16::from_le_bytes([head[3], head[4]]).into())?;
@@ -417,9 +444,10 @@ impl Process {
     /// Gives a communicator the VCIs that all its members wish for, before it is used. All members
     /// must call this. What can't be had is left: [`Comm::vci_hints`] tells what came of it.
     ///
-    /// Intercommunicators stay as they are, and so does what has been used already.
+    /// Intercommunicators stay as they are, and so do those with endpoints, which have their VCIs, and
+    /// what has been used already.
     pub fn agree_on_vcis(&self, comm: &Comm, wishes: &Wishes) -> Result<()> {
-        if comm.remote().is_some() {
+        if comm.remote().is_some() || comm.points().is_some() {
             return Ok(());
         }
         let mut wishes = *wishes;
@@ -503,8 +531,8 @@ impl Process {
     /// left.
     fn used_vcis(&self) -> [u64; 2 * MASK_WORDS + 1] {
         let mut words = [0; 2 * MASK_WORDS + 1];
-        for (vci, users) in self.users().counts.iter().enumerate().take(MAX_VCIS) {
-            if users.load(Ordering::Relaxed) > 0 {
+        for (vci, users) in self.users().counts().enumerate().take(MAX_VCIS) {
+            if users > 0 {
                 words[vci / 64] |= 1 << (vci % 64);
             }
             if self.is_lockless(vci as VciId) {
@@ -516,7 +544,11 @@ impl Process {
     }
 
     /// Collects bytes from all members; none if one of them has none.
-    fn gather_all_bytes(&self, comm: &Comm, own: Option<&[u8]>) -> Result<Option<Vec<Vec<u8>>>> {
+    pub(crate) fn gather_all_bytes(
+        &self,
+        comm: &Comm,
+        own: Option<&[u8]>,
+    ) -> Result<Option<Vec<Vec<u8>>>> {
         let len = own.map_or(u64::MAX, |own| own.len() as u64);
         let lens = self.gather_all_u64(comm, [len])?;
         let longest = lens.iter().map(|len| len[0]).max().unwrap_or(0);

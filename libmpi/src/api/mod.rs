@@ -13,6 +13,7 @@ pub mod comm;
 pub mod convert;
 pub mod datatype;
 pub mod datatype_info;
+pub mod endpoints;
 pub mod env;
 pub mod errhandler;
 pub mod error;

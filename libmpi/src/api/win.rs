@@ -273,7 +273,7 @@ pub unsafe fn win_get_group(win: MPI_Win, group: *mut MPI_Group) -> Result<()> {
         return Err(null("group"));
     }
     // SAFETY: the caller's contract.
-    unsafe { put(group, "group", groups::insert(window.group().clone())?) }
+    unsafe { put(group, "group", groups::insert(window.group()?.clone())?) }
 }
 
 /// `MPI_Win_set_info` (section 11.2.7).

@@ -360,8 +360,12 @@ impl Window {
     }
 
     /// The processes of the window (`MPI_Win_get_group`).
-    pub fn group(&self) -> &Group {
-        self.comm.local()
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM` if it has endpoints.
+    pub fn group(&self) -> Result<&Group> {
+        self.comm.check_groups()?;
+        Ok(self.comm.local())
     }
 
     /// Of hints about VCIs, those that are in force.

@@ -196,6 +196,7 @@ impl Window {
 
     /// The ranks in the window of the members of `group`.
     fn ranks(&self, group: &Group) -> Result<Vec<u32>> {
+        self.comm.check_groups()?;
         let mine = self.comm.local();
         let rank = |(rank, peer): (usize, u32)| {
             mine.rank_of(peer).ok_or_else(|| {
