@@ -316,6 +316,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         max_vcis: settings.num_vcis,
         threaded,
         critical: settings.critical_sections,
+        request_caches: settings.request_caches,
     })?;
     process.set_shared_memory(Arc::new(shmmod::Pieces));
     process.set_choices(crate::settings::choices(settings.coll.as_deref()).map_err(OpenError)?);

@@ -114,6 +114,13 @@ pub const VARIABLES: &[Variable] = &[
                weft_lockless, see docs/vcis.md).",
     },
     Variable {
+        name: "WEFT_REQUEST_CACHE",
+        kind: "0 or 1",
+        default: "1",
+        help: "Each VCI keeps free requests for itself. With 0 (for measuring) all take them from one \
+               pool and give them back to it.",
+    },
+    Variable {
         name: "WEFT_PROGRESS_ROUND",
         kind: "count",
         default: "64",
@@ -191,6 +198,7 @@ pub struct Settings {
     pub num_vcis: usize,
     pub dup_vcis: u32,
     pub critical_sections: CriticalSections,
+    pub request_caches: bool,
     pub progress_round: Option<u32>,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
@@ -237,6 +245,7 @@ impl Settings {
                 .number("WEFT_NUM_VCIS", 1..=mpi_core::mapping::MAX_VCIS as u64)?
                 .unwrap_or(64) as usize,
             dup_vcis: reader.number("WEFT_DUP_VCIS", 0..=4096)?.unwrap_or(0) as u32,
+            request_caches: reader.flag("WEFT_REQUEST_CACHE", true)?,
             critical_sections: match reader.text("WEFT_CRITICAL_SECTION").as_deref() {
                 None | Some("per-vci") => CriticalSections::PerVci,
                 Some("global") => CriticalSections::Global,

@@ -44,6 +44,8 @@ pub struct Config {
     pub threaded: bool,
     /// What keeps them from each other, if so.
     pub critical: CriticalSections,
+    /// Whether VCIs keep free requests for themselves, as is best.
+    pub request_caches: bool,
 }
 
 /// Where a message goes and how it is matched there.
@@ -179,7 +181,7 @@ impl Process {
         let process = Process {
             me: config.me,
             open: AtomicUsize::new(0),
-            requests: RequestTable::new(),
+            requests: RequestTable::with_caches(config.request_caches),
             transports,
             router: Arc::new(SelfFirst {
                 me: config.me,

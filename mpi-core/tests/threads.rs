@@ -80,6 +80,7 @@ fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
         max_vcis: usize::from(vcis),
         threaded: true,
         critical: CriticalSections::default(),
+        request_caches: true,
     })
     .unwrap();
     for vci in 0..vcis {

@@ -60,6 +60,7 @@ fn processes<const N: usize>(pool: usize) -> [Process; N] {
             max_vcis: pool,
             threaded: true,
             critical: CriticalSections::default(),
+            request_caches: true,
         })
         .unwrap();
         for book in &books {

@@ -54,6 +54,7 @@ fn process(book: &Book, me: Peer, shared: bool) -> Process {
         max_vcis: 1,
         threaded: false,
         critical: CriticalSections::default(),
+        request_caches: true,
     })
     .unwrap();
     if shared {

@@ -14,6 +14,7 @@ mod options;
 mod output;
 mod process;
 mod stats;
+mod threading;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ use clap::{Parser, Subcommand};
 use bench::Name;
 use error::Result;
 use options::Options;
+use threading::Study;
 
 #[derive(Parser)]
 #[command(name = "osu-bench", version, about, args_override_self = true)]
@@ -97,6 +99,20 @@ enum Command {
     Compare(compare::CompareOptions),
     /// Count the instructions of an 8-byte MPI_Isend with its MPI_Wait, under callgrind.
     IsendCount(isend_count::CountOptions),
+    /// Message rate of processes, and of threads with one or several communicators and VCIs.
+    #[command(name = "vci-rate")]
+    VciRate(threading::StudyOptions),
+    /// Exchange of halos by processes, communicators, tags with hints, and endpoints.
+    Stencil(threading::StudyOptions),
+    /// MPI_Get of blocks by processes and threads.
+    Ebms(threading::StudyOptions),
+    /// Get, compute, accumulate by processes and threads.
+    Bspmm(threading::StudyOptions),
+    /// The message rate with all that makes VCIs fast, and without one thing at a time.
+    #[command(name = "vci-ablation")]
+    VciAblation(threading::StudyOptions),
+    #[command(hide = true)]
+    ThreadingRank(threading::RankOptions),
     #[command(hide = true)]
     IsendCountRank(isend_count::RankOptions),
 }
@@ -138,6 +154,12 @@ fn run(command: &Command) -> Result<()> {
             return Ok(());
         }
         Command::Compare(options) => return compare::run(options),
+        Command::VciRate(options) => return threading::run(Study::Rate, options),
+        Command::Stencil(options) => return threading::run(Study::Stencil, options),
+        Command::Ebms(options) => return threading::run(Study::Ebms, options),
+        Command::Bspmm(options) => return threading::run(Study::Bspmm, options),
+        Command::VciAblation(options) => return threading::run(Study::Ablation, options),
+        Command::ThreadingRank(options) => return threading::run_rank(options),
         Command::IsendCount(options) => return isend_count::run(options),
         Command::IsendCountRank(options) => return isend_count::run_rank(options),
     };

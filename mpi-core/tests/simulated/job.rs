@@ -115,6 +115,7 @@ fn process(sim: &Simulation, me: Peer, setup: Setup) -> Process {
         max_vcis: usize::from(setup.vcis),
         threaded: setup.threaded,
         critical: CriticalSections::default(),
+        request_caches: true,
     };
     let process = Process::new(config).unwrap();
     for vci in 1..setup.vcis {

@@ -147,7 +147,7 @@ fn iterations(given: &[u64]) -> Result<(u64, u64)> {
     }
 }
 
-fn variable(text: &str) -> Result<(String, String)> {
+pub(crate) fn variable(text: &str) -> Result<(String, String)> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(Error::new(format!(
@@ -157,7 +157,7 @@ fn variable(text: &str) -> Result<(String, String)> {
 }
 
 /// The folder of the library that the loader would take.
-fn find_library() -> Result<PathBuf> {
+pub(crate) fn find_library() -> Result<PathBuf> {
     let path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let system = [
         "/usr/local/lib",

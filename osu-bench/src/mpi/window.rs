@@ -1,11 +1,11 @@
 //! A window of memory that ranks read and write directly: allocated by MPI, locked for all
 //! (passive target), displacements in bytes.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 
-use super::constants::{BYTE, COMM_WORLD, INFO_NULL, INT64, MODE_NOCHECK, SUM};
-use super::world::{World, check, count};
+use super::constants::{BYTE, INFO_NULL, INT64, MODE_NOCHECK, SUM};
+use super::world::{Info, World, check, count};
 use crate::error::{Error, Result};
 
 /// Windows are whole pages: MPICH 4.0.2 over UCX accesses the wrong place in windows that
@@ -20,9 +20,27 @@ pub struct Window<'a> {
     length: usize,
 }
 
+// SAFETY: the memory is MPI's and reached by its calls, or through `&mut self`.
+unsafe impl Send for Window<'_> {}
+// SAFETY: as above; several threads may call MPI at once where it was initialized for that.
+unsafe impl Sync for Window<'_> {}
+
 impl<'a> Window<'a> {
     /// Allocates a window and locks it at all ranks.
     pub fn allocate(world: &'a World, length: usize) -> Result<Self> {
+        Self::allocate_with(world, length, &[])
+    }
+
+    /// As [`Window::allocate`], with hints.
+    pub fn allocate_with(
+        world: &'a World,
+        length: usize,
+        hints: &[(&CStr, String)],
+    ) -> Result<Self> {
+        let info = match hints {
+            [] => None,
+            hints => Some(Info::new(world.table(), hints)?),
+        };
         let allocate = world.table().win_allocate.get()?;
         let lock_all = world.table().win_lock_all.get()?;
         let size = count(length.max(1).next_multiple_of(PAGE))? as isize;
@@ -33,8 +51,8 @@ impl<'a> Window<'a> {
             allocate(
                 size,
                 1,
-                INFO_NULL,
-                COMM_WORLD,
+                info.as_ref().map_or(INFO_NULL, |info| info.handle),
+                world.handle(),
                 (&raw mut base).cast(),
                 &mut handle,
             )
@@ -94,12 +112,23 @@ impl<'a> Window<'a> {
     /// `data` stays unchanged until the next flush.
     #[inline]
     pub unsafe fn put(&self, data: &[u8], target: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.put_at(data, target, 0) }
+    }
+
+    /// `MPI_Put` to the target's memory from `place` on.
+    ///
+    /// # Safety
+    /// As for [`Window::put`].
+    #[inline]
+    pub unsafe fn put_at(&self, data: &[u8], target: usize, place: usize) -> Result<()> {
         let put = self.world.table().put.get()?;
-        let n = self.fitting(data.len())?;
+        self.fitting(place.saturating_add(data.len()))?;
+        let n = count(data.len())?;
         let (from, to) = (data.as_ptr().cast(), target as c_int);
         // SAFETY: n bytes are read here, by the caller until the flush, and fit the window.
         check("MPI_Put", unsafe {
-            put(from, n, BYTE, to, 0, n, BYTE, self.handle)
+            put(from, n, BYTE, to, place as isize, n, BYTE, self.handle)
         })
     }
 
@@ -109,12 +138,23 @@ impl<'a> Window<'a> {
     /// `data` stays untouched until the next flush.
     #[inline]
     pub unsafe fn get(&self, data: &mut [u8], target: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.get_at(data, target, 0) }
+    }
+
+    /// `MPI_Get` from the target's memory from `place` on.
+    ///
+    /// # Safety
+    /// As for [`Window::get`].
+    #[inline]
+    pub unsafe fn get_at(&self, data: &mut [u8], target: usize, place: usize) -> Result<()> {
         let get = self.world.table().get.get()?;
-        let n = self.fitting(data.len())?;
+        self.fitting(place.saturating_add(data.len()))?;
+        let n = count(data.len())?;
         let (to, from) = (data.as_mut_ptr().cast(), target as c_int);
         // SAFETY: n bytes are written here, by the caller until the flush, and fit the window.
         check("MPI_Get", unsafe {
-            get(to, n, BYTE, from, 0, n, BYTE, self.handle)
+            get(to, n, BYTE, from, place as isize, n, BYTE, self.handle)
         })
     }
 
@@ -124,12 +164,23 @@ impl<'a> Window<'a> {
     /// `data` stays unchanged until the next flush.
     #[inline]
     pub unsafe fn accumulate(&self, data: &[i64], target: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.accumulate_at(data, target, 0) }
+    }
+
+    /// `MPI_Accumulate` to the target's memory from `place` on.
+    ///
+    /// # Safety
+    /// As for [`Window::accumulate`].
+    #[inline]
+    pub unsafe fn accumulate_at(&self, data: &[i64], target: usize, place: usize) -> Result<()> {
         let accumulate = self.world.table().accumulate.get()?;
-        self.fitting(size_of_val(data))?;
+        self.fitting(place.saturating_add(size_of_val(data)))?;
         let n = count(data.len())?;
         let (from, to) = (data.as_ptr().cast(), target as c_int);
+        let place = place as isize;
         // SAFETY: n integers are read here, by the caller until the flush, and fit the window.
-        let code = unsafe { accumulate(from, n, INT64, to, 0, n, INT64, SUM, self.handle) };
+        let code = unsafe { accumulate(from, n, INT64, to, place, n, INT64, SUM, self.handle) };
         check("MPI_Accumulate", code)
     }
 
