@@ -586,9 +586,8 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
-
     use super::*;
+    use crate::vci::Slot;
 
     #[test]
     fn tag_bits_are_read_and_nonsense_is_refused() {
@@ -664,7 +663,7 @@ mod tests {
 
     #[test]
     fn both_sides_find_the_same_vci() {
-        let slots: Arc<Slots> = (0..8).map(|_| OnceLock::new()).collect();
+        let slots: Arc<Slots> = (0..8).map(|_| Slot::default()).collect();
         let users = Arc::new(Users::new(&slots));
         let bits = Spread::TagBits {
             sender: TagBits { shift: 0, count: 2 },

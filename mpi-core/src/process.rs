@@ -1,8 +1,8 @@
 //! A process: the one value that everything hangs off.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, Transport, VciId};
@@ -19,7 +19,7 @@ use crate::mapping::{MAX_VCIS, Users};
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
 use crate::rma::Windows;
 pub use crate::vci::{CriticalSections, Mode, Router};
-use crate::vci::{SharedLock, Vci, VciGuard, VciState};
+use crate::vci::{SharedLock, Slot, Vci, VciGuard, VciState};
 use crate::wait::{self, Patience, Step, WaitPolicy, Waiting};
 use crate::wire::Key;
 
@@ -134,7 +134,7 @@ impl Router for SelfFirst {
 }
 
 /// Places for the VCIs of a process, which are opened when they are first asked for.
-pub(crate) type Slots = [OnceLock<CachePadded<Vci>>];
+pub(crate) type Slots = [Slot];
 
 /// A process of an MPI job.
 pub struct Process {
@@ -176,7 +176,7 @@ impl Process {
         let mut transports: Vec<Arc<dyn Transport>> = vec![Arc::new(Loopback::new(config.me))];
         transports.extend(config.transports);
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
-        let vcis: Arc<Slots> = (0..pool).map(|_| OnceLock::new()).collect();
+        let vcis: Arc<Slots> = (0..pool).map(|_| Slot::default()).collect();
         let global = config.threaded && config.critical == CriticalSections::Global;
         let process = Process {
             me: config.me,
@@ -268,11 +268,7 @@ impl Process {
                 self.eager_limit,
                 self.window,
             )?;
-            let _ = slot.set(CachePadded::new(Vci::new(
-                state,
-                self.threaded,
-                self.shared_lock.clone(),
-            )));
+            slot.fill(Vci::new(state, self.threaded, self.shared_lock.clone()));
             self.open.fetch_max(usize::from(vci) + 1, Ordering::Release);
         }
         Ok(())
@@ -280,7 +276,7 @@ impl Process {
 
     #[inline(always)]
     fn vci(&self, vci: VciId) -> Result<&Vci> {
-        match self.vcis.get(usize::from(vci)).and_then(OnceLock::get) {
+        match self.vcis.get(usize::from(vci)).and_then(Slot::get) {
             Some(vci) => Ok(vci),
             None => Err(not_open(vci)),
         }
@@ -346,7 +342,7 @@ impl Process {
         tag: i32,
         data: &[u8],
     ) -> bool {
-        let Some(slot) = self.vcis.get(vci as usize).and_then(OnceLock::get) else {
+        let Some(slot) = self.vcis.get(vci as usize).and_then(Slot::get) else {
             return false;
         };
         let vci = vci as VciId;
@@ -630,6 +626,9 @@ impl Process {
         } else {
             &self.wait
         });
+        if self.threaded && patience.is_first_doubt() {
+            waiting.join_a_crowd(&self.waiters, self.wait.waiters);
+        }
         if patience.global_round(&self.wait) {
             if self.threaded {
                 waiting.join(&self.waiters);
@@ -712,7 +711,7 @@ impl Process {
 
     /// Ends what threads have VCIs for themselves for: from now on one thread calls alone.
     pub fn end_lockless(&self) {
-        for slot in self.vcis.iter().filter_map(OnceLock::get) {
+        for slot in self.vcis.iter().filter_map(Slot::get) {
             slot.set_solo(false);
         }
     }

@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crossbeam_utils::CachePadded;
 use netmod::{
@@ -874,6 +874,52 @@ impl Vci {
         }
     }
 }
+
+/// A place for a VCI, which is filled once: a word as long as it is empty.
+#[derive(Default)]
+pub(crate) struct Slot(AtomicPtr<CachePadded<Vci>>);
+
+impl Slot {
+    /// The VCI, if it is open.
+    #[inline(always)]
+    pub fn get(&self) -> Option<&Vci> {
+        let vci = self.0.load(Ordering::Acquire);
+        // SAFETY: null, or made from a box by `fill` and valid until the slot is dropped; shared
+        // references only are given out.
+        unsafe { vci.as_ref() }.map(|vci| &**vci)
+    }
+
+    /// Fills an empty slot.
+    pub fn fill(&self, vci: Vci) {
+        let vci = Box::into_raw(Box::new(CachePadded::new(vci)));
+        // Release: whoever finds it sees all of it.
+        let filled = self.0.compare_exchange(
+            std::ptr::null_mut(),
+            vci,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        if filled.is_err() {
+            // SAFETY: made above, and nobody else has it.
+            drop(unsafe { Box::from_raw(vci) });
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let vci = *self.0.get_mut();
+        if !vci.is_null() {
+            // SAFETY: made from a box by `fill`; no reference outlives the slot.
+            drop(unsafe { Box::from_raw(vci) });
+        }
+    }
+}
+
+// SAFETY: a slot owns a VCI, which may be sent to and shared with other threads like any other.
+unsafe impl Send for Slot {}
+// SAFETY: as above.
+unsafe impl Sync for Slot {}
 
 impl Deref for VciGuard<'_> {
     type Target = VciState;

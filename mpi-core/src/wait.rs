@@ -27,6 +27,9 @@ pub struct WaitPolicy {
     pub waiters: u32,
 }
 
+/// So many fruitless polls before a thread looks whether it is one of too many.
+const FIRST_DOUBT: u32 = 8;
+
 /// The numbers where there are more waiting threads than cores.
 const CROWDED: (u32, u32) = (4, 200);
 
@@ -81,6 +84,12 @@ impl Patience {
         }
     }
 
+    /// Whether it is time to see how many others wait.
+    #[inline(always)]
+    pub fn is_first_doubt(&self) -> bool {
+        self.fruitless == FIRST_DOUBT
+    }
+
     /// Whether it is time for a round over all VCIs.
     #[inline(always)]
     pub fn global_round(&self, policy: &WaitPolicy) -> bool {
@@ -115,6 +124,15 @@ impl<'a> Waiting<'a> {
         if self.0.is_none() {
             waiters.fetch_add(1, Ordering::Relaxed);
             self.0 = Some(waiters);
+        }
+    }
+
+    /// Takes a place if as many wait already as have a core: then it is no use to spin for long.
+    /// Nothing is written otherwise, so that threads with a core each share nothing.
+    #[cold]
+    pub fn join_a_crowd(&mut self, waiters: &'a AtomicU32, limit: u32) {
+        if waiters.load(Ordering::Relaxed) >= limit {
+            self.join(waiters);
         }
     }
 

@@ -28,8 +28,9 @@ pub(super) const REQUEST: i32 = 0;
 
 /// The windows of a process that are served by messages, and the memory that windows are made of.
 pub(crate) struct Windows {
-    /// By VCI: who polls one serves what may have arrived there.
-    served: Box<[CachePadded<Served>]>,
+    /// By VCI: who polls one serves what may have arrived there. Made with the first such window.
+    served: OnceLock<Box<[CachePadded<Served>]>>,
+    pool: usize,
     pub(super) memory: OnceLock<Arc<dyn SharedMemory>>,
 }
 
@@ -52,9 +53,15 @@ impl Windows {
     /// For a process with a pool of so many VCIs.
     pub fn new(pool: usize) -> Windows {
         Windows {
-            served: (0..pool).map(|_| CachePadded::default()).collect(),
+            served: OnceLock::new(),
+            pool,
             memory: OnceLock::new(),
         }
+    }
+
+    fn of_vci(&self, vci: VciId) -> &Served {
+        let make = || (0..self.pool).map(|_| CachePadded::default()).collect();
+        &self.served.get_or_init(make)[usize::from(vci)]
     }
 }
 
@@ -157,14 +164,14 @@ impl Process {
 
     pub(super) fn serve(&self, service: &Arc<Service>) {
         for (lane, Lane { vci, .. }) in service.lanes.iter().enumerate() {
-            let served = &self.windows.served[usize::from(*vci)];
+            let served = self.windows.of_vci(*vci);
             served.change(|list| list.push((service.clone(), lane)));
         }
     }
 
     pub(super) fn end_service(&self, service: &Arc<Service>) {
         for Lane { vci, .. } in service.lanes.iter() {
-            let served = &self.windows.served[usize::from(*vci)];
+            let served = self.windows.of_vci(*vci);
             served.change(|list| list.retain(|(other, _)| !Arc::ptr_eq(other, service)));
         }
     }
@@ -172,7 +179,10 @@ impl Process {
     /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
     #[inline(always)]
     pub(crate) fn advance_windows(&self, vci: VciId) -> Result<bool> {
-        let served = &self.windows.served[usize::from(vci)];
+        let Some(served) = self.windows.served.get() else {
+            return Ok(false);
+        };
+        let served = &served[usize::from(vci)];
         if served.count.load(Ordering::Acquire) == 0 {
             return Ok(false);
         }

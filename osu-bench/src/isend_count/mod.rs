@@ -42,6 +42,9 @@ pub struct CountOptions {
     /// Shared memory off: the message travels over loopback TCP (sends only).
     #[arg(long)]
     tcp: bool,
+    /// MPI_Init_thread with MPI_THREAD_MULTIPLE instead of MPI_Init.
+    #[arg(long)]
+    multiple: bool,
     /// The two iteration counts, multiples of 16.
     #[arg(
         long,
@@ -83,6 +86,9 @@ pub fn run(options: &CountOptions) -> Result<()> {
         "{:<24}{:>14}",
         "# 8 bytes, 2 ranks", "Instructions"
     ));
+    if options.multiple {
+        output::say("# MPI_THREAD_MULTIPLE");
+    }
     let mut sides = vec![(Side::Send, ["Isend+Wait", "Isend", "Wait (send)"])];
     if !options.tcp {
         // Over a network it is chance whether the message is there when the wait begins.
@@ -98,8 +104,8 @@ pub fn run(options: &CountOptions) -> Result<()> {
             results.push(count(
                 &library,
                 side,
-                few,
-                many,
+                (few, many),
+                options.multiple,
                 Duration::from_secs(options.timeout),
             )?);
         }
@@ -181,7 +187,13 @@ pub(crate) fn find_library() -> Result<PathBuf> {
 }
 
 /// Runs the two ranks once and returns the instructions per iteration of each part.
-fn count(library: &Library, side: Side, few: u64, many: u64, limit: Duration) -> Result<[f64; 3]> {
+fn count(
+    library: &Library,
+    side: Side,
+    (few, many): (u64, u64),
+    multiple: bool,
+    limit: Duration,
+) -> Result<[f64; 3]> {
     let folder = tempfile::tempdir()?;
     let (page, out) = (folder.path().join("page"), folder.path().join("out"));
     fs::File::create(&page)?.set_len(page::SIZE)?;
@@ -207,6 +219,9 @@ fn count(library: &Library, side: Side, few: u64, many: u64, limit: Duration) ->
             .args(["isend-count-rank", "--side", side_name]);
         command.args(["--few", &few.to_string(), "--many", &many.to_string()]);
         command.arg("--page").arg(&page);
+        if multiple {
+            command.arg("--multiple");
+        }
     }
     let finished = process::run(&mut command, limit)?;
     if let Some(failure) = finished.failure {
