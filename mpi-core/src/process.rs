@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, Transport, VciId};
@@ -19,8 +20,8 @@ use crate::mapping::{MAX_VCIS, Users};
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
 use crate::rma::Windows;
 pub use crate::vci::{CriticalSections, Mode, Router};
-use crate::vci::{SharedLock, Slot, Vci, VciGuard, VciState};
-use crate::wait::{self, Patience, Step, WaitPolicy, Waiting};
+use crate::vci::{NO_LOCK, OWN_LOCK, SharedLock, Slot, Vci, VciGuard, VciState};
+use crate::wait::{self, LocalBell, Patience, Step, WaitPolicy, Waiting};
 use crate::wire::Key;
 
 /// What a process is made from.
@@ -151,6 +152,8 @@ pub struct Process {
     fruitless_tests: AtomicU32,
     /// Threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
+    /// Wakes the thread that sleeps, when another thread has brought something about.
+    bell: Arc<CachePadded<LocalBell>>,
     eager_limit: usize,
     window: u32,
     threaded: bool,
@@ -173,7 +176,9 @@ pub struct Process {
 impl Process {
     /// Makes the process and opens its VCI 0.
     pub fn new(config: Config) -> Result<Process, OpenError> {
-        let mut transports: Vec<Arc<dyn Transport>> = vec![Arc::new(Loopback::new(config.me))];
+        let bell: Arc<CachePadded<LocalBell>> = Arc::default();
+        let mut transports: Vec<Arc<dyn Transport>> =
+            vec![Arc::new(Loopback::new(config.me, bell.clone()))];
         transports.extend(config.transports);
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
         let vcis: Arc<Slots> = (0..pool).map(|_| Slot::default()).collect();
@@ -191,6 +196,7 @@ impl Process {
             wait_crowded: config.wait.crowded(),
             fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),
+            bell,
             eager_limit: config.eager_limit,
             window: config.window,
             threaded: config.threaded,
@@ -353,11 +359,11 @@ impl Process {
         };
         let to = Address { peer, vci };
         // Asked once, so that there are two straight ways rather than two questions on one.
-        if slot.is_threaded() {
-            slot.lock_uncounted().send_now(to, key, data)
-        } else {
+        match slot.which_lock() {
             // SAFETY: without threads there is nobody to exclude.
-            unsafe { slot.unlocked() }.send_now(to, key, data)
+            NO_LOCK => unsafe { slot.unlocked() }.send_now(to, key, data),
+            OWN_LOCK => slot.under_own_lock(|state| state.send_now(to, key, data)),
+            _ => false,
         }
     }
 
@@ -436,6 +442,7 @@ impl Process {
                 .engine
                 .records
                 .complete(id, status, error);
+            self.bell.ring();
         }
         Ok(())
     }
@@ -444,6 +451,7 @@ impl Process {
     pub fn fail(&self, id: RequestId, error: Error) -> Result<()> {
         if let Some(request) = self.requests.get(id) {
             self.lock(request.vci())?.engine.fail(id, error);
+            self.bell.ring();
         }
         Ok(())
     }
@@ -454,6 +462,7 @@ impl Process {
             return Ok(());
         };
         self.lock(request.vci())?.cancel(id);
+        self.bell.ring();
         Ok(())
     }
 
@@ -515,6 +524,9 @@ impl Process {
             None => (false, false),
         };
         let any = any | self.advance_collectives()? | self.advance_windows(vci)?;
+        if any {
+            self.bell.ring();
+        }
         Ok((any, all_due))
     }
 
@@ -528,7 +540,11 @@ impl Process {
             }
             any |= self.advance_windows(number)?;
         }
-        Ok(any | self.advance_collectives()?)
+        let any = any | self.advance_collectives()?;
+        if any {
+            self.bell.ring();
+        }
+        Ok(any)
     }
 
     /// One round of progress over all open VCIs.
@@ -567,8 +583,10 @@ impl Process {
             }
             if self.poll_among(vcis)? {
                 patience.reset();
-            } else {
-                self.idle(first, &mut patience, &mut waiting)?;
+            } else if self.idle(&mut patience, &mut waiting)?
+                && let Some(value) = self.sleep(first, &mut patience, &waiting, &mut done)?
+            {
+                return Ok(value);
             }
         }
     }
@@ -589,8 +607,10 @@ impl Process {
             }
             if self.poll_one(vci)?.0 {
                 patience.reset();
-            } else {
-                self.idle(vci, &mut patience, &mut waiting)?;
+            } else if self.idle(&mut patience, &mut waiting)?
+                && let Some(value) = self.sleep(vci, &mut patience, &waiting, &mut done)?
+            {
+                return Ok(value);
             }
         }
     }
@@ -609,17 +629,12 @@ impl Process {
         }
     }
 
-    /// Between two fruitless polls.
+    /// Between two fruitless polls. Returns whether it is time to sleep.
     ///
     /// Invariant: no deadlock whichever VCI is waited on; the round over all VCIs carries on what
     /// others wait for.
     #[inline]
-    fn idle<'a>(
-        &'a self,
-        vci: VciId,
-        patience: &mut Patience,
-        waiting: &mut Waiting<'a>,
-    ) -> Result<()> {
+    fn idle<'a>(&'a self, patience: &mut Patience, waiting: &mut Waiting<'a>) -> Result<bool> {
         let crowded = waiting.more_than(self.wait.waiters);
         let step = patience.next(if crowded {
             &self.wait_crowded
@@ -638,34 +653,80 @@ impl Process {
             }
             if self.open.load(Ordering::Relaxed) > 1 && self.poll_all()? {
                 patience.reset();
-                return Ok(());
+                return Ok(false);
             }
         }
         match step {
             Step::Spin => std::hint::spin_loop(),
             Step::Yield => std::thread::yield_now(),
-            Step::Sleep => self.sleep(vci)?,
+            Step::Sleep => return Ok(true),
         }
-        Ok(())
+        Ok(false)
     }
 
+    /// Sleeps until something may have happened. Returns what was waited for if that is there.
+    ///
+    /// One thread sleeps on the doorbells of all VCIs, while no other waits; others ring if they
+    /// bring something about. Where more than one waits, they take short naps.
     #[cold]
-    fn sleep(&self, vci: VciId) -> Result<()> {
+    fn sleep<T>(
+        &self,
+        vci: VciId,
+        patience: &mut Patience,
+        waiting: &Waiting<'_>,
+        done: &mut dyn FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         if self.report_wanted.swap(false, Ordering::Relaxed) {
             eprint!("{}", self.report());
         }
-        if self.threaded || self.open.load(Ordering::Relaxed) > 1 {
-            // Another thread may be at this VCI, or several must be watched.
-            std::thread::sleep(self.wait.nap.min(std::time::Duration::from_micros(50)));
-            return Ok(());
+        let crowd = self.threaded && !waiting.is_alone();
+        if crowd || patience.take_nap() || (self.threaded && !self.bell.arm()) {
+            std::thread::sleep(self.wait.nap.min(wait::SHORT_NAP));
+            return Ok(None);
         }
         let mut bells = Vec::with_capacity(self.transports.len());
-        let quiet = self.lock(vci)?.arm(&mut bells).is_some();
-        if quiet {
-            wait::sleep(&bells, self.wait.nap);
+        let mut quiet = true;
+        let mut armed = Vec::new();
+        for number in self.open_vcis() {
+            let slot = self.vci(number)?;
+            let state = match number == vci {
+                true => Some(slot.lock()),
+                false => slot.visit_blocking(),
+            };
+            if let Some(mut state) = state {
+                quiet &= state.arm(&mut bells).is_some();
+                armed.push(number);
+            }
         }
-        self.lock(vci)?.disarm();
-        Ok(())
+        let start = Instant::now();
+        // Another thread may have brought it about before it saw that it must ring.
+        let value = if self.threaded { done() } else { Ok(None) };
+        if quiet && matches!(value, Ok(None)) {
+            wait::sleep(&bells, self.threaded.then_some(&**self.bell), self.wait.nap);
+        }
+        for number in armed {
+            let slot = self.vci(number)?;
+            let state = match number == vci {
+                true => Some(slot.lock()),
+                false => slot.visit_blocking(),
+            };
+            if let Some(mut state) = state {
+                state.disarm();
+            }
+        }
+        if self.threaded {
+            self.bell.disarm();
+            // What rang is taken in at once, whichever VCI it is on.
+            if matches!(value, Ok(None)) {
+                self.poll_all()?;
+                let value = done()?;
+                if value.is_none() && start.elapsed() < self.wait.nap {
+                    patience.disturbed();
+                }
+                return Ok(value);
+            }
+        }
+        value
     }
 
     /// Waits for a request and frees it.

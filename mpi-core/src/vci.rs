@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use crossbeam_utils::CachePadded;
 use netmod::{
@@ -719,11 +719,18 @@ pub enum CriticalSections {
 /// The lock of [`CriticalSections::Global`].
 pub(crate) type SharedLock = Arc<CachePadded<RawMutex>>;
 
+/// No lock is taken: there are no threads, or only one comes.
+pub(crate) const NO_LOCK: u8 = 0;
+/// That of the VCI is taken.
+pub(crate) const OWN_LOCK: u8 = 1;
+/// The one of all VCIs is taken.
+pub(crate) const SHARED_LOCK: u8 = 2;
+
 /// A VCI with its lock.
 pub(crate) struct Vci {
     lock: RawMutex,
-    /// Whether several threads may come (`MPI_THREAD_MULTIPLE`). Otherwise no lock is taken.
-    threaded: AtomicBool,
+    /// Which lock is to be taken: [`NO_LOCK`], [`OWN_LOCK`] or [`SHARED_LOCK`].
+    which: AtomicU8,
     /// Whether no lock is taken because one thread alone uses this VCI. Others keep away.
     solo: AtomicBool,
     /// The lock to take in place of `lock`.
@@ -748,7 +755,11 @@ impl Vci {
     pub fn new(state: VciState, threaded: bool, shared: Option<SharedLock>) -> Self {
         Vci {
             lock: RawMutex::INIT,
-            threaded: AtomicBool::new(threaded),
+            which: AtomicU8::new(match &shared {
+                _ if !threaded => NO_LOCK,
+                None => OWN_LOCK,
+                Some(_) => SHARED_LOCK,
+            }),
             solo: AtomicBool::new(false),
             shared,
             returned: state.engine.records.returned(),
@@ -777,7 +788,7 @@ impl Vci {
     /// As [`Vci::lock`], not counted.
     #[inline(always)]
     pub fn lock_uncounted(&self) -> VciGuard<'_> {
-        let locked = self.threaded.load(Ordering::Relaxed);
+        let locked = self.which_lock() != NO_LOCK;
         if locked && !self.raw().try_lock() {
             return self.lock_contended();
         }
@@ -796,10 +807,33 @@ impl Vci {
         guard
     }
 
-    /// Whether several threads may come.
+    /// Which lock is to be taken.
     #[inline(always)]
-    pub fn is_threaded(&self) -> bool {
-        self.threaded.load(Ordering::Relaxed)
+    pub fn which_lock(&self) -> u8 {
+        self.which.load(Ordering::Relaxed)
+    }
+
+    /// Acts under the VCI's own lock, not counted: what [`OWN_LOCK`] asks for, in the fewest
+    /// instructions.
+    #[inline(always)]
+    pub fn under_own_lock<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> T {
+        if !self.lock.try_lock() {
+            self.wait_for_own_lock();
+        }
+        // SAFETY: this thread has the lock.
+        let result = act(unsafe { &mut *self.state.get() });
+        // SAFETY: taken above. (A panic ends the process.)
+        unsafe { self.lock.unlock() };
+        result
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_for_own_lock(&self) {
+        self.lock.lock();
+        // SAFETY: this thread has the lock, which its caller gives back.
+        let state = unsafe { &mut *self.state.get() };
+        state.engine.counters.contended += 1;
     }
 
     /// Access without taking the lock.
@@ -817,7 +851,7 @@ impl Vci {
     /// `None` if another thread has the lock.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
-        let locked = self.threaded.load(Ordering::Relaxed);
+        let locked = self.which_lock() != NO_LOCK;
         // A guard that is made is dropped, and unlocks: make none without the lock.
         (!locked || self.raw().try_lock()).then(|| {
             let mut guard = VciGuard { vci: self, locked };
@@ -862,13 +896,13 @@ impl Vci {
         if self.solo.load(Ordering::Relaxed) == solo {
             return;
         }
-        if solo && self.is_threaded() {
+        if solo && self.which_lock() == OWN_LOCK {
             // Visitors have left when the lock is had, and later ones look once more.
             let _guard = self.lock_uncounted();
             self.solo.store(true, Ordering::Relaxed);
-            self.threaded.store(false, Ordering::Relaxed);
+            self.which.store(NO_LOCK, Ordering::Relaxed);
         } else if !solo {
-            self.threaded.store(true, Ordering::Relaxed);
+            self.which.store(OWN_LOCK, Ordering::Relaxed);
             // Release: who comes by a lock from now on sees what the one thread has done.
             self.solo.store(false, Ordering::Release);
         }
