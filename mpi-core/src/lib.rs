@@ -17,6 +17,7 @@ pub mod error;
 mod flow;
 pub mod group;
 pub mod info;
+mod lock;
 pub mod loopback;
 pub mod mapping;
 mod matching;

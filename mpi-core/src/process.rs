@@ -7,20 +7,20 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, Transport, VciId};
-use parking_lot::lock_api::RawMutex as _;
-use parking_lot::{Mutex, RawMutex};
+use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
 use crate::collective::Collectives;
 use crate::comm::ContextId;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, probe_status};
 use crate::error::{Class, Error, Result};
+use crate::lock::Lock;
 use crate::loopback::Loopback;
 use crate::mapping::{MAX_VCIS, Users};
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
 use crate::rma::Windows;
 pub use crate::vci::{CriticalSections, Mode, Router};
-use crate::vci::{NO_LOCK, OWN_LOCK, SharedLock, Slot, Vci, VciGuard, VciState};
+use crate::vci::{NO_LOCK, SharedLock, Slot, Vci, VciGuard, VciState};
 use crate::wait::{self, LocalBell, Patience, Step, WaitPolicy, Waiting};
 use crate::wire::Key;
 
@@ -141,6 +141,8 @@ pub(crate) type Slots = [Slot];
 pub struct Process {
     me: Peer,
     vcis: Arc<Slots>,
+    /// The same for sends that leave at once; empty where these would have to take the common lock.
+    quick_vcis: Arc<Slots>,
     open: AtomicUsize,
     requests: Arc<RequestTable>,
     transports: Vec<Arc<dyn Transport>>,
@@ -201,9 +203,10 @@ impl Process {
             window: config.window,
             threaded: config.threaded,
             critical: config.critical,
-            shared_lock: global.then(|| Arc::new(CachePadded::new(RawMutex::INIT))),
+            shared_lock: global.then(|| Arc::new(CachePadded::new(Lock::new()))),
             opening: Mutex::new(()),
             users: Arc::new(Users::new(&vcis)),
+            quick_vcis: if global { Arc::new([]) } else { vcis.clone() },
             vcis,
             turn: AtomicU32::new(0),
             collectives: Collectives::default(),
@@ -348,7 +351,7 @@ impl Process {
         tag: i32,
         data: &[u8],
     ) -> bool {
-        let Some(slot) = self.vcis.get(vci as usize).and_then(Slot::get) else {
+        let Some(slot) = self.quick_vcis.get(vci as usize).and_then(Slot::get) else {
             return false;
         };
         let vci = vci as VciId;
@@ -359,11 +362,11 @@ impl Process {
         };
         let to = Address { peer, vci };
         // Asked once, so that there are two straight ways rather than two questions on one.
-        match slot.which_lock() {
+        if slot.which_lock() == NO_LOCK {
             // SAFETY: without threads there is nobody to exclude.
-            NO_LOCK => unsafe { slot.unlocked() }.send_now(to, key, data),
-            OWN_LOCK => slot.under_own_lock(|state| state.send_now(to, key, data)),
-            _ => false,
+            unsafe { slot.unlocked() }.send_now(to, key, data)
+        } else {
+            slot.under_own_lock(|state| state.send_now(to, key, data))
         }
     }
 

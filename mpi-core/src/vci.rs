@@ -14,13 +14,12 @@ use netmod::{
     Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, RemoteKey, Token,
     Transport, VciId,
 };
-use parking_lot::RawMutex;
-use parking_lot::lock_api::RawMutex as _;
 
 use crate::buffer::Buffer;
 use crate::engine::{Action, Address, Counters, Engine};
 use crate::error::{Class, Error, Result};
 use crate::flow::{Stream, cost};
+use crate::lock::Lock;
 use crate::request::{Records, RequestId, RequestTable, Returned, Role};
 use crate::wait::Patience;
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
@@ -717,7 +716,7 @@ pub enum CriticalSections {
 }
 
 /// The lock of [`CriticalSections::Global`].
-pub(crate) type SharedLock = Arc<CachePadded<RawMutex>>;
+pub(crate) type SharedLock = Arc<CachePadded<Lock>>;
 
 /// No lock is taken: there are no threads, or only one comes.
 pub(crate) const NO_LOCK: u8 = 0;
@@ -728,7 +727,7 @@ pub(crate) const SHARED_LOCK: u8 = 2;
 
 /// A VCI with its lock.
 pub(crate) struct Vci {
-    lock: RawMutex,
+    lock: Lock,
     /// Which lock is to be taken: [`NO_LOCK`], [`OWN_LOCK`] or [`SHARED_LOCK`].
     which: AtomicU8,
     /// Whether no lock is taken because one thread alone uses this VCI. Others keep away.
@@ -754,7 +753,7 @@ impl Vci {
     /// `shared` is a lock to take in place of one of its own.
     pub fn new(state: VciState, threaded: bool, shared: Option<SharedLock>) -> Self {
         Vci {
-            lock: RawMutex::INIT,
+            lock: Lock::new(),
             which: AtomicU8::new(match &shared {
                 _ if !threaded => NO_LOCK,
                 None => OWN_LOCK,
@@ -768,7 +767,7 @@ impl Vci {
     }
 
     #[inline(always)]
-    fn raw(&self) -> &RawMutex {
+    fn raw(&self) -> &Lock {
         match &self.shared {
             None => &self.lock,
             Some(shared) => shared,
