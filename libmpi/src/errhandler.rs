@@ -42,6 +42,12 @@ pub const FATAL: Attached = Attached {
     made: None,
 };
 
+/// `MPI_ERRORS_RETURN`, attached.
+pub const RETURN: Attached = Attached {
+    handle: MPI_ERRORS_RETURN,
+    made: None,
+};
+
 static MADE: HandleTable<Handler> = HandleTable::new(Type::Errhandler);
 
 impl Attached {
@@ -109,7 +115,7 @@ fn invalid(handle: MPI_Errhandler) -> Error {
 /// The handler for errors on an object.
 pub fn lookup(on: On) -> Handler {
     match on {
-        On::File(_) => Handler::Return,
+        On::File(_) => of_files(),
         On::Comm(comm) => of_comm(comm),
         On::Win(win) => match crate::wins::get(win) {
             Ok(object) => object.errhandler.lock().handler(),
@@ -127,4 +133,12 @@ fn of_comm(comm: c_int) -> Handler {
     };
     let object = runtime.comm(comm).unwrap_or(&runtime.world);
     object.errhandler.lock().handler()
+}
+
+/// That of files that are not open; before `MPI_Init` and after `MPI_Finalize` the initial one.
+fn of_files() -> Handler {
+    match runtime() {
+        Ok(runtime) => runtime.file_errhandler.lock().handler(),
+        Err(_) => Handler::Return,
+    }
 }

@@ -1,4 +1,5 @@
-//! The process between `MPI_Init` and `MPI_Finalize`: the only static of Weft.
+//! The process between `MPI_Init` and `MPI_Finalize`: the one static that all MPI semantics hang off.
+//! (Handle tables and error codes, which outlive it, are statics of their own modules.)
 
 use std::ffi::c_int;
 use std::ptr;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
 use mpi_core::{Class, Error, Process, Result};
+use parking_lot::Mutex;
 use pmi::Client;
 
 use crate::abi::{
@@ -17,6 +19,7 @@ use crate::abi::{
     MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
 };
 use crate::comms::CommObject;
+use crate::errhandler::{Attached, RETURN};
 use crate::handles::{HandleTable, Type};
 use crate::settings::Settings;
 use crate::{bootstrap, fatal, identity};
@@ -41,6 +44,8 @@ pub struct Runtime {
     pub main_thread: ThreadId,
     /// VCIs that a duplicate gets without hints; 0: those of all.
     pub dup_vcis: u32,
+    /// For errors on files that are not open (section 13.7).
+    pub file_errhandler: Mutex<Attached>,
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -123,6 +128,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         thread_level,
         main_thread: std::thread::current().id(),
         dup_vcis: settings.dup_vcis,
+        file_errhandler: Mutex::new(RETURN),
     });
     crate::infos::set_env(size, level_name(thread_level));
     RUNTIME.store(Box::into_raw(runtime), Ordering::Release);

@@ -17,6 +17,7 @@ pub mod endpoints;
 pub mod env;
 pub mod errhandler;
 pub mod error;
+pub mod file;
 pub mod grequest;
 pub mod group;
 pub mod info;
