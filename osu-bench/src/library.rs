@@ -191,7 +191,7 @@ fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
             ("MPIR_CVAR_CH4_NETMOD", "ofi"),
             ("FI_PROVIDER", "tcp"),
         ],
-        (Family::Weft, true) => &[("MPIR_CVAR_NOLOCAL", "1"), ("FI_PROVIDER", "tcp")],
+        (Family::Weft, true) => &[("WEFT_SHM", "0"), ("FI_PROVIDER", "tcp")],
     };
     pairs
         .iter()

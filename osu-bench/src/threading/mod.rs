@@ -283,7 +283,12 @@ fn job(
 ) -> Result<f64> {
     use clap::ValueEnum;
     let (ranks, threads) = curve.mode.layout(usize::from(count));
-    let mut command = library.launch(ranks, threads, false);
+    // Bound only where every worker has a core: otherwise processes would run free and the threads of
+    // a process share one core.
+    let mut command = match ranks * threads > cores() {
+        true => library.launch(ranks * threads, 1, false),
+        false => library.launch(ranks, threads, false),
+    };
     command.envs(curve.env.iter().copied());
     let name = pattern.to_possible_value();
     let name = name.as_ref().map_or("", |value| value.get_name());
