@@ -1557,6 +1557,16 @@ int PMPI_Status_f2f08(const MPI_Fint *f_status, MPI_F08_status *f08_status);
 int MPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status);
 int PMPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status);
 
+/* Extensions */
+int MPIX_Comm_create_endpoints(MPI_Comm parent_comm, int my_num_ep, MPI_Info info,
+    MPI_Comm out_comm_hdls[]);
+int PMPIX_Comm_create_endpoints(MPI_Comm parent_comm, int my_num_ep, MPI_Info info,
+    MPI_Comm out_comm_hdls[]);
+int MPIX_Win_create_endpoints(void *base[], const MPI_Aint size[], int disp_unit,
+    int my_num_ep, MPI_Info info, MPI_Comm comm, MPI_Win out_win_hdls[]);
+int PMPIX_Win_create_endpoints(void *base[], const MPI_Aint size[], int disp_unit,
+    int my_num_ep, MPI_Info info, MPI_Comm comm, MPI_Win out_win_hdls[]);
+
 /* Symbols of the ABI */
 int MPIR_Dup_fn(MPI_Comm oldcomm, int keyval, void *extra_state, void *attribute_val_in,
     void *attribute_val_out, int *flag);

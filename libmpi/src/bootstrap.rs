@@ -330,6 +330,8 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         window: settings.eager_window.unwrap_or(window.max(16 << 10)),
         max_vcis: settings.num_vcis,
         threaded,
+        critical: settings.critical_sections,
+        request_caches: settings.request_caches,
     })?;
     process.set_shared_memory(Arc::new(shmmod::Pieces));
     let choices = crate::settings::choices_with_table(

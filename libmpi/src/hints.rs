@@ -6,6 +6,7 @@ use mpi_core::coll::Choices;
 use mpi_core::comm::Comm;
 use mpi_core::info::{Entry, Info};
 use mpi_core::mapping::{TagBits, Wishes};
+use mpi_core::rma::Window;
 
 /// Whether a value is one that the hint can have.
 type Check = fn(&[u8]) -> bool;
@@ -18,6 +19,7 @@ const COMM: &[(&str, Check)] = &[
     ("mpi_assert_allow_overtaking", is_bool),
     ("weft_coll", is_choices),
     ("weft_num_vcis", is_count),
+    ("weft_lockless", is_bool),
     ("vci", is_number),
     ("sender_vci", is_number),
     ("receiver_vci", is_number),
@@ -28,6 +30,7 @@ const COMM: &[(&str, Check)] = &[
 /// Hints that are in force only if all members gave them and the VCIs could be had.
 const VCIS: &[&str] = &[
     "weft_num_vcis",
+    "weft_lockless",
     "vci",
     "sender_vci",
     "receiver_vci",
@@ -74,6 +77,8 @@ const WIN: &[(&str, Check)] = &[
     ("same_size", is_bool),
     ("same_disp_unit", is_bool),
     ("alloc_shared_noncontig", is_bool),
+    ("weft_num_vcis", is_count),
+    ("vci", is_number),
 ];
 
 fn is_ops(value: &[u8]) -> bool {
@@ -146,6 +151,32 @@ impl Hints {
             receiver_bits: self.get("weft_tag_receiver_bits", bits),
             no_any_tag: self.is_true("mpi_assert_no_any_tag"),
             no_any_source: self.is_true("mpi_assert_no_any_source"),
+            lockless: self.is_true("weft_lockless"),
+            ..Wishes::default()
+        }
+    }
+
+    /// What they say about a window's VCIs.
+    pub fn window_wishes(&self) -> Wishes {
+        let ordering = self.get("accumulate_ordering", |value| Some(value == b"none"));
+        Wishes {
+            unordered: ordering == Some(true),
+            ..self.wishes().for_window()
+        }
+    }
+
+    /// Keeps of what concerns a window's VCIs what is in force.
+    pub fn settle_win(&mut self, window: &Window) {
+        let in_force = window.vci_hints(&self.wishes());
+        self.keep_in_force(in_force);
+    }
+
+    /// Of hints about VCIs, has these and no others.
+    fn keep_in_force(&mut self, in_force: Vec<(&'static str, String)>) {
+        self.0
+            .retain(|(key, _)| !VCIS.iter().any(|name| name.as_bytes() == &**key));
+        for (key, value) in in_force {
+            self.set(key.as_bytes().into(), value.into_bytes().into());
         }
     }
 
@@ -159,11 +190,7 @@ impl Hints {
     /// communicator heed the rest.
     pub fn settle(&mut self, comm: &Comm) {
         let wishes = self.wishes();
-        self.0
-            .retain(|(key, _)| !VCIS.iter().any(|name| name.as_bytes() == &**key));
-        for (key, value) in comm.vci_hints(&wishes) {
-            self.set(key.as_bytes().into(), value.into_bytes().into());
-        }
+        self.keep_in_force(comm.vci_hints(&wishes));
         if let Some(choices) = self.get("weft_coll", choices) {
             comm.set_choices(Some(choices));
         }

@@ -160,6 +160,7 @@ pub fn stop() -> Result<()> {
     // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
+    runtime.process.end_lockless();
     let together = runtime
         .process
         .barrier(&runtime.world.comm)

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use mpi_core::coll::Choices;
+use mpi_core::process::CriticalSections;
 use netmod_verbs::Sharing;
 use parking_lot::Mutex;
 
@@ -103,6 +104,22 @@ pub const VARIABLES: &[Variable] = &[
         help: "VCIs that a communicator from MPI_Comm_dup gets without asking for them by hints, the \
                same on all ranks: 1 gives each its own, for programs whose threads have \
                communicators of their own and that can't be changed. See docs/vcis.md.",
+    },
+    Variable {
+        name: "WEFT_CRITICAL_SECTION",
+        kind: "per-vci, global or lockless",
+        default: "per-vci",
+        help: "With MPI_THREAD_MULTIPLE: each VCI has a lock (per-vci), or all have one together \
+               (global, for measuring), or the VCIs that communicators get by hints have none \
+               (lockless, the same on all ranks: as if all these communicators had the hint \
+               weft_lockless, see docs/vcis.md).",
+    },
+    Variable {
+        name: "WEFT_REQUEST_CACHE",
+        kind: "0 or 1",
+        default: "1",
+        help: "Each VCI keeps free requests for itself. With 0 (for measuring) all take them from one \
+               pool and give them back to it.",
     },
     Variable {
         name: "WEFT_PROGRESS_ROUND",
@@ -276,6 +293,8 @@ pub struct Settings {
     pub eager_window: Option<u32>,
     pub num_vcis: usize,
     pub dup_vcis: u32,
+    pub critical_sections: CriticalSections,
+    pub request_caches: bool,
     pub progress_round: Option<u32>,
     pub async_progress: bool,
     pub spin: Option<u32>,
@@ -352,6 +371,17 @@ impl Settings {
                 .number("WEFT_NUM_VCIS", 1..=mpi_core::mapping::MAX_VCIS as u64)?
                 .unwrap_or(64) as usize,
             dup_vcis: reader.number("WEFT_DUP_VCIS", 0..=4096)?.unwrap_or(0) as u32,
+            request_caches: reader.flag("WEFT_REQUEST_CACHE", true)?,
+            critical_sections: match reader.text("WEFT_CRITICAL_SECTION").as_deref() {
+                None | Some("per-vci") => CriticalSections::PerVci,
+                Some("global") => CriticalSections::Global,
+                Some("lockless") => CriticalSections::Lockless,
+                Some(other) => {
+                    return Err(format!(
+                        "WEFT_CRITICAL_SECTION is {other:?}; it can be per-vci, global or lockless"
+                    ));
+                }
+            },
             progress_round: reader
                 .number("WEFT_PROGRESS_ROUND", 0..=1 << 30)?
                 .map(|polls| polls as u32),
@@ -530,6 +560,7 @@ mod tests {
             ("WEFT_VERBS_GID_INDEX", "256"),
             ("WEFT_PMI", "pmi3"),
             ("WEFT_INFO", "2"),
+            ("WEFT_CRITICAL_SECTION", "locks"),
             ("WEFT_COLL", "bcast"),
             ("WEFT_COLL", "barrier=tree,bcast=chian"),
             ("WEFT_COLL_NODE", "0"),

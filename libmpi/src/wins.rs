@@ -5,7 +5,6 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use mpi_core::info::Info;
 use mpi_core::rma::{Flavor, Window};
 use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
@@ -40,12 +39,8 @@ static MADE: HandleTable<WinObject> = HandleTable::new(Type::Win);
 
 impl WinObject {
     /// With the initial error handler (section 8.3).
-    pub fn new(window: Window, info: Option<&Info>) -> WinObject {
+    pub fn new(window: Window, hints: Hints) -> WinObject {
         let (size, unit) = window.extent_of(window.rank());
-        let mut hints = Hints::default();
-        if let Some(info) = info {
-            hints.update_win(info);
-        }
         WinObject {
             errhandler: Mutex::new(FATAL),
             attributes: Store::new(),

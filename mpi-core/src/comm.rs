@@ -8,6 +8,7 @@ use netmod::{Peer, VciId};
 use crate::buffer::Buffer;
 use crate::coll::{Choices, Neighbors, Nodes};
 use crate::collective::{Board, CommRun, Shape};
+use crate::endpoints::Points;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::mapping::{VciMap, Wishes};
@@ -117,7 +118,7 @@ pub struct Comm {
     /// The other group of an intercommunicator.
     remote: Option<Group>,
     rank: u32,
-    /// That of collectives, and of all messages where there is no choice.
+    /// That of collectives, and of all messages where no VCIs were agreed on.
     vci: AtomicU16,
     /// `vci` if sends have nothing else to look at, or [`CAREFUL`].
     sends: AtomicU32,
@@ -129,6 +130,8 @@ pub struct Comm {
     used: AtomicBool,
     /// The VCIs that were agreed on.
     map: OnceLock<Arc<VciMap>>,
+    /// Where the ranks are, if this is one of several in this process, and its VCI.
+    points: Option<(Arc<Points>, [VciId; 1])>,
     /// Given to requests, so that the caller finds the communicator they belong to.
     owner: AtomicU32,
     /// Collective operations begun, by which their messages are told apart.
@@ -177,6 +180,7 @@ impl Comm {
             promises: AtomicU8::new(0),
             used: AtomicBool::new(false),
             map: OnceLock::new(),
+            points: None,
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
@@ -200,6 +204,20 @@ impl Comm {
             first,
             ..Comm::new(context, local, rank)
         }
+    }
+
+    /// Makes it the rank of an endpoint.
+    pub(crate) fn with_points(self, points: Arc<Points>, vci: VciId) -> Comm {
+        Comm {
+            vci: AtomicU16::new(vci),
+            points: Some((points, [vci])),
+            ..self
+        }
+    }
+
+    /// Where its ranks are, if it has endpoints.
+    pub(crate) fn points(&self) -> Option<&Arc<Points>> {
+        self.points.as_ref().map(|(points, _)| points)
     }
 
     /// Gives it a virtual topology (chapter 7).
@@ -328,7 +346,7 @@ impl Comm {
         self.targets.size
     }
 
-    /// The VCI that its collectives use, and all its messages unless hints say otherwise.
+    /// The VCI that its collectives use, and all its messages unless VCIs were agreed on.
     #[inline(always)]
     pub fn vci(&self) -> VciId {
         self.vci.load(Ordering::Relaxed)
@@ -351,18 +369,21 @@ impl Comm {
     fn find_quick_ways(&self) {
         let used = self.used.load(Ordering::Relaxed);
         let one = used && self.map.get().is_none_or(|map| map.is_one());
+        // Endpoints have no VCI in common with their peers.
+        let same = self.points.is_none();
         let unpromised = self.promises.load(Ordering::Relaxed) == 0;
-        let state = |plain| if plain { self.vci().into() } else { CAREFUL };
-        self.sends.store(state(one), Ordering::Release);
+        let vci = self.map.get().map_or(self.vci(), |map| map.first());
+        let state = |plain| if plain { vci.into() } else { CAREFUL };
+        self.sends.store(state(one && same), Ordering::Release);
         self.receives
             .store(state(one && unpromised), Ordering::Release);
     }
 
     /// Has its messages use these VCIs. It must not be in use.
     pub(crate) fn use_vcis(&self, map: Arc<VciMap>) {
-        let first = map.first();
+        let common = map.common();
         if self.map.set(map).is_ok() {
-            self.vci.store(first, Ordering::Relaxed);
+            self.vci.store(common, Ordering::Relaxed);
             self.find_quick_ways();
         }
     }
@@ -371,6 +392,23 @@ impl Comm {
     pub(crate) fn share_vcis_of(&self, other: &Comm) {
         if let Some(map) = other.map.get() {
             self.use_vcis(map.clone());
+        }
+    }
+
+    /// The VCIs that were agreed on.
+    pub(crate) fn agreed_vcis(&self) -> &[VciId] {
+        self.map.get().map_or(&[], |map| map.vcis())
+    }
+
+    /// The VCIs of a window's messages.
+    pub(crate) fn rma_vcis(&self) -> &[VciId] {
+        match self.map.get() {
+            Some(map) if map.is_by_thread() => map.vcis(),
+            Some(map) => &map.vcis()[..1],
+            None => match &self.points {
+                Some((_, own)) => own,
+                None => &[0],
+            },
         }
     }
 
@@ -407,11 +445,20 @@ impl Comm {
     fn send_vcis(&self, rank: u32, tag: i32) -> (VciId, VciId) {
         self.mark_used();
         match self.map.get() {
-            Some(map) if !map.is_one() => (
+            Some(map) => (
                 map.sender(self.rank, rank, tag),
                 map.receiver(self.rank, rank, tag),
             ),
-            _ => (self.vci(), self.vci()),
+            None => (self.vci(), self.vci_of(rank)),
+        }
+    }
+
+    /// The VCI of a rank where none were agreed on.
+    #[inline]
+    fn vci_of(&self, rank: u32) -> VciId {
+        match &self.points {
+            None => self.vci(),
+            Some((points, _)) => points.get(rank).vci,
         }
     }
 
@@ -553,6 +600,17 @@ impl Comm {
 
     #[inline(always)]
     fn to(&self, rank: u32, tag: i32, purpose: Purpose) -> Destination {
+        if let Some((points, _)) = &self.points {
+            let point = points.get(rank);
+            return Destination {
+                peer: point.peer,
+                vci: point.vci,
+                context: point.context.of(purpose),
+                rank: self.rank as i32,
+                tag,
+                owner: self.owner.load(Ordering::Relaxed),
+            };
+        }
         Destination {
             peer: self.target(rank),
             vci: self.vci(),
@@ -656,11 +714,42 @@ impl Process {
         mode: Mode,
     ) -> Result<Option<RequestId>> {
         let mut to = comm.to(rank, tag, purpose);
-        let mut vci = to.vci;
+        let mut vci = comm.vci();
         if purpose == Purpose::PointToPoint {
             (vci, to.vci) = comm.send_vcis(rank, tag);
         }
         self.isend(vci, &to, buffer, mode)
+    }
+
+    /// Starts a send of the library's own by a VCI that both sides have, of those that their
+    /// communicator has.
+    pub(crate) fn send_by(
+        &self,
+        comm: &Comm,
+        vci: VciId,
+        purpose: Purpose,
+        buffer: Buffer,
+        rank: u32,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        let mut to = comm.to(rank, tag, purpose);
+        if vci != comm.vci() {
+            to.vci = vci;
+        }
+        self.isend(vci, &to, buffer, Mode::Standard)
+    }
+
+    /// Starts a receive of what [`Process::send_by`] sends.
+    pub(crate) fn receive_by(
+        &self,
+        comm: &Comm,
+        vci: VciId,
+        purpose: Purpose,
+        buffer: Buffer,
+        rank: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
+        self.irecv(vci, &comm.from(rank, tag, purpose), buffer)
     }
 
     /// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.
@@ -721,7 +810,7 @@ impl Process {
         tag: i32,
     ) -> Result<Option<RequestId>> {
         let to = comm.to_member(number, tag, purpose);
-        self.isend(to.vci, &to, buffer, Mode::Standard)
+        self.isend(comm.vci(), &to, buffer, Mode::Standard)
     }
 
     /// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].

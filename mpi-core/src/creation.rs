@@ -135,6 +135,9 @@ impl Process {
 
     /// Duplicates a communicator (`MPI_Comm_dup`), with its topology.
     pub fn dup_comm(&self, comm: &Comm) -> Result<Comm> {
+        if let Some(points) = comm.points() {
+            return self.dup_endpoint(comm, points);
+        }
         let mut context = [self.offer(comm)];
         let buffers = Buffers {
             send: std::ptr::null(),
@@ -153,6 +156,7 @@ impl Process {
         object: impl FnOnce(Comm) -> T,
         holder: impl FnOnce(&Arc<T>) -> Holder,
     ) -> Result<(Arc<T>, RequestId)> {
+        comm.check_plain("MPI_Comm_idup")?;
         let copy = comm.same_in(ContextId::UNKNOWN);
         // To agree on others would have to wait.
         copy.share_vcis_of(comm);
@@ -201,6 +205,7 @@ impl Process {
     /// Divides a communicator (`MPI_Comm_split`); none for members without a color, and in
     /// intercommunicators for colors that the other group doesn't have.
     pub fn split_comm(&self, comm: &Comm, choice: Choice) -> Result<Option<Comm>> {
+        comm.check_plain("MPI_Comm_split")?;
         let color = choice.color.unwrap_or(NO_COLOR);
         // Each member offers a context; the one that turns out to be first leads.
         let own = [
@@ -258,6 +263,7 @@ impl Process {
     /// `MPI_ERR_GROUP` if the group has members that are not in the (local group of the)
     /// communicator.
     pub fn create_comm(&self, comm: &Comm, group: &Group) -> Result<Option<Comm>> {
+        comm.check_plain("MPI_Comm_create")?;
         let ranks = ranks_in(comm, group)?;
         let place = group.rank_of(self.me());
         let Some(remote) = comm.remote() else {
@@ -304,6 +310,7 @@ impl Process {
     /// # Errors
     /// As for [`Process::create_comm`].
     pub fn create_comm_group(&self, comm: &Comm, group: &Group, tag: u32) -> Result<Option<Comm>> {
+        comm.check_plain("MPI_Comm_create_group")?;
         let ranks = ranks_in(comm, group)?;
         let place = group.rank_of(self.me());
         self.create_among(comm, group, place, &ranks, Purpose::Creation, tag)
@@ -345,6 +352,7 @@ impl Process {
         leader: u32,
         bridge: Option<Result<(&Comm, u32, u32)>>,
     ) -> Result<Comm> {
+        local.check_plain("MPI_Intercomm_create")?;
         let mut words = Vec::new();
         let mut failed = None;
         if let Some(bridge) = bridge {
@@ -447,7 +455,13 @@ impl Process {
     /// all members have come so far (`MPI_Comm_disconnect`).
     pub fn settle_comm(&self, comm: &Comm) -> Result<()> {
         let owner = comm.owner();
-        self.wait_until(comm.vci(), || Ok((!self.is_pending(owner)?).then_some(())))?;
+        let own = comm.agreed_vcis();
+        self.wait_until(comm.vci(), || {
+            for vci in own {
+                self.poll(*vci)?;
+            }
+            Ok((!self.is_pending(owner, own)?).then_some(()))
+        })?;
         if comm.remote().is_some() {
             // All of this group, then both leaders, then all of this group again.
             self.gather_all_u64(&comm.within(), [0])?;

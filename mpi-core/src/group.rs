@@ -120,6 +120,17 @@ impl Group {
         }
     }
 
+    /// The group of the ranks of a communicator with endpoints, in which a peer can be several
+    /// times. [`Group::rank_of`] gives one of its ranks.
+    pub(crate) fn of_points(peers: &[u32]) -> Group {
+        let mut index: Box<[(u32, u32)]> = peers.iter().copied().zip(0..).collect();
+        index.sort_unstable();
+        Group(Map::List(Arc::new(List {
+            peers: peers.into(),
+            index,
+        })))
+    }
+
     /// The group of these distinct peers, in the form that takes the least.
     fn build(peers: impl IntoIterator<Item = u32>) -> Group {
         let mut runs: Vec<Run> = Vec::new();

@@ -4,8 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crossbeam_utils::CachePadded;
 use netmod::*;
 use parking_lot::{Mutex, RwLock};
+
+use crate::wait::LocalBell;
 
 /// Payloads are copied once into the queue and once out of it.
 const MAX_PAYLOAD: usize = 16 * 1024;
@@ -28,14 +31,16 @@ struct Inbox {
 pub struct Loopback {
     me: Peer,
     inboxes: Arc<RwLock<Vec<Arc<Inbox>>>>,
+    bell: Arc<CachePadded<LocalBell>>,
 }
 
 impl Loopback {
-    /// For process `me`.
-    pub fn new(me: Peer) -> Self {
+    /// For process `me`, whose sleeping thread `bell` wakes.
+    pub(crate) fn new(me: Peer, bell: Arc<CachePadded<LocalBell>>) -> Self {
         Loopback {
             me,
             inboxes: Arc::default(),
+            bell,
         }
     }
 }
@@ -71,6 +76,7 @@ impl Transport for Loopback {
             me: self.me,
             inbox: inbox(&self.inboxes, vci),
             inboxes: self.inboxes.clone(),
+            bell: self.bell.clone(),
         }))
     }
 
@@ -92,6 +98,7 @@ struct LoopbackLane {
     me: Peer,
     inbox: Arc<Inbox>,
     inboxes: Arc<RwLock<Vec<Arc<Inbox>>>>,
+    bell: Arc<CachePadded<LocalBell>>,
 }
 
 fn place(remote: RemoteAddr) -> *mut u8 {
@@ -131,6 +138,8 @@ impl Lane for LoopbackLane {
             payload,
         });
         inbox.filled.store(true, Ordering::Release);
+        drop(queue);
+        self.bell.ring_after_store();
         Ok(())
     }
 

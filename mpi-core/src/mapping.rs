@@ -9,17 +9,18 @@
 //! Invariant (non-overtaking): messages that the same receive can match take the same way, from one
 //! VCI of the sender to one of the receiver.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use netmod::{Transport, VciId};
+use parking_lot::Mutex;
 
 use crate::coll::{self, Layout};
 use crate::collective::{Buffers, Call};
 use crate::comm::Comm;
 use crate::datatype::{Datatype, Predefined};
 use crate::error::{Class, Error, Result};
-use crate::process::Process;
+use crate::process::{CriticalSections, Process, Slots};
 
 /// The most VCIs that a process can have.
 pub const MAX_VCIS: usize = 64 * MASK_WORDS;
@@ -71,9 +72,26 @@ pub struct Wishes {
     pub no_any_tag: bool,
     /// No receive or probe has `MPI_ANY_SOURCE`.
     pub no_any_source: bool,
+    /// Calls that use the same VCI never overlap, so that it needs no lock.
+    pub lockless: bool,
+    /// They are those of a window, whose threads share its VCIs out among themselves.
+    pub window: bool,
+    /// Accumulates of a window need not be in order, so that they too may take the thread's VCI.
+    pub unordered: bool,
 }
 
 impl Wishes {
+    /// The same for a window: what is about messages that programs receive has no meaning there.
+    pub fn for_window(&self) -> Wishes {
+        Wishes {
+            count: self.count,
+            vci: self.vci,
+            window: true,
+            unordered: self.unordered,
+            ..Wishes::default()
+        }
+    }
+
     /// Whether anything is wished.
     pub fn any(&self) -> bool {
         let explicit = self.vci.or(self.sender_vci).or(self.receiver_vci);
@@ -99,7 +117,10 @@ impl Wishes {
             number(self.receiver_vci.map(u32::from)),
             bits(self.sender_bits),
             bits(self.receiver_bits),
-            u64::from(self.no_any_tag) << 1 | u64::from(self.no_any_source),
+            u64::from(self.window) << 3
+                | u64::from(self.lockless) << 2
+                | u64::from(self.no_any_tag) << 1
+                | u64::from(self.no_any_source),
         ];
         let mix =
             |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
@@ -135,6 +156,7 @@ impl Wishes {
             0 => None,
             1 => Some(Plan::Some(Spread::One, 1)),
             _ => Some(match bits {
+                _ if self.window => Plan::Some(Spread::Thread, count),
                 Some(bits) => Plan::Some(bits, count),
                 None if self.no_any_tag => Plan::Some(Spread::Tag, count),
                 None if self.no_any_source => Plan::Some(Spread::Ranks, count),
@@ -146,7 +168,7 @@ impl Wishes {
 
 /// By what the VCIs of a message are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Spread {
+pub(crate) enum Spread {
     /// There is one.
     One,
     /// From the second to the first.
@@ -155,6 +177,8 @@ enum Spread {
     Tag,
     /// The sum of both ranks.
     Ranks,
+    /// The thread that begins an operation on a window.
+    Thread,
     /// The tag's bits for either side.
     TagBits { sender: TagBits, receiver: TagBits },
 }
@@ -165,27 +189,104 @@ enum Plan {
     Some(Spread, usize),
 }
 
+/// Who uses which VCI of a process.
+pub(crate) struct Users {
+    /// How many communicators and windows use each VCI; VCI 0 always has a user.
+    counts: Box<[AtomicU32]>,
+    /// Held while VCIs are taken or given back.
+    changing: Mutex<()>,
+    slots: Weak<Slots>,
+}
+
+impl Users {
+    pub fn new(slots: &Arc<Slots>) -> Users {
+        let count = |vci| AtomicU32::new(u32::from(vci == 0));
+        Users {
+            counts: (0..slots.len()).map(count).collect(),
+            changing: Mutex::new(()),
+            slots: Arc::downgrade(slots),
+        }
+    }
+
+    /// How many communicators and windows use each VCI.
+    pub fn counts(&self) -> impl Iterator<Item = u32> {
+        self.counts
+            .iter()
+            .map(|users| users.load(Ordering::Relaxed))
+    }
+
+    /// Takes VCIs for a communicator, for one thread each if `lockless`. `None` if others have some
+    /// of them the other way.
+    fn take(&self, vcis: &[VciId], lockless: bool) -> Option<()> {
+        let _one_at_a_time = self.changing.lock();
+        let slots = self.slots.upgrade();
+        let open = |vci: &VciId| slots.as_ref()?[usize::from(*vci)].get();
+        let fits = |vci: &VciId| {
+            let used = self.counts[usize::from(*vci)].load(Ordering::Relaxed) > 0;
+            !used || open(vci).is_some_and(|vci| vci.is_solo()) == lockless
+        };
+        if !vcis.iter().all(fits) {
+            return None;
+        }
+        for vci in vcis {
+            self.counts[usize::from(*vci)].fetch_add(1, Ordering::Relaxed);
+            if let (true, Some(vci)) = (lockless, open(vci)) {
+                vci.set_solo(true);
+            }
+        }
+        Some(())
+    }
+
+    fn give_back(&self, vcis: &[VciId]) {
+        let _one_at_a_time = self.changing.lock();
+        let slots = self.slots.upgrade();
+        for vci in vcis {
+            let number = usize::from(*vci);
+            let slot = slots.as_ref().and_then(|slots| slots[number].get());
+            if let (1, Some(vci)) = (self.counts[number].load(Ordering::Relaxed), slot) {
+                vci.set_solo(false);
+            }
+            self.counts[number].fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The VCIs of a communicator.
 pub(crate) struct VciMap {
     spread: Spread,
     vcis: Box<[VciId]>,
-    /// How many communicators use each VCI.
-    users: Arc<[AtomicU32]>,
+    lockless: bool,
+    users: Arc<Users>,
 }
 
 impl VciMap {
-    fn new(spread: Spread, vcis: Vec<VciId>, users: Arc<[AtomicU32]>) -> VciMap {
-        for vci in &vcis {
-            users[usize::from(*vci)].fetch_add(1, Ordering::Relaxed);
-        }
-        VciMap {
+    /// Takes the VCIs, which are open, for as long as it lives; see [`Users::take`].
+    pub fn new(
+        spread: Spread,
+        vcis: Vec<VciId>,
+        users: &Arc<Users>,
+        lockless: bool,
+    ) -> Option<VciMap> {
+        users.take(&vcis, lockless)?;
+        Some(VciMap {
             spread,
             vcis: vcis.into(),
-            users,
-        }
+            lockless,
+            users: users.clone(),
+        })
     }
 
-    /// For collectives, and everything where there is one VCI only.
+    /// All of them.
+    pub fn vcis(&self) -> &[VciId] {
+        &self.vcis
+    }
+
+    /// The VCI for what any thread may carry on: collectives and the library's own messages.
+    pub fn common(&self) -> VciId {
+        if self.lockless { 0 } else { self.first() }
+    }
+
+    /// The one for everything of the program's where there is one only.
     pub fn first(&self) -> VciId {
         self.vcis[0]
     }
@@ -193,6 +294,11 @@ impl VciMap {
     /// Whether all messages take the first.
     pub fn is_one(&self) -> bool {
         self.spread == Spread::One
+    }
+
+    /// Whether threads share the VCIs out among themselves.
+    pub fn is_by_thread(&self) -> bool {
+        self.spread == Spread::Thread
     }
 
     /// Whether it counts on there being no `MPI_ANY_TAG`.
@@ -224,7 +330,7 @@ impl VciMap {
     #[inline]
     pub fn receiver(&self, source: u32, dest: u32, tag: i32) -> VciId {
         match self.spread {
-            Spread::One | Spread::Pair => self.first(),
+            Spread::One | Spread::Pair | Spread::Thread => self.first(),
             Spread::Tag => self.nth(tag as u32),
             Spread::Ranks => self.nth(source.wrapping_add(dest)),
             Spread::TagBits { receiver, .. } => self.nth(receiver.of(tag)),
@@ -249,24 +355,59 @@ impl VciMap {
             hints.push(("weft_tag_sender_bits", bits(sender)));
             hints.push(("weft_tag_receiver_bits", bits(receiver)));
         }
+        if self.lockless {
+            hints.push(("weft_lockless", "true".to_string()));
+        }
         hints
     }
 }
 
 impl Drop for VciMap {
     fn drop(&mut self) {
-        for vci in &self.vcis {
-            self.users[usize::from(*vci)].fetch_sub(1, Ordering::Relaxed);
-        }
+        self.users.give_back(&self.vcis);
     }
 }
 
-/// Takes `count` VCIs of those that nobody uses; what is missing, in turn, of the others.
-fn choose(count: usize, used: &[u64; MASK_WORDS], pool: usize, turn: u64) -> Vec<VciId> {
-    let is_used = |vci: &VciId| used[usize::from(*vci) / 64] >> (*vci % 64) & 1 == 1;
-    let last = pool as VciId;
-    let mut chosen: Vec<VciId> = (1..last).filter(|vci| !is_used(vci)).take(count).collect();
-    let shared: Vec<VciId> = (1..last).filter(is_used).collect();
+/// VCIs that somebody uses, as bits.
+#[derive(Default)]
+pub(crate) struct Taken {
+    used: [u64; MASK_WORDS],
+    /// Those that one thread each has for itself.
+    lockless: [u64; MASK_WORDS],
+}
+
+impl Taken {
+    /// Takes note of a VCI.
+    pub fn note(&mut self, vci: VciId, used: bool, lockless: bool) {
+        let (word, bit) = (usize::from(vci) / 64, vci % 64);
+        self.used[word] |= u64::from(used) << bit;
+        self.lockless[word] |= u64::from(lockless) << bit;
+    }
+}
+
+/// Takes `count` VCIs of those that nobody uses; what is missing, in turn, of the others that have
+/// locks. If they are to have none, all must be free, or there are none.
+pub(crate) fn choose(
+    count: usize,
+    taken: &Taken,
+    pool: usize,
+    turn: u64,
+    lockless: bool,
+) -> Vec<VciId> {
+    let is_in =
+        |bits: &[u64; MASK_WORDS], vci: VciId| bits[usize::from(vci) / 64] >> (vci % 64) & 1 == 1;
+    let all = 1..pool as VciId;
+    let free = all.clone().filter(|vci| !is_in(&taken.used, *vci));
+    let mut chosen: Vec<VciId> = free.take(count).collect();
+    if lockless {
+        return if chosen.len() == count {
+            chosen
+        } else {
+            Vec::new()
+        };
+    }
+    let shared = |vci: &VciId| is_in(&taken.used, *vci) && !is_in(&taken.lockless, *vci);
+    let shared: Vec<VciId> = all.filter(shared).collect();
     let missing = (count - chosen.len()).min(shared.len());
     let start = turn as usize % shared.len().max(1);
     chosen.extend(shared.iter().cycle().skip(start).take(missing));
@@ -274,7 +415,7 @@ fn choose(count: usize, used: &[u64; MASK_WORDS], pool: usize, turn: u64) -> Vec
 }
 
 /// The addresses of some VCIs in all transports, one after the other.
-fn addresses(transports: &[Arc<dyn Transport>], vcis: &[VciId]) -> Vec<u8> {
+pub(crate) fn addresses(transports: &[Arc<dyn Transport>], vcis: &[VciId]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for vci in vcis {
         for transport in transports {
@@ -290,7 +431,7 @@ fn addresses(transports: &[Arc<dyn Transport>], vcis: &[VciId]) -> Vec<u8> {
 }
 
 /// Takes the next address off such a list.
-fn next_address<'a>(bytes: &mut &'a [u8]) -> Option<(VciId, &'a str, &'a [u8])> {
+pub(crate) fn next_address<'a>(bytes: &mut &'a [u8]) -> Option<(VciId, &'a str, &'a [u8])> {
     let (head, rest) = bytes.split_first_chunk::<5>()?;
     let (name, rest) = rest.split_at_checked(head[2].into())?;
     let (address, rest) = rest.split_at_checked(u16::from_le_bytes([head[3], head[4]]).into())?;
@@ -303,40 +444,78 @@ impl Process {
     /// Gives a communicator the VCIs that all its members wish for, before it is used. All members
     /// must call this. What can't be had is left: [`Comm::vci_hints`] tells what came of it.
     ///
-    /// Intercommunicators stay as they are, and so does what has been used already.
+    /// Intercommunicators stay as they are, and so do those with endpoints, which have their VCIs, and
+    /// what has been used already.
     pub fn agree_on_vcis(&self, comm: &Comm, wishes: &Wishes) -> Result<()> {
-        if comm.remote().is_some() {
+        if comm.remote().is_some() || comm.points().is_some() {
             return Ok(());
         }
+        let mut wishes = *wishes;
+        // What windows are asked for any thread may carry out.
+        let all_lockless = self.critical_sections() == CriticalSections::Lockless;
+        wishes.lockless |= all_lockless && !wishes.window;
         let digest = wishes.digest();
         let own = [digest, self.pool() as u64, u64::from(comm.is_used())];
         let all = self.gather_all_u64(comm, own)?;
         let same = all.iter().all(|told| told[0] == digest && told[2] == 0);
         let pool = all.iter().map(|told| told[1]).min().unwrap_or(1);
         let pool = (pool as usize).clamp(1, MAX_VCIS);
-        let plan = if same && digest != 0 {
-            wishes.plan(pool)
-        } else {
-            None
+        let Some(plan) = wishes.plan(pool).filter(|_| same && digest != 0) else {
+            return Ok(());
         };
-        let (spread, vcis) = match plan {
-            None => return Ok(()),
-            Some(Plan::These(spread, vcis)) => (spread, vcis),
-            Some(Plan::Some(spread, count)) => {
-                let all = self.gather_all_u64(comm, self.used_vcis())?;
-                let mut used = [0; MASK_WORDS];
-                for told in &all {
-                    used.iter_mut().zip(told).for_each(|(sum, one)| *sum |= one);
+        if wishes.lockless {
+            // Another thread may be taking the same; VCIs that the program names stay the same.
+            let tries = if matches!(plan, Plan::These(..)) {
+                1
+            } else {
+                4
+            };
+            for _ in 0..tries {
+                if self.try_vcis(comm, &plan, pool, true)? {
+                    return Ok(());
                 }
-                let turn = all.first().map_or(0, |first| first[MASK_WORDS]);
-                (spread, choose(count, &used, pool, turn))
+            }
+        }
+        self.try_vcis(comm, &plan, pool, false).map(drop)
+    }
+
+    /// Carries out a plan. Returns whether all members could.
+    fn try_vcis(&self, comm: &Comm, plan: &Plan, pool: usize, lockless: bool) -> Result<bool> {
+        let (spread, vcis) = match plan {
+            Plan::These(spread, vcis) => (*spread, vcis.clone()),
+            Plan::Some(spread, count) => {
+                let all = self.gather_all_u64(comm, self.used_vcis())?;
+                let mut taken = Taken::default();
+                for told in &all {
+                    let (used, rest) = told.split_at(MASK_WORDS);
+                    let (lockless, _) = rest.split_at(MASK_WORDS);
+                    taken
+                        .used
+                        .iter_mut()
+                        .zip(used)
+                        .for_each(|(sum, one)| *sum |= one);
+                    taken
+                        .lockless
+                        .iter_mut()
+                        .zip(lockless)
+                        .for_each(|(sum, one)| *sum |= one);
+                }
+                let turn = all.first().map_or(0, |first| first[2 * MASK_WORDS]);
+                (*spread, choose(*count, &taken, pool, turn, lockless))
             }
         };
-        // A member that can't open them tells so, and nobody uses them.
+        if vcis.is_empty() {
+            return Ok(false);
+        }
+        // A member that can't have them tells so, and nobody uses them.
         let opened = vcis.iter().try_for_each(|vci| self.open_vci(*vci)).is_ok();
-        let own = opened.then(|| addresses(&self.transports()[1..], &vcis));
-        let Some(all) = self.gather_all_bytes(comm, own.as_deref())? else {
-            return Ok(());
+        let map = opened.then(|| VciMap::new(spread, vcis, self.users(), lockless));
+        let map = map.flatten();
+        let own = map
+            .as_ref()
+            .map(|map| addresses(&self.transports()[1..], map.vcis()));
+        let (Some(all), Some(map)) = (self.gather_all_bytes(comm, own.as_deref())?, map) else {
+            return Ok(false);
         };
         for (rank, mut told) in all.iter().map(Vec::as_slice).enumerate() {
             let peer = comm.local().peer(rank as u32);
@@ -344,24 +523,32 @@ impl Process {
                 self.learn(peer, vci, transport, address);
             }
         }
-        comm.use_vcis(Arc::new(VciMap::new(spread, vcis, self.users().clone())));
-        Ok(())
+        comm.use_vcis(Arc::new(map));
+        Ok(true)
     }
 
-    /// Which VCIs communicators use, and whose turn it is when there is none left.
-    fn used_vcis(&self) -> [u64; MASK_WORDS + 1] {
-        let mut words = [0; MASK_WORDS + 1];
-        for (vci, users) in self.users().iter().enumerate().take(MAX_VCIS) {
-            if users.load(Ordering::Relaxed) > 0 {
+    /// Which VCIs are in use, which of them without a lock, and whose turn it is when there is none
+    /// left.
+    fn used_vcis(&self) -> [u64; 2 * MASK_WORDS + 1] {
+        let mut words = [0; 2 * MASK_WORDS + 1];
+        for (vci, users) in self.users().counts().enumerate().take(MAX_VCIS) {
+            if users > 0 {
                 words[vci / 64] |= 1 << (vci % 64);
             }
+            if self.is_lockless(vci as VciId) {
+                words[MASK_WORDS + vci / 64] |= 1 << (vci % 64);
+            }
         }
-        words[MASK_WORDS] = self.next_turn();
+        words[2 * MASK_WORDS] = self.next_turn();
         words
     }
 
     /// Collects bytes from all members; none if one of them has none.
-    fn gather_all_bytes(&self, comm: &Comm, own: Option<&[u8]>) -> Result<Option<Vec<Vec<u8>>>> {
+    pub(crate) fn gather_all_bytes(
+        &self,
+        comm: &Comm,
+        own: Option<&[u8]>,
+    ) -> Result<Option<Vec<Vec<u8>>>> {
         let len = own.map_or(u64::MAX, |own| own.len() as u64);
         let lens = self.gather_all_u64(comm, [len])?;
         let longest = lens.iter().map(|len| len[0]).max().unwrap_or(0);
@@ -400,6 +587,7 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vci::Slot;
 
     #[test]
     fn tag_bits_are_read_and_nonsense_is_refused() {
@@ -455,25 +643,34 @@ mod tests {
 
     #[test]
     fn free_vcis_come_first_and_then_the_others_in_turn() {
-        let mut used = [0; MASK_WORDS];
-        used[0] = 0b0110;
-        assert_eq!(choose(2, &used, 8, 0), [3, 4]);
-        assert_eq!(choose(3, &used, 5, 0), [3, 4, 1]);
-        assert_eq!(choose(3, &used, 5, 1), [3, 4, 2]);
-        used[0] = !0;
-        assert_eq!(choose(1, &used, 4, 7), [2]);
-        assert_eq!(choose(1, &used, 1, 7), [0; 0]);
+        let mut taken = Taken::default();
+        taken.used[0] = 0b0110;
+        assert_eq!(choose(2, &taken, 8, 0, false), [3, 4]);
+        assert_eq!(choose(3, &taken, 5, 0, false), [3, 4, 1]);
+        assert_eq!(choose(3, &taken, 5, 1, false), [3, 4, 2]);
+        assert_eq!(choose(2, &taken, 8, 0, true), [3, 4]);
+        assert_eq!(choose(3, &taken, 5, 0, true), [0; 0], "not all are free");
+        taken.lockless[0] = 0b0010;
+        assert_eq!(
+            choose(3, &taken, 5, 0, false),
+            [3, 4, 2],
+            "1 is one thread's"
+        );
+        taken.used[0] = !0;
+        assert_eq!(choose(1, &taken, 4, 7, false), [3]);
+        assert_eq!(choose(1, &taken, 1, 7, false), [0; 0]);
     }
 
     #[test]
     fn both_sides_find_the_same_vci() {
-        let users: Arc<[AtomicU32]> = (0..8).map(|_| AtomicU32::new(0)).collect();
+        let slots: Arc<Slots> = (0..8).map(|_| Slot::default()).collect();
+        let users = Arc::new(Users::new(&slots));
         let bits = Spread::TagBits {
             sender: TagBits { shift: 0, count: 2 },
             receiver: TagBits { shift: 2, count: 2 },
         };
         for spread in [Spread::One, Spread::Pair, Spread::Tag, Spread::Ranks, bits] {
-            let map = VciMap::new(spread, vec![3, 5, 6], users.clone());
+            let map = VciMap::new(spread, vec![3, 5, 6], &users, false).unwrap();
             for tag in 0..40 {
                 for (source, dest) in [(0, 1), (1, 0), (2, 5), (4, 4)] {
                     assert!([3, 5, 6].contains(&map.sender(source, dest, tag)));
@@ -487,9 +684,9 @@ mod tests {
                     }
                 }
             }
-            assert_eq!(users[3].load(Ordering::Relaxed), 1);
+            assert_eq!(users.counts[3].load(Ordering::Relaxed), 1);
             drop(map);
-            assert_eq!(users[3].load(Ordering::Relaxed), 0);
+            assert_eq!(users.counts[3].load(Ordering::Relaxed), 0);
         }
     }
 

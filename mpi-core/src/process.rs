@@ -1,8 +1,8 @@
 //! A process: the one value that everything hangs off.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
@@ -14,13 +14,14 @@ use crate::collective::Collectives;
 use crate::comm::ContextId;
 use crate::engine::{Address, Counters, MatchedMessage, describe_key, lost_peer, probe_status};
 use crate::error::{Class, Error, Result};
+use crate::lock::Lock;
 use crate::loopback::Loopback;
-use crate::mapping::MAX_VCIS;
+use crate::mapping::{MAX_VCIS, Users};
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
 use crate::rma::Windows;
-pub use crate::vci::{Mode, Router};
-use crate::vci::{Vci, VciGuard, VciState};
-use crate::wait::{self, Patience, Step, WaitPolicy, Waiting};
+pub use crate::vci::{CriticalSections, Mode, Router};
+use crate::vci::{NO_LOCK, SharedLock, Slot, Vci, VciGuard, VciState};
+use crate::wait::{self, LocalBell, Patience, Step, WaitPolicy, Waiting};
 use crate::wire::Key;
 
 /// What a process is made from.
@@ -42,6 +43,10 @@ pub struct Config {
     pub max_vcis: usize,
     /// Whether several threads may call at once (`MPI_THREAD_MULTIPLE`).
     pub threaded: bool,
+    /// What keeps them from each other, if so.
+    pub critical: CriticalSections,
+    /// Whether VCIs keep free requests for themselves, as is best.
+    pub request_caches: bool,
 }
 
 /// Where a message goes and how it is matched there.
@@ -134,10 +139,15 @@ impl Router for SelfFirst {
     }
 }
 
+/// Places for the VCIs of a process, which are opened when they are first asked for.
+pub(crate) type Slots = [Slot];
+
 /// A process of an MPI job.
 pub struct Process {
     me: Peer,
-    vcis: Box<[OnceLock<CachePadded<Vci>>]>,
+    vcis: Arc<Slots>,
+    /// The same for sends that leave at once; empty where these would have to take the common lock.
+    quick_vcis: Arc<Slots>,
     open: AtomicUsize,
     requests: Arc<RequestTable>,
     transports: Vec<Arc<dyn Transport>>,
@@ -149,12 +159,17 @@ pub struct Process {
     fruitless_tests: AtomicU32,
     /// Threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
+    /// Wakes the thread that sleeps, when another thread has brought something about.
+    bell: Arc<CachePadded<LocalBell>>,
     eager_limit: usize,
     window: u32,
     threaded: bool,
+    critical: CriticalSections,
+    /// The lock of all VCIs, if there is one.
+    shared_lock: Option<SharedLock>,
     opening: Mutex<()>,
-    /// How many communicators use each VCI; VCI 0 always has a user.
-    users: Arc<[AtomicU32]>,
+    /// Who uses which VCI.
+    users: Arc<Users>,
     /// Counts communicators that ask for VCIs.
     turn: AtomicU32,
     pub(crate) collectives: Collectives,
@@ -177,14 +192,17 @@ const CHECK_EVERY: Duration = Duration::from_millis(200);
 impl Process {
     /// Makes the process and opens its VCI 0.
     pub fn new(config: Config) -> Result<Process, OpenError> {
-        let mut transports: Vec<Arc<dyn Transport>> = vec![Arc::new(Loopback::new(config.me))];
+        let bell: Arc<CachePadded<LocalBell>> = Arc::default();
+        let mut transports: Vec<Arc<dyn Transport>> =
+            vec![Arc::new(Loopback::new(config.me, bell.clone()))];
         transports.extend(config.transports);
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
+        let vcis: Arc<Slots> = (0..pool).map(|_| Slot::default()).collect();
+        let global = config.threaded && config.critical == CriticalSections::Global;
         let process = Process {
             me: config.me,
-            vcis: (0..pool).map(|_| OnceLock::new()).collect(),
             open: AtomicUsize::new(0),
-            requests: RequestTable::new(),
+            requests: RequestTable::with_caches(config.request_caches),
             transports,
             router: Arc::new(SelfFirst {
                 me: config.me,
@@ -194,16 +212,19 @@ impl Process {
             wait_crowded: config.wait.crowded(),
             fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),
+            bell,
             eager_limit: config.eager_limit,
             window: config.window,
             threaded: config.threaded,
+            critical: config.critical,
+            shared_lock: global.then(|| Arc::new(CachePadded::new(Lock::new()))),
             opening: Mutex::new(()),
-            users: (0..pool)
-                .map(|vci| AtomicU32::new(u32::from(vci == 0)))
-                .collect(),
+            users: Arc::new(Users::new(&vcis)),
+            quick_vcis: if global { Arc::new([]) } else { vcis.clone() },
+            vcis,
             turn: AtomicU32::new(0),
             collectives: Collectives::default(),
-            windows: Windows::default(),
+            windows: Windows::new(pool),
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
             lost: Mutex::default(),
@@ -242,9 +263,14 @@ impl Process {
         self.vcis.len()
     }
 
-    /// How many communicators use each VCI.
-    pub(crate) fn users(&self) -> &Arc<[AtomicU32]> {
+    /// Who uses which VCI.
+    pub(crate) fn users(&self) -> &Arc<Users> {
         &self.users
+    }
+
+    /// What keeps threads from each other.
+    pub(crate) fn critical_sections(&self) -> CriticalSections {
+        self.critical
     }
 
     pub(crate) fn next_turn(&self) -> u64 {
@@ -274,7 +300,7 @@ impl Process {
                 self.eager_limit,
                 self.window,
             )?;
-            let _ = slot.set(CachePadded::new(Vci::new(state, self.threaded)));
+            slot.fill(Vci::new(state, self.threaded, self.shared_lock.clone()));
             self.open.fetch_max(usize::from(vci) + 1, Ordering::Release);
         }
         Ok(())
@@ -282,7 +308,7 @@ impl Process {
 
     #[inline(always)]
     fn vci(&self, vci: VciId) -> Result<&Vci> {
-        match self.vcis.get(usize::from(vci)).and_then(OnceLock::get) {
+        match self.vcis.get(usize::from(vci)).and_then(Slot::get) {
             Some(vci) => Ok(vci),
             None => Err(not_open(vci)),
         }
@@ -296,6 +322,11 @@ impl Process {
     /// The state of a VCI, for windows.
     pub(crate) fn lock_vci(&self, vci: VciId) -> Result<VciGuard<'_>> {
         self.lock(vci)
+    }
+
+    /// As [`Process::lock_vci`]; none if another thread has it.
+    pub(crate) fn try_lock_vci(&self, vci: VciId) -> Result<Option<VciGuard<'_>>> {
+        Ok(self.vci(vci)?.try_lock())
     }
 
     /// Whether the way to another process is through the memory of this node.
@@ -343,7 +374,7 @@ impl Process {
         tag: i32,
         data: &[u8],
     ) -> bool {
-        let Some(slot) = self.vcis.get(vci as usize).and_then(OnceLock::get) else {
+        let Some(slot) = self.quick_vcis.get(vci as usize).and_then(Slot::get) else {
             return false;
         };
         let vci = vci as VciId;
@@ -354,11 +385,11 @@ impl Process {
         };
         let to = Address { peer, vci };
         // Asked once, so that there are two straight ways rather than two questions on one.
-        if slot.is_threaded() {
-            slot.lock_uncounted().send_now(to, key, data)
-        } else {
+        if slot.which_lock() == NO_LOCK {
             // SAFETY: without threads there is nobody to exclude.
             unsafe { slot.unlocked() }.send_now(to, key, data)
+        } else {
+            slot.under_own_lock(|state| state.send_now(to, key, data))
         }
     }
 
@@ -460,6 +491,7 @@ impl Process {
                 .engine
                 .records
                 .complete(id, status, error);
+            self.bell.ring();
         }
         Ok(())
     }
@@ -468,6 +500,7 @@ impl Process {
     pub fn fail(&self, id: RequestId, error: Error) -> Result<()> {
         if let Some(request) = self.requests.get(id) {
             self.lock(request.vci())?.engine.fail(id, error);
+            self.bell.ring();
         }
         Ok(())
     }
@@ -478,6 +511,7 @@ impl Process {
             return Ok(());
         };
         self.lock(request.vci())?.cancel(id);
+        self.bell.ring();
         Ok(())
     }
 
@@ -521,7 +555,7 @@ impl Process {
     pub fn poll(&self, vci: VciId) -> Result<bool> {
         let (any, all_due) = self.poll_one(vci)?;
         if all_due && self.open.load(Ordering::Relaxed) > 1 {
-            return Ok(any | self.poll_others(vci)?);
+            return Ok(any | self.poll_others(Some(vci))?);
         }
         Ok(any)
     }
@@ -534,9 +568,7 @@ impl Process {
             Some(mut state) => {
                 let any = state.progress();
                 if state.has_news_of_loss() {
-                    let news = state.take_news_of_loss();
-                    drop(state);
-                    self.bury(news);
+                    self.bury(state);
                     return Ok((true, false));
                 }
                 let all_due = !any && state.patience.global_round_after_next(&self.wait);
@@ -544,28 +576,35 @@ impl Process {
             }
             None => (false, false),
         };
-        let any = any | self.advance_collectives()? | self.advance_windows()?;
+        let any = any | self.advance_collectives()? | self.advance_windows(vci)?;
+        if any {
+            self.bell.ring();
+        }
         Ok((any, all_due))
     }
 
     /// One round of progress on a VCI and nothing else, if no other thread is at it. Returns
     /// whether anything happened.
     pub(crate) fn progress_on(&self, vci: VciId) -> Result<bool> {
-        let Some(mut state) = self.vci(vci)?.try_lock() else {
-            return Ok(false);
-        };
+        let state = self.vci(vci)?.try_lock();
+        Ok(state.is_some_and(|state| self.progress(state)))
+    }
+
+    /// One round of progress on a VCI that the caller has the lock of, and lets go of.
+    fn progress(&self, mut state: VciGuard<'_>) -> bool {
         let any = state.progress();
         if state.has_news_of_loss() {
-            let news = state.take_news_of_loss();
-            drop(state);
-            self.bury(news);
+            self.bury(state);
+            return true;
         }
-        Ok(any)
+        any
     }
 
     /// Takes note of lost processes, on all VCIs: what waits for them ends with an error.
     #[cold]
-    fn bury(&self, news: Vec<(Peer, String)>) {
+    fn bury(&self, mut state: VciGuard<'_>) {
+        let news = state.take_news_of_loss();
+        drop(state);
         for (peer, why) in news {
             {
                 let mut lost = self.lost.lock();
@@ -574,12 +613,27 @@ impl Process {
                     self.losses.store(lost.len() as u32, Ordering::Release);
                 }
             }
-            for vci in 0..self.open.load(Ordering::Acquire) as VciId {
-                if let Ok(mut state) = self.lock(vci) {
+            for vci in self.open_vcis() {
+                let state = self.vci(vci).ok().and_then(Vci::visit_blocking);
+                if let Some(mut state) = state {
                     state.bury(peer, &why);
                 }
             }
         }
+    }
+
+    /// Takes note of lost processes on a VCI that the calling thread has for itself, so that others
+    /// could not.
+    #[cold]
+    fn bury_alone(&self, vci: VciId) -> Result<()> {
+        let lost = self.lost.lock();
+        let mut state = self.lock(vci)?;
+        for (peer, why) in lost.iter() {
+            if !state.engine.lost.iter().any(|(known, _)| known == peer) {
+                state.bury(*peer, why);
+            }
+        }
+        Ok(())
     }
 
     /// The first lost process and why, if there is one.
@@ -614,33 +668,34 @@ impl Process {
         {
             return;
         }
-        for vci in 0..self.open.load(Ordering::Acquire) {
-            if let Some(mut state) = self.vcis[vci].get().and_then(|vci| vci.try_lock()) {
+        for vci in self.open_vcis() {
+            let state = self.vci(vci).ok().and_then(Vci::visit);
+            if let Some(mut state) = state {
                 state.check_peers();
             }
         }
     }
 
-    /// One round of progress over all open VCIs but one.
-    fn poll_others(&self, but: VciId) -> Result<bool> {
+    /// One round of progress over all open VCIs but one, passing by those that other threads are at
+    /// or have for themselves.
+    fn poll_others(&self, but: Option<VciId>) -> Result<bool> {
         let mut any = false;
-        for vci in 0..self.open.load(Ordering::Acquire) as VciId {
-            if vci != but && self.vcis[usize::from(vci)].get().is_some() {
-                any |= self.poll_one(vci)?.0;
+        for number in self.open_vcis().filter(|vci| Some(*vci) != but) {
+            if let Some(state) = self.vci(number)?.visit() {
+                any |= self.progress(state);
             }
+            any |= self.advance_windows(number)?;
+        }
+        let any = any | self.advance_collectives()?;
+        if any {
+            self.bell.ring();
         }
         Ok(any)
     }
 
     /// One round of progress over all open VCIs.
     pub fn poll_all(&self) -> Result<bool> {
-        let mut any = false;
-        for vci in 0..self.open.load(Ordering::Acquire) {
-            if self.vcis[vci].get().is_some() {
-                any |= self.poll_one(vci as VciId)?.0;
-            }
-        }
-        Ok(any)
+        self.poll_others(None)
     }
 
     /// One round of progress on each of some VCIs and, now and then, over all. Returns whether
@@ -674,8 +729,11 @@ impl Process {
             }
             if self.poll_among(vcis)? {
                 patience.reset();
-            } else {
-                self.idle(first, &mut patience, &mut waiting, self.wait.nap)?;
+            } else if self.idle(first, &mut patience, &mut waiting)?
+                && let Some(value) =
+                    self.sleep(first, self.wait.nap, &mut patience, &waiting, &mut done)?
+            {
+                return Ok(value);
             }
         }
     }
@@ -713,8 +771,11 @@ impl Process {
             }
             if self.poll_one(vci)?.0 {
                 patience.reset();
-            } else {
-                self.idle(vci, &mut patience, &mut waiting, self.wait.nap)?;
+            } else if self.idle(vci, &mut patience, &mut waiting)?
+                && let Some(value) =
+                    self.sleep(vci, self.wait.nap, &mut patience, &waiting, &mut done)?
+            {
+                return Ok(value);
             }
         }
     }
@@ -741,7 +802,11 @@ impl Process {
                 patience.reset();
             } else {
                 let nap = patience.short_nap(&self.wait);
-                self.idle(vci, &mut patience, &mut waiting, nap)?;
+                if self.idle(vci, &mut patience, &mut waiting)?
+                    && let Some(value) = self.sleep(vci, nap, &mut patience, &waiting, &mut done)?
+                {
+                    return Ok(value);
+                }
             }
             if let Some(value) = done()? {
                 return Ok(value);
@@ -774,7 +839,7 @@ impl Process {
         }
     }
 
-    /// Between two fruitless polls.
+    /// Between two fruitless polls. Returns whether it is time to sleep.
     ///
     /// Invariant: no deadlock whichever VCI is waited on; the round over all VCIs carries on what
     /// others wait for.
@@ -784,14 +849,16 @@ impl Process {
         vci: VciId,
         patience: &mut Patience,
         waiting: &mut Waiting<'a>,
-        nap: Duration,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let crowded = waiting.more_than(self.wait.waiters);
         let step = patience.next(if crowded {
             &self.wait_crowded
         } else {
             &self.wait
         });
+        if self.threaded && patience.is_first_doubt() {
+            waiting.join_a_crowd(&self.waiters, self.wait.waiters);
+        }
         if patience.global_round(&self.wait) {
             if self.threaded {
                 waiting.join(&self.waiters);
@@ -803,37 +870,87 @@ impl Process {
                 // On a busy machine a long time passes before the first sleep.
                 self.check_peers();
             }
+            if self.losses.load(Ordering::Relaxed) != 0 && self.is_lockless(vci) {
+                self.bury_alone(vci)?;
+            }
             if self.open.load(Ordering::Relaxed) > 1 && self.poll_all()? {
                 patience.reset();
-                return Ok(());
+                return Ok(false);
             }
         }
         match step {
             Step::Spin => std::hint::spin_loop(),
             Step::Yield => std::thread::yield_now(),
-            Step::Sleep => self.sleep(vci, nap)?,
+            Step::Sleep => return Ok(true),
         }
-        Ok(())
+        Ok(false)
     }
 
+    /// Sleeps until something may have happened. Returns what was waited for if that is there.
+    ///
+    /// One thread sleeps on the doorbells of all VCIs, while no other waits; others ring if they
+    /// bring something about. Where more than one waits, they take short naps.
     #[cold]
-    fn sleep(&self, vci: VciId, nap: Duration) -> Result<()> {
+    fn sleep<T>(
+        &self,
+        vci: VciId,
+        nap: Duration,
+        patience: &mut Patience,
+        waiting: &Waiting<'_>,
+        done: &mut dyn FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         if self.report_wanted.swap(false, Ordering::Relaxed) {
             eprint!("{}", self.report());
         }
         self.check_peers();
-        if self.threaded || self.open.load(Ordering::Relaxed) > 1 {
-            // Another thread may be at this VCI, or several must be watched.
-            std::thread::sleep(nap.min(Duration::from_micros(50)));
-            return Ok(());
+        let crowd = self.threaded && !waiting.is_alone();
+        if crowd || patience.take_nap() || (self.threaded && !self.bell.arm()) {
+            std::thread::sleep(nap.min(wait::SHORT_NAP));
+            return Ok(None);
         }
         let mut bells = Vec::with_capacity(self.transports.len());
-        let quiet = self.lock(vci)?.arm(&mut bells).is_some();
-        if quiet {
-            wait::sleep(&bells, nap);
+        let mut quiet = true;
+        let mut armed = Vec::new();
+        for number in self.open_vcis() {
+            let slot = self.vci(number)?;
+            let state = match number == vci {
+                true => Some(slot.lock()),
+                false => slot.visit_blocking(),
+            };
+            if let Some(mut state) = state {
+                quiet &= state.arm(&mut bells).is_some();
+                armed.push(number);
+            }
         }
-        self.lock(vci)?.disarm();
-        Ok(())
+        let start = Instant::now();
+        // Another thread may have brought it about before it saw that it must ring.
+        let value = if self.threaded { done() } else { Ok(None) };
+        if quiet && matches!(value, Ok(None)) {
+            wait::sleep(&bells, self.threaded.then_some(&**self.bell), self.wait.nap);
+        }
+        for number in armed {
+            let slot = self.vci(number)?;
+            let state = match number == vci {
+                true => Some(slot.lock()),
+                false => slot.visit_blocking(),
+            };
+            if let Some(mut state) = state {
+                state.disarm();
+            }
+        }
+        if self.threaded {
+            self.bell.disarm();
+            // What rang is taken in at once, whichever VCI it is on.
+            if matches!(value, Ok(None)) {
+                self.poll_all()?;
+                let value = done()?;
+                if value.is_none() && start.elapsed() < self.wait.nap {
+                    patience.disturbed();
+                }
+                return Ok(value);
+            }
+        }
+        value
     }
 
     /// Waits for a request and frees it.
@@ -854,14 +971,17 @@ impl Process {
         Ok(())
     }
 
-    /// Whether an operation that was started with this owner is not complete. Slow: looks at all
-    /// requests.
-    pub fn is_pending(&self, owner: u32) -> Result<bool> {
-        for vci in 0..self.open.load(Ordering::Acquire) {
-            if self.vcis[vci].get().is_none() {
-                continue;
-            }
-            let active = self.lock(vci as VciId)?.engine.records.active();
+    /// Whether an operation that was started with this owner is not complete, as far as the calling
+    /// thread may know: a VCI that one thread has for itself is looked at if it is among `own`. Slow:
+    /// looks at all requests.
+    pub fn is_pending(&self, owner: u32, own: &[VciId]) -> Result<bool> {
+        for number in self.open_vcis() {
+            let vci = self.vci(number)?;
+            let state = match own.contains(&number) {
+                true => Some(vci.lock()),
+                false => vci.visit_blocking(),
+            };
+            let active = state.map_or(Vec::new(), |state| state.engine.records.active());
             let of_owner = |id: &RequestId| {
                 self.requests
                     .get(*id)
@@ -874,21 +994,33 @@ impl Process {
         Ok(false)
     }
 
+    /// Ends what threads have VCIs for themselves for: from now on one thread calls alone.
+    pub fn end_lockless(&self) {
+        for slot in self.vcis.iter().filter_map(Slot::get) {
+            slot.set_solo(false);
+        }
+    }
+
+    /// Whether one thread has a VCI for itself, so that nobody takes its lock.
+    pub fn is_lockless(&self, vci: VciId) -> bool {
+        self.vci(vci).is_ok_and(Vci::is_solo)
+    }
+
     /// Has the next waiting thread print [`Process::report`]. Safe in a signal handler.
     pub fn want_report(&self) {
         self.report_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// The counters of an open VCI.
+    /// The counters of an open VCI, unless one thread has it for itself.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
-        Some(self.lock(vci).ok()?.counters())
+        Some(self.vci(vci).ok()?.visit_blocking()?.counters())
     }
 
     /// Messages sent eagerly from all VCIs over a transport, by its place in
     /// [`Process::transports`].
     pub fn eager_sent(&self, transport: usize) -> u64 {
         self.open_vcis()
-            .filter_map(|vci| Some(self.lock(vci).ok()?.eager_sent(transport)))
+            .filter_map(|vci| Some(self.vci(vci).ok()?.visit_blocking()?.eager_sent(transport)))
             .sum()
     }
 
@@ -896,7 +1028,7 @@ impl Process {
     /// time, or the start.
     pub fn take_peak(&self) -> u64 {
         self.open_vcis()
-            .filter_map(|vci| Some(self.lock(vci).ok()?.take_peak()))
+            .filter_map(|vci| Some(self.vci(vci).ok()?.visit_blocking()?.take_peak()))
             .max()
             .unwrap_or(0)
     }
@@ -915,7 +1047,7 @@ impl Process {
             self.me
         );
         for vci in 0..self.open.load(Ordering::Acquire) {
-            let Some(state) = self.vcis[vci].get().and_then(|vci| vci.try_lock()) else {
+            let Some(state) = self.vcis[vci].get().and_then(|vci| vci.visit()) else {
                 continue;
             };
             report_vci(&mut text, vci, state);

@@ -268,6 +268,8 @@ pub struct RequestTable {
     segments: [OnceLock<Box<[Request]>>; SEGMENTS],
     /// Blocks not handed out yet begin here; free requests that caches gave back.
     pool: Mutex<Pool>,
+    /// Whether VCIs keep free requests for themselves.
+    cached: bool,
 }
 
 struct Pool {
@@ -278,7 +280,14 @@ struct Pool {
 impl RequestTable {
     /// An empty table.
     pub fn new() -> Arc<Self> {
+        RequestTable::with_caches(true)
+    }
+
+    /// Without caches each request is taken from the common pool, and given back to it by threads:
+    /// for measuring what the caches are worth.
+    pub fn with_caches(cached: bool) -> Arc<Self> {
         Arc::new(RequestTable {
+            cached,
             segments: [const { OnceLock::new() }; SEGMENTS],
             pool: Mutex::new(Pool {
                 next: 0,
@@ -314,11 +323,12 @@ impl RequestTable {
                 .get_or_init(|| (0..BLOCK << segment).map(|_| Request::new()).collect());
             let first = pool.next;
             pool.next += BLOCK;
-            free.extend((first..pool.next).rev());
-        } else {
-            let keep = pool.free.len().saturating_sub(BLOCK as usize);
-            free.extend(pool.free.drain(keep..));
+            let made = (first..pool.next).rev();
+            pool.free.extend(made);
         }
+        let wanted = if self.cached { BLOCK as usize } else { 1 };
+        let keep = pool.free.len().saturating_sub(wanted);
+        free.extend(pool.free.drain(keep..));
         for &index in free.iter() {
             if let Some(request) = self.get(RequestId(index)) {
                 request.vci.store(vci, Ordering::Relaxed);
@@ -349,6 +359,10 @@ impl Returned {
     pub fn give(&self, table: &RequestTable, id: RequestId) {
         let Some(request) = table.get(id) else { return };
         request.state.store(FREE, Ordering::Relaxed);
+        if !table.cached {
+            table.pool.lock().free.push(id.0);
+            return;
+        }
         let mut top = self.top.load(Ordering::Relaxed);
         loop {
             request.next_returned.store(top, Ordering::Relaxed);

@@ -5,7 +5,9 @@
 //! transports' doorbells. With more ranks than cores it yields from the first fruitless poll on:
 //! whoever is waited for needs the core.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 use netmod::Doorbell;
@@ -26,6 +28,9 @@ pub struct WaitPolicy {
     /// Threads of this process that can wait at once and still have a core each.
     pub waiters: u32,
 }
+
+/// So many fruitless polls before a thread looks whether it is one of too many.
+const FIRST_DOUBT: u32 = 8;
 
 /// The numbers where there are more waiting threads than cores.
 const CROWDED: (u32, u32) = (4, 200);
@@ -65,12 +70,17 @@ pub(crate) enum Step {
 #[derive(Default)]
 pub(crate) struct Patience {
     fruitless: u32,
+    /// Short naps to be taken before the next sleep.
+    naps: u32,
 }
+
+/// After a bell that rang for others, so many naps are short: they keep this thread's bells busy.
+const DISTURBED: u32 = 200;
 
 impl Patience {
     /// After so many fruitless polls.
     pub fn after(fruitless: u32) -> Patience {
-        Patience { fruitless }
+        Patience { fruitless, naps: 0 }
     }
 
     /// After a fruitless poll.
@@ -92,7 +102,13 @@ impl Patience {
     pub fn short_nap(&self, policy: &WaitPolicy) -> Duration {
         let awake = policy.spins.saturating_add(policy.yields);
         let naps = self.fruitless.saturating_sub(awake).clamp(1, 20);
-        policy.nap.min(Duration::from_micros(50) * naps)
+        policy.nap.min(SHORT_NAP * naps)
+    }
+
+    /// Whether it is time to see how many others wait.
+    #[inline(always)]
+    pub fn is_first_doubt(&self) -> bool {
+        self.fruitless == FIRST_DOUBT
     }
 
     /// Whether it is time for a round over all VCIs.
@@ -109,6 +125,18 @@ impl Patience {
     pub fn global_round_after_next(&mut self, policy: &WaitPolicy) -> bool {
         self.fruitless = self.fruitless.wrapping_add(1);
         self.global_round(policy)
+    }
+
+    /// Whether the next nap must be short.
+    pub fn take_nap(&mut self) -> bool {
+        let nap = self.naps > 0;
+        self.naps = self.naps.saturating_sub(1);
+        nap
+    }
+
+    /// After a sleep that a bell ended though nothing had come for this thread.
+    pub fn disturbed(&mut self) {
+        self.naps = DISTURBED;
     }
 
     /// After a poll that brought something.
@@ -132,6 +160,21 @@ impl<'a> Waiting<'a> {
         }
     }
 
+    /// Takes a place if as many wait already as have a core: then it is no use to spin for long.
+    /// Nothing is written otherwise, so that threads with a core each share nothing.
+    #[cold]
+    pub fn join_a_crowd(&mut self, waiters: &'a AtomicU32, limit: u32) {
+        if waiters.load(Ordering::Relaxed) >= limit {
+            self.join(waiters);
+        }
+    }
+
+    /// Whether this thread alone waits, as far as is known.
+    pub fn is_alone(&self) -> bool {
+        self.0
+            .is_some_and(|waiters| waiters.load(Ordering::Relaxed) == 1)
+    }
+
     /// Whether more than `limit` wait, this thread among them.
     #[inline(always)]
     pub fn more_than(&self, limit: u32) -> bool {
@@ -149,31 +192,170 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Sleeps until one of the doorbells rings, at most for `nap`.
-pub(crate) fn sleep(doorbells: &[Doorbell], nap: Duration) {
+/// What threads of a process wake the one by that sleeps on all its doorbells.
+#[derive(Default)]
+pub(crate) struct LocalBell {
+    /// 1 while the sleeper must be told.
+    word: AtomicU32,
+    /// Written to as well, for a sleeper that waits for file descriptors.
+    event: OnceLock<Option<OwnedFd>>,
+}
+
+impl LocalBell {
+    /// Announces that a thread is about to sleep, before it looks for the last time whether what it
+    /// waits for is there. Returns whether there is no other that sleeps.
+    pub fn arm(&self) -> bool {
+        let armed = self
+            .word
+            .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok();
+        // Pairs with that in `ring_after_store`.
+        fence(Ordering::SeqCst);
+        armed
+    }
+
+    /// The sleeper is awake.
+    pub fn disarm(&self) {
+        self.word.store(0, Ordering::Relaxed);
+        if let Some(Some(event)) = self.event.get() {
+            let mut count = 0u64;
+            // SAFETY: reads 8 bytes into a word; the descriptor doesn't block.
+            unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) };
+        }
+    }
+
+    /// After something has come about under a lock that the sleeper takes between announcing itself
+    /// and looking for the last time.
+    #[inline(always)]
+    pub fn ring(&self) {
+        if self.word.load(Ordering::Relaxed) != 0 {
+            self.wake();
+        }
+    }
+
+    /// After something was stored that the sleeper looks for without a lock.
+    pub fn ring_after_store(&self) {
+        fence(Ordering::SeqCst);
+        self.ring();
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if self.word.swap(0, Ordering::Relaxed) == 0 {
+            return;
+        }
+        // SAFETY: the word is valid; waking reads nothing.
+        unsafe { libc::syscall(libc::SYS_futex, &raw const self.word, libc::FUTEX_WAKE, 1) };
+        if let Some(Some(event)) = self.event.get() {
+            let one = 1u64;
+            // SAFETY: writes 8 bytes of a word.
+            unsafe { libc::write(event.as_raw_fd(), (&raw const one).cast(), 8) };
+        }
+    }
+
+    fn event(&self) -> Option<RawFd> {
+        let make = || {
+            // SAFETY: no memory is passed.
+            let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+            // SAFETY: a new descriptor that nobody else has.
+            (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+        };
+        self.event
+            .get_or_init(make)
+            .as_ref()
+            .map(AsRawFd::as_raw_fd)
+    }
+}
+
+/// A nap where not everything that may happen rings a bell.
+pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
+
+/// Sleeps until one of the doorbells rings, or another thread of the process if it may, at most for
+/// `nap`.
+pub(crate) fn sleep(doorbells: &[Doorbell], local: Option<&LocalBell>, nap: Duration) {
     let futexes = doorbells.iter().filter_map(|bell| match bell {
         Doorbell::Futex(word) => Some(*word),
         _ => None,
     });
-    let fds: Vec<libc::pollfd> = doorbells
+    let poll = |fd: RawFd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut fds: Vec<libc::pollfd> = doorbells
         .iter()
         .filter_map(|bell| match bell {
-            Doorbell::Fd(fd) => Some(libc::pollfd {
-                fd: *fd,
-                events: libc::POLLIN,
-                revents: 0,
-            }),
+            Doorbell::Fd(fd) => Some(poll(*fd)),
             _ => None,
         })
         .collect();
     let silent = doorbells.iter().any(|bell| matches!(bell, Doorbell::None));
-    match (futexes.collect::<Vec<_>>().as_slice(), fds.is_empty()) {
-        // Two kinds of bell cannot be waited for together: look at both, often.
-        _ if silent => std::thread::sleep(nap.min(Duration::from_micros(50))),
-        ([word], true) => futex_wait(*word, nap),
-        ([], false) => poll_fds(fds, nap),
+    let mut words: Vec<*const AtomicU32> = futexes.collect();
+    // Two kinds of bell cannot be waited for together: look at both, often.
+    if silent || (!words.is_empty() && !fds.is_empty()) {
+        return std::thread::sleep(nap.min(SHORT_NAP));
+    }
+    match local {
+        Some(local) if fds.is_empty() => words.push(&raw const local.word),
+        Some(local) => match local.event() {
+            Some(event) => fds.push(poll(event)),
+            None => return std::thread::sleep(nap.min(SHORT_NAP)),
+        },
+        None => {}
+    }
+    match (words.as_slice(), fds.is_empty()) {
         ([], true) => std::thread::sleep(nap),
-        _ => std::thread::sleep(nap.min(Duration::from_micros(50))),
+        ([], false) => poll_fds(fds, nap),
+        ([word], _) => futex_wait(*word, nap),
+        (several, _) => {
+            if !futex_wait_any(several, nap) {
+                std::thread::sleep(nap.min(SHORT_NAP));
+            }
+        }
+    }
+}
+
+/// As [`futex_wait`] for several words. Returns whether the kernel can.
+fn futex_wait_any(words: &[*const AtomicU32], nap: Duration) -> bool {
+    /// The kernel's `struct futex_waitv`.
+    #[repr(C)]
+    struct Wait {
+        value: u64,
+        address: u64,
+        flags: u32,
+        reserved: u32,
+    }
+    const SIZE_32: u32 = 2;
+    const MOST: usize = 128;
+    if words.len() > MOST {
+        return false;
+    }
+    let wait = |word: &*const AtomicU32| Wait {
+        value: 1,
+        address: word.expose_provenance() as u64,
+        flags: SIZE_32,
+        reserved: 0,
+    };
+    let waits: Vec<Wait> = words.iter().map(wait).collect();
+    let mut until = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes the time; the words outlive the waiter, and the kernel only reads them.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut until);
+        let nanos = until.tv_nsec + libc::c_long::from(nap.subsec_nanos());
+        until.tv_sec += nap.as_secs() as libc::time_t + nanos / 1_000_000_000;
+        until.tv_nsec = nanos % 1_000_000_000;
+        let code = libc::syscall(
+            libc::SYS_futex_waitv,
+            waits.as_ptr(),
+            waits.len() as libc::c_uint,
+            0u32,
+            &raw const until,
+            libc::CLOCK_MONOTONIC,
+        );
+        code >= 0 || *libc::__errno_location() != libc::ENOSYS
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
-use mpi_core::process::{Config, Process, Router};
+use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, PeerTable, Resolver, VciId};
 
@@ -69,6 +69,8 @@ fn process(size: u32) -> (usize, impl Sized) {
             window: 1 << 20,
             max_vcis: 64,
             threaded: false,
+            critical: CriticalSections::default(),
+            request_caches: true,
         })
         .unwrap();
         process.set_nodes((0..size).map(|rank| rank / 64).collect());

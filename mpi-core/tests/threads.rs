@@ -10,7 +10,9 @@ use mpi_core::coll::{self, Barrier, Team};
 use mpi_core::collective::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
-use mpi_core::process::{Config, Destination, Mode, NOBODY, Process, Router, Source};
+use mpi_core::process::{
+    Config, CriticalSections, Destination, Mode, NOBODY, Process, Router, Source,
+};
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, Buffer, RequestId};
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -79,6 +81,8 @@ fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
         window: 10_000,
         max_vcis: usize::from(vcis),
         threaded: true,
+        critical: CriticalSections::default(),
+        request_caches: true,
     })
     .unwrap();
     for vci in 0..vcis {

@@ -8,7 +8,7 @@ use std::thread;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::group::Group;
 use mpi_core::mapping::Wishes;
-use mpi_core::process::{Config, Process, Router};
+use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class};
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -59,6 +59,8 @@ fn processes<const N: usize>(pool: usize) -> [Process; N] {
             window: 100_000,
             max_vcis: pool,
             threaded: true,
+            critical: CriticalSections::default(),
+            request_caches: true,
         })
         .unwrap();
         for book in &books {

@@ -8,8 +8,9 @@ use std::thread;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
+use mpi_core::mapping::Wishes;
 use mpi_core::op::{Op, PredefinedOp};
-use mpi_core::process::{Config, Process, Router};
+use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::rma::{Flavor, Form, Origin, Target, Window};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -52,6 +53,8 @@ fn process(book: &Book, me: Peer, shared: bool) -> Process {
         window: 5_000,
         max_vcis: 1,
         threaded: false,
+        critical: CriticalSections::default(),
+        request_caches: true,
     })
     .unwrap();
     if shared {
@@ -193,8 +196,10 @@ fn run(seed: u64, shared: bool, created: bool) {
                     false => Flavor::Allocated,
                 };
                 // SAFETY: the memory outlives the window.
-                let window =
-                    unsafe { Window::new(&process, &comm, flavor, ELEMENTS * 8, 8) }.unwrap();
+                let window = unsafe {
+                    Window::new(&process, &comm, flavor, ELEMENTS * 8, 8, &Wishes::default())
+                }
+                .unwrap();
                 let mut rng = Rng::new(seed * 100 + u64::from(rank));
                 work(&process, &window, model, &mut rng);
                 process.barrier(&comm).unwrap();

@@ -16,6 +16,7 @@ mod process;
 mod put_count;
 mod startup;
 mod stats;
+mod threading;
 mod tune;
 mod verbs_sharing;
 
@@ -26,6 +27,7 @@ use clap::{ArgMatches, Args as _, FromArgMatches, Parser, Subcommand};
 use bench::Name;
 use error::Result;
 use options::Options;
+use threading::Study;
 
 #[derive(Parser)]
 #[command(name = "osu-bench", version, about, args_override_self = true)]
@@ -121,6 +123,20 @@ enum Command {
     Startup(startup::StartupOptions),
     #[command(hide = true)]
     StartupRank(startup::RankOptions),
+    /// Message rate of processes, and of threads with one or several communicators and VCIs.
+    #[command(name = "vci-rate")]
+    VciRate(threading::StudyOptions),
+    /// Exchange of halos by processes, communicators, tags with hints, and endpoints.
+    Stencil(threading::StudyOptions),
+    /// MPI_Get of blocks by processes and threads.
+    Ebms(threading::StudyOptions),
+    /// Get, compute, accumulate by processes and threads.
+    Bspmm(threading::StudyOptions),
+    /// The message rate with all that makes VCIs fast, and without one thing at a time.
+    #[command(name = "vci-ablation")]
+    VciAblation(threading::StudyOptions),
+    #[command(hide = true)]
+    ThreadingRank(threading::RankOptions),
     #[command(hide = true)]
     IsendCountRank(isend_count::RankOptions),
     /// Count the instructions of one-sided calls of 8 bytes, under callgrind.
@@ -174,6 +190,12 @@ fn run(command: &Command) -> Result<()> {
         Command::StartupRank(options) => return startup::run_rank(options),
         Command::Tune(options) => return tune::run(options),
         Command::Consistency(options) => return tune::consistency(options),
+        Command::VciRate(options) => return threading::run(Study::Rate, options),
+        Command::Stencil(options) => return threading::run(Study::Stencil, options),
+        Command::Ebms(options) => return threading::run(Study::Ebms, options),
+        Command::Bspmm(options) => return threading::run(Study::Bspmm, options),
+        Command::VciAblation(options) => return threading::run(Study::Ablation, options),
+        Command::ThreadingRank(options) => return threading::run_rank(options),
         Command::IsendCount(options) => return isend_count::run(options),
         Command::IsendCountRank(options) => return isend_count::run_rank(options),
         Command::PutCount(options) => return put_count::run(options),

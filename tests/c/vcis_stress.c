@@ -1,6 +1,7 @@
 /* Eight threads of each rank do by chance everything that messages can do, on communicators with
  * different VCIs, and make communicators meanwhile. Thread t talks to thread t of the other rank;
- * both know what the other does, since they throw the same dice.
+ * both know what the other does, since they throw the same dice. With WEFT_STRESS_SECONDS in the
+ * environment it goes on for so long, with other dice each time.
  * ranks: 2
  * variants: shm ofi ucx
  * env: WEFT_NUM_VCIS=12
@@ -126,6 +127,32 @@ static void cancel(struct talk *talk, int thread) {
     }
 }
 
+/* On a communicator of their own receives with wildcards for everything get messages in the order in
+ * which they were sent, whatever their tags and lengths. */
+static void in_order(struct talk *talk) {
+    MPI_Request requests[BATCH];
+    MPI_Status status;
+    int each = MAX / BATCH, count;
+    for (int i = 0; i < BATCH; i++) {
+        int bytes = (int)((talk->key >> (8 + i)) % (uint64_t)each);
+        fill(talk->out + i * each, (size_t)bytes, talk->key + (uint64_t)(16 * i + rank));
+        OK(MPI_Isend(talk->out + i * each, bytes, MPI_CHAR, 1 - rank, BATCH - i, talk->comm,
+                     &requests[i]));
+    }
+    for (int i = 0; i < BATCH; i++) {
+        if (i % 2) {
+            OK(MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, talk->comm, &status));
+            CHECK_EQ(status.MPI_TAG, BATCH - i);
+        }
+        OK(MPI_Recv(talk->in, each, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, talk->comm, &status));
+        CHECK_EQ(status.MPI_TAG, BATCH - i);
+        OK(MPI_Get_count(&status, MPI_CHAR, &count));
+        CHECK_EQ(count, (int)((talk->key >> (8 + i)) % (uint64_t)each));
+        CHECK(is_filled(talk->in, (size_t)count, talk->key + (uint64_t)(16 * i + 1 - rank)));
+    }
+    OK(MPI_Waitall(BATCH, requests, MPI_STATUSES_IGNORE));
+}
+
 static void *work(void *argument) {
     int thread = *(int *)argument;
     char *out = allocate(MAX), *in = allocate(MAX);
@@ -148,10 +175,14 @@ static void *work(void *argument) {
         } else if (what == 10) {
             cancel(&talk, thread);
         } else {
-            MPI_Comm made = dup_with(mine[thread], way ? "weft_num_vcis=1"
-                                                       : "weft_num_vcis=2 mpi_assert_no_any_tag=true");
+            const char *hints[] = {"weft_num_vcis=2 mpi_assert_no_any_tag=true", "weft_num_vcis=1",
+                                   "weft_num_vcis=1 weft_lockless=true"};
+            MPI_Comm made = dup_with(mine[thread], hints[way]);
             talk.comm = made;
             both(&talk, way);
+            if (way) {
+                in_order(&talk);
+            }
             OK(MPI_Comm_free(&made));
         }
     }
@@ -177,12 +208,25 @@ int main(int argc, char **argv) {
     for (int i = 0; i < THREADS; i++) {
         OK(MPI_Comm_dup(MPI_COMM_WORLD, &mine[i]));
     }
-    for (int i = 0; i < THREADS; i++) {
-        numbers[i] = i;
-        CHECK_EQ(pthread_create(&threads[i], NULL, work, &numbers[i]), 0);
+    const char *seconds = getenv("WEFT_STRESS_SECONDS");
+    double end = MPI_Wtime() + (seconds ? atof(seconds) : 0);
+    int more = 1;
+    for (int round = 1; more; round++) {
+        for (int i = 0; i < THREADS; i++) {
+            numbers[i] = i;
+            CHECK_EQ(pthread_create(&threads[i], NULL, work, &numbers[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            CHECK_EQ(pthread_join(threads[i], NULL), 0);
+        }
+        more = MPI_Wtime() < end;
+        check_seed++;
+        OK(MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD));
+        if (!more && seconds && rank == 0) {
+            fprintf(stderr, "%d rounds of %d steps of %d threads\n", round, STEPS, THREADS);
+        }
     }
     for (int i = 0; i < THREADS; i++) {
-        CHECK_EQ(pthread_join(threads[i], NULL), 0);
         OK(MPI_Comm_free(&mine[i]));
     }
     for (int i = 0; i < KINDS; i++) {

@@ -112,7 +112,9 @@ pub unsafe fn group_compare(
 /// # Safety
 /// `group` is valid or NULL.
 pub unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<()> {
-    let local = runtime()?.comm(comm)?.comm.local().clone();
+    let comm = &runtime()?.comm(comm)?.comm;
+    comm.check_groups()?;
+    let local = comm.local().clone();
     if group.is_null() {
         return Err(null("group"));
     }

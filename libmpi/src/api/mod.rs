@@ -14,6 +14,7 @@ pub mod companion;
 pub mod convert;
 pub mod datatype;
 pub mod datatype_info;
+pub mod endpoints;
 pub mod env;
 pub mod errhandler;
 pub mod error;

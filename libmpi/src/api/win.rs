@@ -14,6 +14,7 @@ use crate::abi::{
 };
 use crate::attributes::{self, Form, Kind, Value};
 use crate::errhandler::{self, Handler};
+use crate::hints::Hints;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
 use crate::wins::{self, WinObject};
@@ -71,9 +72,15 @@ unsafe fn make(
         }
         other => other,
     };
+    let mut hints = Hints::default();
+    if let Some(info) = info {
+        hints.update_win(info);
+    }
+    let wishes = hints.window_wishes();
     // SAFETY: the caller's contract.
-    let window = unsafe { Window::new(&runtime.process, comm, flavor, bytes, unit)? };
-    let handle = wins::insert(WinObject::new(window, info))?;
+    let window = unsafe { Window::new(&runtime.process, comm, flavor, bytes, unit, &wishes)? };
+    hints.settle_win(&window);
+    let handle = wins::insert(WinObject::new(window, hints))?;
     // SAFETY: the caller's contract.
     unsafe { put(win, "win", handle)? };
     wins::get(handle)
@@ -266,7 +273,7 @@ pub unsafe fn win_get_group(win: MPI_Win, group: *mut MPI_Group) -> Result<()> {
         return Err(null("group"));
     }
     // SAFETY: the caller's contract.
-    unsafe { put(group, "group", groups::insert(window.group().clone())?) }
+    unsafe { put(group, "group", groups::insert(window.group()?.clone())?) }
 }
 
 /// `MPI_Win_set_info` (section 11.2.7).
@@ -274,7 +281,9 @@ pub fn win_set_info(win: MPI_Win, info: MPI_Info) -> Result<()> {
     runtime()?;
     let object = wins::get(win)?;
     if let Some(info) = infos::hints(info)? {
-        object.hints.lock().update_win(info);
+        let mut hints = object.hints.lock();
+        hints.update_win(info);
+        hints.settle_win(&object.window);
     }
     Ok(())
 }

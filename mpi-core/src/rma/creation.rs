@@ -1,7 +1,7 @@
 //! How windows are made: what members tell each other, and whose memory is reached how.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 use netmod::{OpenError, RemoteKey, SharedPiece};
 use parking_lot::Mutex;
@@ -15,6 +15,7 @@ use super::sync::Epochs;
 use super::{Flavor, Heap, Memory, PAGE, Way, Window, transfer};
 use crate::comm::Comm;
 use crate::error::{Class, Error, Result};
+use crate::mapping::Wishes;
 use crate::process::Process;
 
 /// Where the parts of a window's piece begin: the control blocks first.
@@ -74,7 +75,8 @@ struct Made {
 }
 
 impl Window {
-    /// Makes a window of the members of an intracommunicator; all call it. `size` is in bytes.
+    /// Makes a window of the members of an intracommunicator; all call it. `size` is in bytes. If all
+    /// have the same `wishes` for VCIs and these can be had, the window has them.
     ///
     /// Members agree by a reduction, whose result has the same size for any number of them. They
     /// tell each other more only if they are all of one node, or have different sizes or units.
@@ -91,8 +93,10 @@ impl Window {
         flavor: Flavor,
         size: usize,
         unit: i32,
+        wishes: &Wishes,
     ) -> Result<Window> {
         let comm = Arc::new(process.dup_comm(comm)?);
+        process.agree_on_vcis(&comm, &wishes.for_window())?;
         let probe = Box::new(AtomicU64::new(0));
         let peers = (0..comm.size()).map(|rank| comm.local().peer(rank));
         let local = peers
@@ -126,10 +130,10 @@ impl Window {
         } = made;
         let service = (way == Way::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
-            Arc::new(Service::new(comm.clone(), memory))
+            Arc::new(Service::new(comm.clone(), memory, wishes.unordered))
         });
         if let Some(service) = &service {
-            process.serve(service.clone());
+            process.serve(service);
         }
         let quick = match (way, flavor) {
             (Way::Mapped, Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. }) => {
@@ -153,7 +157,6 @@ impl Window {
             service,
             epochs: Epochs::new(comm.size() as usize),
             luck: mail::Luck::default(),
-            next_tag: AtomicI32::new(1),
             attached: Mutex::default(),
             name: Mutex::default(),
             _probe: probe,

@@ -16,21 +16,27 @@ pub(super) struct Bed {
 
 #[derive(Default)]
 struct Called {
-    to_serve: bool,
+    /// Windows that are served by messages.
+    windows: usize,
     to_end: bool,
 }
 
 impl Bed {
-    /// Tells the thread whether there is something to serve.
-    pub fn set(&self, to_serve: bool) {
-        self.state.lock().to_serve = to_serve;
+    /// There is a window to serve.
+    pub fn call(&self) {
+        self.state.lock().windows += 1;
         self.call.notify_all();
+    }
+
+    /// A window is gone.
+    pub fn excuse(&self) {
+        self.state.lock().windows -= 1;
     }
 
     /// Sleeps until there is; `false` if the thread is to end.
     fn sleep(&self) -> bool {
         let mut state = self.state.lock();
-        while !state.to_serve && !state.to_end {
+        while state.windows == 0 && !state.to_end {
             self.call.wait(&mut state);
         }
         !state.to_end
@@ -72,16 +78,10 @@ impl Process {
     /// One round of progress on the VCIs of windows. (Not of collectives: they may call functions of
     /// the program's.)
     fn serve_once(&self) -> crate::Result<bool> {
-        let mut vcis: Vec<_> = match self.windows.served.try_lock() {
-            Some(served) => served.iter().map(|service| service.comm.vci()).collect(),
-            None => return Ok(false),
-        };
-        vcis.sort_unstable();
-        vcis.dedup();
         let mut any = false;
-        for vci in vcis {
-            any |= self.progress_on(vci)?;
+        for vci in self.windows.vcis() {
+            any |= self.progress_on(vci)? | self.advance_windows(vci)?;
         }
-        Ok(any | self.advance_windows()?)
+        Ok(any)
     }
 }

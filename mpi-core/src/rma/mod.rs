@@ -22,6 +22,7 @@ mod apply;
 mod control;
 mod creation;
 mod helper;
+mod lanes;
 mod mail;
 mod members;
 mod message;
@@ -34,7 +35,7 @@ mod transfer;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use netmod::SharedPiece;
 use parking_lot::Mutex;
@@ -42,6 +43,7 @@ use parking_lot::Mutex;
 use crate::comm::Comm;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::mapping::Wishes;
 use crate::process::Process;
 use control::Control;
 pub(crate) use creation::can_copy;
@@ -95,7 +97,6 @@ pub struct Window {
     service: Option<Arc<Service>>,
     epochs: Epochs,
     luck: mail::Luck,
-    next_tag: AtomicI32,
     attached: Mutex<Vec<(usize, usize)>>,
     name: Mutex<String>,
     /// What the way was chosen by: read by others, to find out whether they can.
@@ -156,7 +157,12 @@ impl Window {
             // What this process has under way must be complete at its targets.
             self.flush_dirty(process)?;
             process.barrier(&self.comm)?;
-            process.wait_until(self.comm.vci(), || Ok(service.is_idle().then_some(())))?;
+            process.wait_until(self.comm.vci(), || {
+                for lane in service.lanes.iter().skip(1) {
+                    process.poll(lane.vci)?;
+                }
+                Ok(service.is_idle().then_some(()))
+            })?;
             process.end_service(service);
         }
         // Invariant: memory goes only after all are done with it.
@@ -176,8 +182,17 @@ impl Window {
     }
 
     /// The processes of the window (`MPI_Win_get_group`).
-    pub fn group(&self) -> &Group {
-        self.comm.local()
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM` if it has endpoints.
+    pub fn group(&self) -> Result<&Group> {
+        self.comm.check_groups()?;
+        Ok(self.comm.local())
+    }
+
+    /// Of hints about VCIs, those that are in force.
+    pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
+        self.comm.vci_hints(wishes)
     }
 
     /// What kind of memory it is made of.
@@ -325,11 +340,6 @@ impl Window {
         let lacks = || Error::new(Class::Intern, "the window has no control blocks");
         self.control.as_ref().ok_or_else(lacks)
     }
-
-    /// A tag for an answer.
-    fn tag(&self) -> i32 {
-        1 + (self.next_tag.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff)
-    }
 }
 
 #[cfg(test)]
@@ -352,10 +362,9 @@ mod tests {
             quick: Quick::default(),
             way: Way::Messages,
             control: None,
-            service: Some(Arc::new(Service::new(comm.clone(), None))),
+            service: Some(Arc::new(Service::new(comm.clone(), None, false))),
             epochs: Epochs::new(size as usize),
             luck: mail::Luck::default(),
-            next_tag: AtomicI32::new(1),
             attached: Mutex::default(),
             name: Mutex::default(),
             _probe: Box::default(),

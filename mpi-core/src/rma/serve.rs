@@ -4,13 +4,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use netmod::SharedMemory;
+use crossbeam_utils::CachePadded;
+use netmod::{SharedMemory, VciId};
 use parking_lot::Mutex;
 
 use super::apply::{self, Reduction};
 use super::helper::Bed;
+use super::lanes::{Lane, Lanes};
 use super::mail::Mailbox;
 use super::message::{Kind, Request};
 use crate::ANY_SOURCE;
@@ -19,7 +21,7 @@ use crate::comm::{Comm, Purpose};
 use crate::engine::MatchedMessage;
 use crate::error::Result;
 use crate::op::PredefinedOp;
-use crate::process::{Mode, Process};
+use crate::process::Process;
 use crate::request::{RequestId, Status};
 use crate::wire::Key;
 
@@ -27,15 +29,62 @@ use crate::wire::Key;
 pub(super) const REQUEST: i32 = 0;
 
 /// The windows of a process that are served by messages, and the memory that windows are made of.
-#[derive(Default)]
 pub(crate) struct Windows {
-    /// Of these and of mailboxes.
-    pub(super) count: AtomicUsize,
+    /// By VCI: who polls one serves what may have arrived there. Made with the first such window.
+    served: OnceLock<Box<[CachePadded<Served>]>>,
+    pool: usize,
     pub(super) mailboxes: Mutex<Vec<Mailbox>>,
-    pub(super) served: Mutex<Vec<Arc<Service>>>,
-    /// Where the thread that serves them beside the program's own sleeps.
+    /// Of all these.
+    pub(super) count: AtomicUsize,
+    /// Where the thread that serves windows beside the program's own sleeps.
     pub(super) bed: Bed,
     pub(crate) memory: OnceLock<Arc<dyn SharedMemory>>,
+}
+
+/// Windows that have a lane on a VCI, and which of theirs it is.
+#[derive(Default)]
+struct Served {
+    count: AtomicUsize,
+    list: Mutex<Vec<(Arc<Service>, usize)>>,
+}
+
+impl Served {
+    fn change(&self, change: impl FnOnce(&mut Vec<(Arc<Service>, usize)>)) {
+        let mut list = self.list.lock();
+        change(&mut list);
+        self.count.store(list.len(), Ordering::Release);
+    }
+}
+
+impl Windows {
+    /// For a process with a pool of so many VCIs.
+    pub fn new(pool: usize) -> Windows {
+        Windows {
+            served: OnceLock::new(),
+            pool,
+            mailboxes: Mutex::default(),
+            count: AtomicUsize::new(0),
+            bed: Bed::default(),
+            memory: OnceLock::new(),
+        }
+    }
+
+    /// The windows that have a lane on a VCI, if there are some.
+    #[inline]
+    fn served_on(&self, vci: VciId) -> Option<&Served> {
+        let served = &self.served.get()?[usize::from(vci)];
+        (served.count.load(Ordering::Acquire) != 0).then_some(served)
+    }
+
+    /// The VCIs that windows have lanes on.
+    pub(super) fn vcis(&self) -> impl Iterator<Item = VciId> {
+        (0..self.pool as VciId).filter(|vci| self.served_on(*vci).is_some())
+    }
+
+    fn of_vci(&self, vci: VciId) -> &Served {
+        let make = || (0..self.pool).map(|_| CachePadded::default()).collect();
+        &self.served.get_or_init(make)[usize::from(vci)]
+    }
 }
 
 /// A window as its own process serves it to others, and what this process has under way to them.
@@ -44,9 +93,8 @@ pub(super) struct Service {
     /// Its memory; none for a dynamic window, whose offsets are addresses.
     memory: Option<(*mut u8, usize)>,
     state: Mutex<State>,
-    pub origin: Mutex<Origin>,
-    /// Set by whoever puts something under way, after that.
-    active: AtomicBool,
+    /// The VCIs that it uses, and what is under way there.
+    pub lanes: Lanes,
     /// Exposures that others have posted to this process.
     posts: Mutex<HashMap<u32, u32>>,
     completions: AtomicU32,
@@ -59,8 +107,8 @@ unsafe impl Sync for Service {}
 
 #[derive(Default)]
 struct State {
-    /// Requests in the order of their arrival.
-    incoming: VecDeque<Incoming>,
+    /// Requests by lane, in the order of their arrival.
+    incoming: Vec<VecDeque<Incoming>>,
     /// Answers that have not left yet.
     answers: Vec<Sent>,
     lock: Lock,
@@ -95,7 +143,7 @@ struct Lock {
 }
 
 struct Waiter {
-    from: u32,
+    from: (u32, usize),
     tag: i32,
     exclusive: bool,
 }
@@ -104,21 +152,31 @@ struct Waiter {
 #[derive(Default)]
 pub(super) struct Origin {
     sends: Vec<Sent>,
+    /// In the order in which they were begun.
     fetches: Vec<Fetch>,
+    begun: u64,
 }
 
 /// An answer that is waited for, and the request that tells the program of it.
 struct Fetch {
+    number: u64,
     target: u32,
     id: RequestId,
     outer: Option<RequestId>,
 }
 
 impl Origin {
-    /// Whether answers of `target` (of any, if none is said) are missing.
-    pub fn awaits(&self, target: Option<u32>) -> bool {
+    /// For [`Origin::awaits`]: now.
+    pub fn mark(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether answers of `target` (of any, if none is said) are missing that were asked for before
+    /// `until`.
+    pub fn awaits(&self, target: Option<u32>, until: u64) -> bool {
         let is = |fetch: &Fetch| target.is_none_or(|target| fetch.target == target);
-        self.fetches.iter().any(is)
+        let mut early = self.fetches.iter().take_while(|it| it.number < until);
+        early.any(is)
     }
 
     pub fn sends(&self) -> usize {
@@ -132,49 +190,53 @@ impl Process {
         let _ = self.windows.memory.set(memory);
     }
 
-    pub(super) fn serve(&self, service: Arc<Service>) {
-        let mut served = self.windows.served.lock();
-        served.push(service);
+    pub(super) fn serve(&self, service: &Arc<Service>) {
+        for (lane, Lane { vci, .. }) in service.lanes.iter().enumerate() {
+            let served = self.windows.of_vci(*vci);
+            served.change(|list| list.push((service.clone(), lane)));
+        }
         self.windows.count.fetch_add(1, Ordering::Release);
-        self.windows.bed.set(!served.is_empty());
+        self.windows.bed.call();
     }
 
     pub(super) fn end_service(&self, service: &Arc<Service>) {
-        let mut served = self.windows.served.lock();
-        let before = served.len();
-        served.retain(|other| !Arc::ptr_eq(other, service));
-        let ended = before - served.len();
-        self.windows.count.fetch_sub(ended, Ordering::Release);
-        self.windows.bed.set(!served.is_empty());
+        for Lane { vci, .. } in service.lanes.iter() {
+            let served = self.windows.of_vci(*vci);
+            served.change(|list| list.retain(|(other, _)| !Arc::ptr_eq(other, service)));
+        }
+        self.windows.count.fetch_sub(1, Ordering::Release);
+        self.windows.bed.excuse();
     }
 
-    /// Carries out what has arrived for windows. Returns whether anything happened.
+    /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
     #[inline(always)]
-    pub(crate) fn advance_windows(&self) -> Result<bool> {
+    pub(crate) fn advance_windows(&self, vci: VciId) -> Result<bool> {
         if self.windows.count.load(Ordering::Acquire) == 0 {
             return Ok(false);
         }
-        self.advance_services()
+        self.advance_services(vci)
     }
 
     #[inline(never)]
-    fn advance_services(&self) -> Result<bool> {
+    fn advance_services(&self, vci: VciId) -> Result<bool> {
         // Whoever holds the lock is at it.
-        let mut any = self.serve_mailboxes();
-        let Some(served) = self.windows.served.try_lock() else {
+        let any = self.serve_mailboxes();
+        let Some(served) = self.windows.served_on(vci) else {
             return Ok(any);
         };
-        // Most have nothing to do, and are to cost little however many they are.
-        let mut looked_at = None;
-        for service in served.iter() {
-            let vci = service.comm.vci();
-            let arrived = match looked_at {
-                Some((looked, arrived)) if looked == vci => arrived,
-                _ => self.lock_vci(vci)?.engine.unexpected.len() != 0,
-            };
-            looked_at = Some((vci, arrived));
-            if arrived || service.active.load(Ordering::Acquire) {
-                any |= service.advance(self, arrived)?;
+        let Some(list) = served.list.try_lock() else {
+            return Ok(any);
+        };
+        // Most have nothing to do, and are to cost little however many they are. Whoever has the
+        // VCI's lock is about to look himself.
+        let arrived = match self.try_lock_vci(vci)? {
+            Some(state) => state.engine.unexpected.len() != 0,
+            None => false,
+        };
+        let mut any = any;
+        for (service, lane) in list.iter() {
+            if arrived || service.lanes.get(*lane).active.load(Ordering::Acquire) {
+                any |= service.advance(self, *lane, arrived)?;
             }
         }
         Ok(any)
@@ -182,13 +244,16 @@ impl Process {
 }
 
 impl Service {
-    pub fn new(comm: Arc<Comm>, memory: Option<(*mut u8, usize)>) -> Service {
+    pub fn new(comm: Arc<Comm>, memory: Option<(*mut u8, usize)>, unordered: bool) -> Service {
+        let lanes = Lanes::new(&comm, unordered);
         Service {
             comm,
             memory,
-            state: Mutex::default(),
-            origin: Mutex::default(),
-            active: AtomicBool::new(false),
+            state: Mutex::new(State {
+                incoming: lanes.iter().map(|_| VecDeque::new()).collect(),
+                ..State::default()
+            }),
+            lanes,
             posts: Mutex::default(),
             completions: AtomicU32::new(0),
         }
@@ -208,11 +273,13 @@ impl Service {
     /// Whether nothing is under way on this side.
     pub fn is_idle(&self) -> bool {
         let state = self.state.lock();
-        let origin = self.origin.lock();
-        state.incoming.is_empty()
+        let quiet = |lane: &Lane| {
+            let origin = lane.origin.lock();
+            origin.sends.is_empty() && origin.fetches.is_empty()
+        };
+        state.incoming.iter().all(VecDeque::is_empty)
             && state.answers.is_empty()
-            && origin.sends.is_empty()
-            && origin.fetches.is_empty()
+            && self.lanes.iter().all(quiet)
     }
 
     /// Takes note of a post of `by`, if there is one.
@@ -237,49 +304,66 @@ impl Service {
         all
     }
 
-    /// Sends a message to `to` as soon as possible.
-    fn send(&self, process: &Process, to: u32, tag: i32, bytes: Vec<u8>) -> Result<Option<Sent>> {
+    /// Sends a message to `to`, by one of the lanes, as soon as possible.
+    fn send(
+        &self,
+        process: &Process,
+        (to, lane): (u32, usize),
+        tag: i32,
+        bytes: Vec<u8>,
+    ) -> Result<Option<Sent>> {
         // SAFETY: a send only reads, and the bytes are kept until it is complete.
         let buffer = unsafe { Buffer::bytes(bytes.as_ptr().cast_mut(), bytes.len()) };
-        let sent = process.send_on(&self.comm, Purpose::Rma, buffer, to, tag, Mode::Standard)?;
+        let vci = self.lanes.get(lane).vci;
+        let sent = process.send_by(&self.comm, vci, Purpose::Rma, buffer, to, tag)?;
         Ok(sent.map(|id| Sent { id, _bytes: bytes }))
     }
 
-    /// Asks something of `target`.
-    pub fn ask(&self, process: &Process, target: u32, bytes: Vec<u8>) -> Result<()> {
+    /// Asks something of a target by a lane.
+    pub fn ask(&self, process: &Process, to: (u32, usize), bytes: Vec<u8>) -> Result<()> {
         // Kept meanwhile, so that two threads' messages leave in one order.
-        let mut origin = self.origin.lock();
-        let sent = self.send(process, target, REQUEST, bytes)?;
+        let lane = self.lanes.get(to.1);
+        let mut origin = lane.origin.lock();
+        let sent = self.send(process, to, REQUEST, bytes)?;
         if sent.is_some() {
             origin.sends.extend(sent);
-            self.active.store(true, Ordering::Release);
+            lane.active.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Posts the receive of an answer from `target`.
+    /// Posts the receive of an answer.
     pub fn expect(
         &self,
         process: &Process,
-        target: u32,
+        (from, lane): (u32, usize),
         tag: i32,
         buffer: Buffer,
     ) -> Result<RequestId> {
-        process.receive_on(&self.comm, Purpose::Rma, buffer, target as i32, tag)
+        let vci = self.lanes.get(lane).vci;
+        process.receive_by(&self.comm, vci, Purpose::Rma, buffer, from as i32, tag)
     }
 
     /// Has progress finish an answer's receive, and complete `outer` by it.
-    pub fn fetch(&self, target: u32, id: RequestId, outer: Option<RequestId>) {
-        let mut origin = self.origin.lock();
-        origin.fetches.push(Fetch { target, id, outer });
-        self.active.store(true, Ordering::Release);
+    pub fn fetch(&self, (target, number): (u32, usize), id: RequestId, outer: Option<RequestId>) {
+        let lane = self.lanes.get(number);
+        let mut origin = lane.origin.lock();
+        let number = origin.begun;
+        origin.begun += 1;
+        origin.fetches.push(Fetch {
+            number,
+            target,
+            id,
+            outer,
+        });
+        lane.active.store(true, Ordering::Release);
     }
 
     fn answer(
         &self,
         process: &Process,
         state: &mut State,
-        to: u32,
+        to: (u32, usize),
         tag: i32,
         bytes: Vec<u8>,
     ) -> Result<()> {
@@ -288,23 +372,31 @@ impl Service {
         Ok(())
     }
 
-    /// One round: requests (if some may have arrived), answers, and what is under way to others.
-    fn advance(&self, process: &Process, arrived: bool) -> Result<bool> {
+    /// One round on a lane: requests (if some may have arrived), answers, and what is under way to
+    /// others.
+    fn advance(&self, process: &Process, lane: usize, arrived: bool) -> Result<bool> {
+        let active = &self.lanes.get(lane).active;
         // Taken back first: what is put under way later than it is looked for sets it again.
-        self.active.store(false, Ordering::SeqCst);
+        active.store(false, Ordering::SeqCst);
         let mut rest = true;
-        let result = self.advance_all(process, arrived, &mut rest);
+        let result = self.advance_all(process, lane, arrived, &mut rest);
         if rest {
-            self.active.store(true, Ordering::Release);
+            active.store(true, Ordering::Release);
         }
         result
     }
 
     /// `rest`: whether something is still under way, or may be.
-    fn advance_all(&self, process: &Process, arrived: bool, rest: &mut bool) -> Result<bool> {
+    fn advance_all(
+        &self,
+        process: &Process,
+        lane: usize,
+        arrived: bool,
+        rest: &mut bool,
+    ) -> Result<bool> {
         let mut any = false;
         let mut quiet = false;
-        if let Some(mut origin) = self.origin.try_lock() {
+        if let Some(mut origin) = self.lanes.get(lane).origin.try_lock() {
             any |= settle(process, &mut origin.sends)?;
             let before = origin.fetches.len();
             let mut result = Ok(());
@@ -331,38 +423,41 @@ impl Service {
             return Ok(any);
         };
         any |= settle(process, &mut state.answers)?;
-        while arrived && let Some(incoming) = self.accept(process)? {
-            state.incoming.push_back(incoming);
+        while arrived && let Some(incoming) = self.accept(process, lane)? {
+            state.incoming[lane].push_back(incoming);
             any = true;
         }
-        // Invariant: the requests of an origin are carried out in order.
-        while let Some(first) = state.incoming.front() {
+        // Invariant: the requests of an origin that came by one lane are carried out in order.
+        while let Some(first) = state.incoming[lane].front() {
             if !is_done(process, first.id) {
                 break;
             }
-            let Some(first) = state.incoming.pop_front() else {
+            let Some(first) = state.incoming[lane].pop_front() else {
                 break;
             };
             if let Some(error) = process.finish(first.id)?.1 {
                 return Err(error);
             }
-            self.carry_out(process, &mut state, first.from, &first.bytes)?;
+            self.carry_out(process, &mut state, (first.from, lane), &first.bytes)?;
             any = true;
         }
-        *rest = !(quiet && state.answers.is_empty() && state.incoming.is_empty());
+        *rest = !(quiet && state.answers.is_empty() && state.incoming[lane].is_empty());
         Ok(any)
     }
 
     /// Begins to receive the next request, if one has arrived.
-    fn accept(&self, process: &Process) -> Result<Option<Incoming>> {
-        let vci = self.comm.vci();
+    fn accept(&self, process: &Process, lane: usize) -> Result<Option<Incoming>> {
+        let vci = self.lanes.get(lane).vci;
         let key = Key {
             context: self.comm.context().of(Purpose::Rma),
             source: ANY_SOURCE,
             tag: REQUEST,
         };
         let found = {
-            let mut state = process.lock_vci(vci)?;
+            // Whoever has the lock is about to look himself.
+            let Some(mut state) = process.try_lock_vci(vci)? else {
+                return Ok(None);
+            };
             match state.engine.unexpected.len() {
                 0 => None,
                 _ => state.engine.unexpected.take(&key),
@@ -410,9 +505,10 @@ impl Service {
         &self,
         process: &Process,
         state: &mut State,
-        from: u32,
+        (from, lane): (u32, usize),
         bytes: &[u8],
     ) -> Result<()> {
+        let by = (from, lane);
         let Some(request) = Request::parse(bytes) else {
             state.fail(from);
             return Ok(());
@@ -448,9 +544,9 @@ impl Service {
                         }
                     }
                 }
-                self.answer(process, state, from, request.tag, out)?;
+                self.answer(process, state, by, request.tag, out)?;
             }
-            Kind::Accumulate => self.accumulate(process, state, from, &request)?,
+            Kind::Accumulate => self.accumulate(process, state, by, &request)?,
             Kind::CompareAndSwap => {
                 let mut found = [0; 8];
                 let mut size = 0;
@@ -467,12 +563,12 @@ impl Service {
                         None => state.fail(from),
                     }
                 }
-                self.answer(process, state, from, request.tag, found[..size].to_vec())?;
+                self.answer(process, state, by, request.tag, found[..size].to_vec())?;
             }
-            Kind::Flush => self.report(process, state, from, request.tag)?,
+            Kind::Flush => self.report(process, state, by, request.tag)?,
             Kind::Lock => {
                 state.lock.waiting.push_back(Waiter {
-                    from,
+                    from: by,
                     tag: request.tag,
                     exclusive: request.a != 0,
                 });
@@ -483,7 +579,7 @@ impl Service {
                     0 => state.lock.shared = state.lock.shared.saturating_sub(1),
                     _ => state.lock.exclusive = false,
                 }
-                self.report(process, state, from, request.tag)?;
+                self.report(process, state, by, request.tag)?;
                 self.grant(process, state)?;
             }
             Kind::Post => {
@@ -497,8 +593,14 @@ impl Service {
     }
 
     /// Answers that everything before is done.
-    fn report(&self, process: &Process, state: &mut State, to: u32, tag: i32) -> Result<()> {
-        let failed = state.failed.remove(&to).unwrap_or(0);
+    fn report(
+        &self,
+        process: &Process,
+        state: &mut State,
+        to: (u32, usize),
+        tag: i32,
+    ) -> Result<()> {
+        let failed = state.failed.remove(&to.0).unwrap_or(0);
         self.answer(process, state, to, tag, failed.to_ne_bytes().to_vec())
     }
 
@@ -529,9 +631,10 @@ impl Service {
         &self,
         process: &Process,
         state: &mut State,
-        from: u32,
+        by: (u32, usize),
         request: &Request<'_>,
     ) -> Result<()> {
+        let from = by.0;
         let Some(reduction) = Reduction::from_numbers(request.a, request.b) else {
             state.fail(from);
             return Ok(());
@@ -565,7 +668,7 @@ impl Service {
             done += count * reduction.packed();
         }
         if fetching {
-            self.answer(process, state, from, request.tag, found)?;
+            self.answer(process, state, by, request.tag, found)?;
         }
         Ok(())
     }

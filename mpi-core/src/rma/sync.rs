@@ -250,6 +250,7 @@ impl Window {
 
     /// The ranks in the window of the members of `group`.
     fn ranks(&self, group: &Group) -> Result<Vec<u32>> {
+        self.comm.check_groups()?;
         let mine = self.comm.local();
         let rank = |(rank, peer): (usize, u32)| {
             mine.rank_of(peer).ok_or_else(|| {
@@ -312,8 +313,9 @@ impl Window {
             match &self.service {
                 Some(service) => {
                     self.await_answers(process, Some(target))?;
+                    self.flush_lanes(process, Some(target))?;
                     let message = message::encode(Kind::Complete, 0, [0; 2], &[], 0, |_| {});
-                    service.ask(process, target, message)?;
+                    service.ask(process, (target, 0), message)?;
                 }
                 None => self.control()?.complete(target as usize),
             }
@@ -344,7 +346,7 @@ impl Window {
             match &self.service {
                 Some(service) => {
                     let message = message::encode(Kind::Post, 0, [0; 2], &[], 0, |_| {});
-                    service.ask(process, origin, message)?;
+                    service.ask(process, (origin, 0), message)?;
                 }
                 None => self.control()?.post(origin as usize, me as usize),
             }
@@ -446,6 +448,7 @@ impl Window {
     fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
         if self.service.is_some() {
             self.await_answers(process, Some(target))?;
+            self.flush_lanes(process, Some(target))?;
             self.epochs.clean(target);
             let failed = self.request(process, target, Kind::Unlock, u64::from(exclusive))?;
             report(target, failed)
@@ -569,6 +572,7 @@ impl Window {
             return Ok(());
         }
         self.await_answers(process, Some(target))?;
+        self.flush_lanes(process, Some(target))?;
         if !self.epochs.clean(target) {
             return Ok(());
         }
@@ -589,11 +593,12 @@ impl Window {
             return Ok(());
         }
         self.await_answers(process, None)?;
+        self.flush_lanes(process, None)?;
         let mut answers = Vec::new();
         for target in self.epochs.targets.with(DIRTY) {
             if self.epochs.clean(target) {
                 let mut word = Box::new(0u64);
-                let id = self.request_to(process, target, Kind::Flush, 0, &mut word)?;
+                let id = self.request_to(process, (target, 0), Kind::Flush, 0, &mut word)?;
                 answers.push((target, id, word));
             }
         }
@@ -625,40 +630,73 @@ impl Window {
         Ok(())
     }
 
-    /// Waits for the answers of a target, or of all.
+    /// Waits for the answers of a target, or of all, that are under way now: what other threads go
+    /// on asking for is none of this flush's business.
     #[inline]
     fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<()> {
         let Some(service) = &self.service else {
             return Ok(());
         };
-        process.wait_until(self.comm.vci(), || {
-            Ok((!service.origin.lock().awaits(target)).then_some(()))
-        })
+        for lane in service.lanes.iter() {
+            let until = lane.origin.lock().mark();
+            process.wait_until(lane.vci, || {
+                Ok((!lane.origin.lock().awaits(target, until)).then_some(()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Completes what went by other lanes than the first, which what synchronises is not behind.
+    #[inline]
+    fn flush_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        match &self.service {
+            Some(service) if service.lanes.len() > 1 => self.flush_other_lanes(process, target),
+            _ => Ok(()),
+        }
+    }
+
+    fn flush_other_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        let mut answers = Vec::new();
+        for (number, lane) in self.service()?.lanes.iter().enumerate().skip(1) {
+            for target in lane.take_dirty(target) {
+                let mut word = Box::new(0u64);
+                let to = (target, number);
+                let id = self.request_to(process, to, Kind::Flush, 0, &mut word)?;
+                answers.push((target, id, word));
+            }
+        }
+        let mut result = Ok(());
+        for (target, id, word) in answers {
+            let failed = answered(process, id, word);
+            result = result.and(failed.and_then(|failed| report(target, failed)));
+        }
+        result
     }
 
     /// Asks `target` for something that it answers by a word, and waits for that.
     fn request(&self, process: &Process, target: u32, kind: Kind, a: u64) -> Result<u64> {
         let mut word = Box::new(0);
-        let id = self.request_to(process, target, kind, a, &mut word)?;
+        let id = self.request_to(process, (target, 0), kind, a, &mut word)?;
         answered(process, id, word)
     }
 
-    /// As [`Window::request`], and doesn't wait: `word` must stay until the request is complete.
+    /// As [`Window::request`] by a lane, and doesn't wait: `word` must stay until the request is
+    /// complete.
     fn request_to(
         &self,
         process: &Process,
-        target: u32,
+        to: (u32, usize),
         kind: Kind,
         a: u64,
         word: &mut u64,
     ) -> Result<RequestId> {
         let service = self.service()?;
-        let tag = self.tag();
+        let tag = service.lanes.get(to.1).tag();
         // SAFETY: `answered` keeps the word until the receive is complete.
         let buffer = unsafe { Buffer::bytes((&raw mut *word).cast(), 8) };
-        let id = service.expect(process, target, tag, buffer)?;
+        let id = service.expect(process, to, tag, buffer)?;
         let message = message::encode(kind, tag, [a, 0], &[], 0, |_| {});
-        service.ask(process, target, message)?;
+        service.ask(process, to, message)?;
         Ok(id)
     }
 }

@@ -7,7 +7,7 @@ use super::control::CHUNK;
 use super::mail::{self, What};
 use super::members::{Member, Reach};
 use super::message::{self, Kind};
-use super::{Flavor, Way, Window};
+use super::{Flavor, Way, Window, lanes};
 use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::datatype::Datatype;
@@ -109,11 +109,12 @@ pub(crate) unsafe fn copy(
     len: usize,
     address: u64,
 ) -> Result<()> {
+    let vci = lanes::of_thread(comm.rma_vcis());
     let to = Address {
         peer: comm.local().peer(rank),
-        vci: comm.vci(),
+        vci,
     };
-    let mut state = process.lock_vci(comm.vci())?;
+    let mut state = process.lock_vci(vci)?;
     // SAFETY: the caller's promise.
     unsafe { state.copy_local(to, write, local, len, address) }.map_err(|error| {
         Error::new(
@@ -273,22 +274,34 @@ impl Window {
         )
     }
 
-    /// Asks a target for something. Unless that is `answered`, the target must be flushed.
-    fn ask(&self, process: &Process, target: u32, message: Vec<u8>, answered: bool) -> Result<()> {
+    /// Asks a target for something by a lane. Unless that is `answered`, the target must be flushed.
+    fn ask(
+        &self,
+        process: &Process,
+        (target, number): (u32, usize),
+        message: Vec<u8>,
+        answered: bool,
+    ) -> Result<()> {
         /// So many messages may wait for room before their origin waits too.
         const MANY: usize = 256;
         let service = self.service()?;
-        if service.origin.lock().sends() > MANY {
-            process.wait_until(self.comm.vci(), || {
-                Ok((service.origin.lock().sends() <= MANY / 2).then_some(()))
+        let lane = service.lanes.get(number);
+        if lane.origin.lock().sends() > MANY {
+            process.wait_until(lane.vci, || {
+                Ok((lane.origin.lock().sends() <= MANY / 2).then_some(()))
             })?;
         }
-        // An answer tells that all before is done too. Only failures on dynamic windows, whose
-        // memory the origin doesn't know, are told of by a flush.
+        service.ask(process, (target, number), message)?;
+        // Noted when it has been sent: a flush by another thread that took the note before would not
+        // be behind it. An answer tells that all before is done too. Only failures on dynamic
+        // windows, whose memory the origin doesn't know, are told of by a flush.
         if !answered || self.flavor == Flavor::Dynamic {
-            self.epochs.soil(target);
+            match number {
+                0 => self.epochs.soil(target),
+                _ => lane.soil(target),
+            }
         }
-        service.ask(process, target, message)
+        Ok(())
     }
 
     /// Asks a target for data that goes to `result`.
@@ -298,22 +311,23 @@ impl Window {
     unsafe fn ask_for(
         &self,
         process: &Process,
-        target: u32,
+        to: (u32, usize),
         result: &Origin<'_>,
         form: Form,
         message: impl FnOnce(i32) -> Vec<u8>,
     ) -> Result<Option<RequestId>> {
         let service = self.service()?;
-        let tag = self.tag();
+        let lane = service.lanes.get(to.1);
+        let tag = lane.tag();
         let outer = match form {
             Form::Plain => None,
-            Form::Request => Some(process.start_outside(self.comm.vci(), self.comm.owner())?),
+            Form::Request => Some(process.start_outside(lane.vci, self.comm.owner())?),
         };
         // SAFETY: the caller's promise.
         let buffer = unsafe { Buffer::typed(result.base, result.count, result.datatype) };
-        let id = service.expect(process, target, tag, buffer)?;
-        service.fetch(target, id, outer);
-        self.ask(process, target, message(tag), true)?;
+        let id = service.expect(process, to, tag, buffer)?;
+        service.fetch(to, id, outer);
+        self.ask(process, to, message(tag), true)?;
         Ok(outer)
     }
 
@@ -364,7 +378,8 @@ impl Window {
                 let message = message::encode(Kind::Put, 0, [0; 2], &runs, origin.len(), |out| {
                     origin.pack(out)
                 });
-                self.ask(process, target.rank, message, false)?;
+                let to = (target.rank, self.service()?.lanes.any());
+                self.ask(process, to, message, false)?;
             }
         }
         Ok(None)
@@ -423,7 +438,8 @@ impl Window {
                 }
             } else {
                 let runs = self.runs(&target, at);
-                return self.ask_for(process, target.rank, &origin, form, |tag| {
+                let to = (target.rank, self.service()?.lanes.any());
+                return self.ask_for(process, to, &origin, form, |tag| {
                     message::encode(Kind::Get, tag, [0; 2], &runs, 0, |_| {})
                 });
             }
@@ -500,11 +516,10 @@ impl Window {
                         }
                     })
                 };
+                let to = (target.rank, self.service()?.lanes.accumulate());
                 return match &result {
-                    Some(result) => self.ask_for(process, target.rank, result, form, encode),
-                    None => self
-                        .ask(process, target.rank, encode(0), false)
-                        .map(|()| None),
+                    Some(result) => self.ask_for(process, to, result, form, encode),
+                    None => self.ask(process, to, encode(0), false).map(|()| None),
                 };
             }
             let input = origin.as_ref().map(|origin| origin.packed());
@@ -798,8 +813,9 @@ impl Window {
                         datatype: target.datatype,
                     };
                     let runs = [(at, size)];
+                    let to = (target.rank, self.service()?.lanes.accumulate());
                     return self
-                        .ask_for(process, target.rank, &result, Form::Plain, |tag| {
+                        .ask_for(process, to, &result, Form::Plain, |tag| {
                             let words = [compare, new];
                             message::encode(Kind::CompareAndSwap, tag, words, &runs, 0, |_| {})
                         })

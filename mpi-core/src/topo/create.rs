@@ -40,6 +40,7 @@ impl Process {
     /// that tells this process's node from others, ranks are given anew such that neighbours share
     /// nodes. None for processes that have no part in the grid.
     pub fn create_cart(&self, comm: &Comm, cart: Cart, node: Option<u64>) -> Result<Option<Comm>> {
+        comm.check_plain("MPI_Cart_create")?;
         let size = cart.size();
         let Some(node) = node else {
             return self.first_ranks(comm, size, Topology::Cart(cart));
@@ -94,6 +95,7 @@ impl Process {
     /// Makes a communicator with a graph topology (`MPI_Graph_create`). None for processes beyond
     /// the number of nodes.
     pub fn create_graph(&self, comm: &Comm, graph: Graph) -> Result<Option<Comm>> {
+        comm.check_plain("MPI_Graph_create")?;
         let size = graph.size();
         self.first_ranks(comm, size, Topology::Graph(graph))
     }
@@ -101,6 +103,7 @@ impl Process {
     /// Makes a communicator with a distributed graph topology of which each process gives its own
     /// edges (`MPI_Dist_graph_create_adjacent`).
     pub fn create_dist_graph(&self, comm: &Comm, graph: DistGraph) -> Result<Comm> {
+        comm.check_plain("MPI_Dist_graph_create_adjacent")?;
         let context = self.lead(comm)?;
         let made = Comm::new(context, comm.local().clone(), comm.rank());
         Ok(made.with_topology(Arc::new(Topology::DistGraph(graph))))
@@ -117,6 +120,7 @@ impl Process {
         edges: &[Edge],
         weighted: bool,
     ) -> Result<Comm> {
+        comm.check_plain("MPI_Dist_graph_create")?;
         let edges = self.hand_out(comm, edges, weighted)?;
         let graph = DistGraph::from_edges(comm.rank(), edges, weighted);
         self.create_dist_graph(comm, graph)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use mpi_core::process::{Config, Process, Router};
+use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer};
 use netmod_sim::{Rng, SimConfig, Simulation};
@@ -114,6 +114,8 @@ fn process(sim: &Simulation, me: Peer, setup: Setup) -> Process {
         window: setup.window,
         max_vcis: usize::from(setup.vcis),
         threaded: setup.threaded,
+        critical: CriticalSections::default(),
+        request_caches: true,
     };
     let process = Process::new(config).unwrap();
     for vci in 1..setup.vcis {

@@ -43,6 +43,9 @@ pub struct CountOptions {
     /// Shared memory off: the message travels over loopback TCP (sends only).
     #[arg(long)]
     tcp: bool,
+    /// MPI_Init_thread with MPI_THREAD_MULTIPLE instead of MPI_Init.
+    #[arg(long)]
+    multiple: bool,
     /// The two iteration counts, multiples of 16.
     #[arg(
         long,
@@ -92,6 +95,9 @@ pub fn run(options: &CountOptions) -> Result<()> {
         "{:<24}{:>14}",
         "# 8 bytes, 2 ranks", "Instructions"
     ));
+    if options.multiple {
+        output::say("# MPI_THREAD_MULTIPLE");
+    }
     let mut sides = vec![(Side::Send, ["Isend+Wait", "Isend", "Wait (send)"])];
     if !options.tcp {
         // Over a network it is chance whether the message is there when the wait begins.
@@ -107,8 +113,8 @@ pub fn run(options: &CountOptions) -> Result<()> {
             results.push(count(
                 &library,
                 side,
-                few,
-                many,
+                (few, many),
+                options.multiple,
                 Duration::from_secs(options.timeout),
             )?);
         }
@@ -156,7 +162,7 @@ fn iterations(given: &[u64]) -> Result<(u64, u64)> {
     }
 }
 
-fn variable(text: &str) -> Result<(String, String)> {
+pub(crate) fn variable(text: &str) -> Result<(String, String)> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(Error::new(format!(
@@ -166,7 +172,7 @@ fn variable(text: &str) -> Result<(String, String)> {
 }
 
 /// The folder of the library that the loader would take.
-fn find_library() -> Result<PathBuf> {
+pub(crate) fn find_library() -> Result<PathBuf> {
     let path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let system = [
         "/usr/local/lib",
@@ -190,7 +196,13 @@ fn find_library() -> Result<PathBuf> {
 }
 
 /// Runs the two ranks once and returns the instructions per iteration of each part.
-fn count(library: &Library, side: Side, few: u64, many: u64, limit: Duration) -> Result<[f64; 3]> {
+fn count(
+    library: &Library,
+    side: Side,
+    (few, many): (u64, u64),
+    multiple: bool,
+    limit: Duration,
+) -> Result<[f64; 3]> {
     let folder = tempfile::tempdir()?;
     let page = folder.path().join("page");
     fs::File::create(&page)?.set_len(page::SIZE)?;
@@ -198,7 +210,7 @@ fn count(library: &Library, side: Side, few: u64, many: u64, limit: Duration) ->
         Side::Send => ("send", 0),
         Side::Receive => ("receive", 1),
     };
-    let arguments = [
+    let mut arguments = vec![
         "isend-count-rank".to_owned(),
         "--side".to_owned(),
         side_name.to_owned(),
@@ -209,6 +221,9 @@ fn count(library: &Library, side: Side, few: u64, many: u64, limit: Duration) ->
         "--page".to_owned(),
         page.display().to_string(),
     ];
+    if multiple {
+        arguments.push("--multiple".to_owned());
+    }
     let counts = count_jobs(
         library,
         counted,

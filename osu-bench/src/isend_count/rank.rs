@@ -30,6 +30,8 @@ pub struct RankOptions {
     many: u64,
     #[arg(long)]
     page: PathBuf,
+    #[arg(long)]
+    multiple: bool,
 }
 
 /// Runs one rank.
@@ -41,7 +43,7 @@ pub fn run(options: &RankOptions) -> Result<()> {
         irecv: table.irecv.get()?,
         wait: table.wait.get()?,
     };
-    let world = World::init(table, false)?;
+    let world = World::init(table, options.multiple)?;
     let phases = phases(options.few, options.many);
     let outcome = match (world.size, world.rank, options.side) {
         (2, 0, Side::Send) => count_sends(&world, &calls, &phases),

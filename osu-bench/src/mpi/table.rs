@@ -65,6 +65,14 @@ pub type InitThread =
 pub type CommDup = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
 /// `MPI_Comm_free`, `MPI_Win_free`.
 pub type Free = unsafe extern "C" fn(*mut c_int) -> c_int;
+/// `MPI_Comm_dup_with_info`: communicator, hints, copy.
+pub type CommDupWithInfo = unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int;
+/// `MPI_Info_create`, `MPI_Info_free`.
+pub type InfoOne = unsafe extern "C" fn(*mut c_int) -> c_int;
+/// `MPI_Info_set`: hints, key, value.
+pub type InfoSet = unsafe extern "C" fn(c_int, *const c_char, *const c_char) -> c_int;
+/// `MPIX_Comm_create_endpoints`: parent, number, hints, handles.
+pub type CreateEndpoints = unsafe extern "C" fn(c_int, c_int, c_int, *mut c_int) -> c_int;
 /// `MPI_Get_library_version`.
 pub type LibraryVersion = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
 /// `MPI_Abort`.
@@ -167,7 +175,12 @@ pub struct Table {
     pub init: Entry<Init>,
     pub init_thread: Entry<InitThread>,
     pub comm_dup: Entry<CommDup>,
+    pub comm_dup_with_info: Entry<CommDupWithInfo>,
+    pub comm_create_endpoints: Entry<CreateEndpoints>,
     pub comm_free: Entry<Free>,
+    pub info_create: Entry<InfoOne>,
+    pub info_set: Entry<InfoSet>,
+    pub info_free: Entry<InfoOne>,
     pub finalize: Entry<Plain>,
     pub abort: Entry<Abort>,
     pub comm_rank: Entry<CommNumber>,
@@ -280,6 +293,11 @@ impl Table {
                 init: Entry::find(library, "MPI_Init"),
                 init_thread: Entry::find(library, "MPI_Init_thread"),
                 comm_dup: Entry::find(library, "MPI_Comm_dup"),
+                comm_dup_with_info: Entry::find(library, "MPI_Comm_dup_with_info"),
+                comm_create_endpoints: Entry::find(library, "MPIX_Comm_create_endpoints"),
+                info_create: Entry::find(library, "MPI_Info_create"),
+                info_set: Entry::find(library, "MPI_Info_set"),
+                info_free: Entry::find(library, "MPI_Info_free"),
                 comm_free: Entry::find(library, "MPI_Comm_free"),
                 finalize: Entry::find(library, "MPI_Finalize"),
                 abort: Entry::find(library, "MPI_Abort"),

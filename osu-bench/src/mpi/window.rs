@@ -1,15 +1,14 @@
 //! A window of memory that ranks read and write directly, with displacements in bytes.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 
 use clap::ValueEnum;
 
 use super::constants::{
-    BYTE, COMM_WORLD, INFO_NULL, INT64, LOCK_EXCLUSIVE, LOCK_SHARED, MODE_NOCHECK, MODE_NOSUCCEED,
-    SUM,
+    BYTE, INFO_NULL, INT64, LOCK_EXCLUSIVE, LOCK_SHARED, MODE_NOCHECK, MODE_NOSUCCEED, SUM,
 };
-use super::world::{World, check, count};
+use super::world::{Info, World, check, count};
 use crate::error::{Error, Result};
 
 /// Windows are whole pages: MPICH 4.0.2 over UCX accesses the wrong place in windows that
@@ -54,14 +53,43 @@ pub struct Window<'a> {
     _own: Vec<u64>,
 }
 
+// SAFETY: the memory is MPI's and reached by its calls, or through `&mut self`.
+unsafe impl Send for Window<'_> {}
+// SAFETY: as above; several threads may call MPI at once where it was initialized for that.
+unsafe impl Sync for Window<'_> {}
+
 impl<'a> Window<'a> {
     /// Allocates a window and locks it at all ranks.
     pub fn allocate(world: &'a World, length: usize) -> Result<Self> {
-        Self::make(world, length, Memory::Allocate, Epochs::Flush)
+        Self::allocate_with(world, length, &[])
+    }
+
+    /// As [`Window::allocate`], with hints.
+    pub fn allocate_with(
+        world: &'a World,
+        length: usize,
+        hints: &[(&CStr, String)],
+    ) -> Result<Self> {
+        Self::make_with(world, length, Memory::Allocate, Epochs::Flush, hints)
     }
 
     /// Makes a window for accesses that are synchronised in this way.
     pub fn make(world: &'a World, length: usize, memory: Memory, epochs: Epochs) -> Result<Self> {
+        Self::make_with(world, length, memory, epochs, &[])
+    }
+
+    fn make_with(
+        world: &'a World,
+        length: usize,
+        memory: Memory,
+        epochs: Epochs,
+        hints: &[(&CStr, String)],
+    ) -> Result<Self> {
+        let info = match hints {
+            [] => None,
+            hints => Some(Info::new(world.table(), hints)?),
+        };
+        let info = info.as_ref().map_or(INFO_NULL, |info| info.handle);
         let bytes = length.max(1).next_multiple_of(PAGE);
         let size = count(bytes)? as isize;
         let (mut base, mut handle) = (std::ptr::null_mut::<c_void>(), 0);
@@ -75,8 +103,8 @@ impl<'a> Window<'a> {
                     allocate(
                         size,
                         1,
-                        INFO_NULL,
-                        COMM_WORLD,
+                        info,
+                        world.handle(),
                         (&raw mut base).cast(),
                         &mut handle,
                     )
@@ -88,7 +116,7 @@ impl<'a> Window<'a> {
                 own = vec![0; bytes / size_of::<u64>()];
                 base = own.as_mut_ptr().cast();
                 // SAFETY: the memory is kept as long as the window.
-                let code = unsafe { create(base, size, 1, INFO_NULL, COMM_WORLD, &mut handle) };
+                let code = unsafe { create(base, size, 1, info, world.handle(), &mut handle) };
                 check("MPI_Win_create", code)?;
             }
         }
@@ -289,12 +317,23 @@ impl<'a> Window<'a> {
     /// `data` stays unchanged until the next flush.
     #[inline]
     pub unsafe fn put(&self, data: &[u8], target: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.put_at(data, target, 0) }
+    }
+
+    /// `MPI_Put` to the target's memory from `place` on.
+    ///
+    /// # Safety
+    /// As for [`Window::put`].
+    #[inline]
+    pub unsafe fn put_at(&self, data: &[u8], target: usize, place: usize) -> Result<()> {
         let put = self.world.table().put.get()?;
-        let n = self.fitting(data.len())?;
+        self.fitting(place.saturating_add(data.len()))?;
+        let n = count(data.len())?;
         let (from, to) = (data.as_ptr().cast(), target as c_int);
         // SAFETY: n bytes are read here, by the caller until the flush, and fit the window.
         check("MPI_Put", unsafe {
-            put(from, n, BYTE, to, 0, n, BYTE, self.handle)
+            put(from, n, BYTE, to, place as isize, n, BYTE, self.handle)
         })
     }
 
@@ -304,12 +343,23 @@ impl<'a> Window<'a> {
     /// `data` stays untouched until the next flush.
     #[inline]
     pub unsafe fn get(&self, data: &mut [u8], target: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.get_at(data, target, 0) }
+    }
+
+    /// `MPI_Get` from the target's memory from `place` on.
+    ///
+    /// # Safety
+    /// As for [`Window::get`].
+    #[inline]
+    pub unsafe fn get_at(&self, data: &mut [u8], target: usize, place: usize) -> Result<()> {
         let get = self.world.table().get.get()?;
-        let n = self.fitting(data.len())?;
+        self.fitting(place.saturating_add(data.len()))?;
+        let n = count(data.len())?;
         let (to, from) = (data.as_mut_ptr().cast(), target as c_int);
         // SAFETY: n bytes are written here, by the caller until the flush, and fit the window.
         check("MPI_Get", unsafe {
-            get(to, n, BYTE, from, 0, n, BYTE, self.handle)
+            get(to, n, BYTE, from, place as isize, n, BYTE, self.handle)
         })
     }
 
@@ -319,12 +369,23 @@ impl<'a> Window<'a> {
     /// `data` stays unchanged until the next flush.
     #[inline]
     pub unsafe fn accumulate(&self, data: &[i64], target: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.accumulate_at(data, target, 0) }
+    }
+
+    /// `MPI_Accumulate` to the target's memory from `place` on.
+    ///
+    /// # Safety
+    /// As for [`Window::accumulate`].
+    #[inline]
+    pub unsafe fn accumulate_at(&self, data: &[i64], target: usize, place: usize) -> Result<()> {
         let accumulate = self.world.table().accumulate.get()?;
-        self.fitting(size_of_val(data))?;
+        self.fitting(place.saturating_add(size_of_val(data)))?;
         let n = count(data.len())?;
         let (from, to) = (data.as_ptr().cast(), target as c_int);
+        let place = place as isize;
         // SAFETY: n integers are read here, by the caller until the flush, and fit the window.
-        let code = unsafe { accumulate(from, n, INT64, to, 0, n, INT64, SUM, self.handle) };
+        let code = unsafe { accumulate(from, n, INT64, to, place, n, INT64, SUM, self.handle) };
         check("MPI_Accumulate", code)
     }
 

@@ -1,10 +1,10 @@
 //! `MPI_COMM_WORLD` of a running job: the calls that benchmarks make, with slices for buffers.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 
 use super::constants::{
-    BYTE, COMM_WORLD, DOUBLE, FLOAT, MAX, MAX_LIBRARY_VERSION_STRING, MIN, REQUEST_NULL,
+    BYTE, COMM_WORLD, DOUBLE, FLOAT, INFO_NULL, MAX, MAX_LIBRARY_VERSION_STRING, MIN, REQUEST_NULL,
     STATUS_IGNORE, SUM, THREAD_MULTIPLE,
 };
 use super::table::{Request, Table};
@@ -18,6 +18,39 @@ pub struct World {
     pub rank: usize,
     /// The number of processes.
     pub size: usize,
+}
+
+/// Hints, as an info object.
+pub(super) struct Info {
+    table: &'static Table,
+    pub(super) handle: c_int,
+}
+
+impl Info {
+    pub(super) fn new(table: &'static Table, hints: &[(&CStr, String)]) -> Result<Self> {
+        let (create, set) = (table.info_create.get()?, table.info_set.get()?);
+        let mut info = Self { table, handle: 0 };
+        // SAFETY: one handle is written.
+        check("MPI_Info_create", unsafe { create(&mut info.handle) })?;
+        for (key, value) in hints {
+            let value = CString::new(value.as_str())
+                .map_err(|_| Error::new(format!("the hint {value:?} has a NUL")))?;
+            // SAFETY: both strings end with NUL.
+            check("MPI_Info_set", unsafe {
+                set(info.handle, key.as_ptr(), value.as_ptr())
+            })?;
+        }
+        Ok(info)
+    }
+}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        if let Ok(free) = self.table.info_free.get() {
+            // SAFETY: a handle made in `new`, not used again.
+            unsafe { free(&mut self.handle) };
+        }
+    }
 }
 
 /// How values of all ranks are combined.
@@ -151,7 +184,7 @@ impl World {
 
     /// The functions themselves.
     #[inline]
-    pub(super) fn table(&self) -> &Table {
+    pub(super) fn table(&self) -> &'static Table {
         self.table
     }
 
@@ -167,6 +200,58 @@ impl World {
             communicator,
             ..*self
         })
+    }
+
+    /// As [`World::duplicate`], with these hints, pairs of a key and a value.
+    pub fn duplicate_with(&self, hints: &[(&CStr, String)]) -> Result<Self> {
+        let dup = self.table.comm_dup_with_info.get()?;
+        let info = Info::new(self.table, hints)?;
+        let mut communicator = 0;
+        // SAFETY: a valid communicator and info; one handle is written.
+        check("MPI_Comm_dup_with_info", unsafe {
+            dup(self.communicator, info.handle, &mut communicator)
+        })?;
+        Ok(Self {
+            communicator,
+            ..*self
+        })
+    }
+
+    /// So many ranks of a new communicator in this process (an extension of Weft); all processes
+    /// must call it.
+    pub fn endpoints(&self, count: u16) -> Result<Vec<Self>> {
+        let create = self.table.comm_create_endpoints.get()?;
+        let (comm_rank, comm_size) = (self.table.comm_rank.get()?, self.table.comm_size.get()?);
+        let mut handles = vec![0; usize::from(count)];
+        // SAFETY: the array has room for so many handles.
+        check("MPIX_Comm_create_endpoints", unsafe {
+            create(
+                self.communicator,
+                count.into(),
+                INFO_NULL,
+                handles.as_mut_ptr(),
+            )
+        })?;
+        let world = |communicator: c_int| {
+            let (mut rank, mut size) = (0, 0);
+            // SAFETY: each writes one int.
+            unsafe {
+                check("MPI_Comm_rank", comm_rank(communicator, &mut rank))?;
+                check("MPI_Comm_size", comm_size(communicator, &mut size))?;
+            }
+            Ok(Self {
+                table: self.table,
+                communicator,
+                rank: rank as usize,
+                size: size as usize,
+            })
+        };
+        handles.into_iter().map(world).collect()
+    }
+
+    /// The communicator's handle.
+    pub(super) fn handle(&self) -> c_int {
+        self.communicator
     }
 
     /// The same communicator once more, for another thread.

@@ -1,0 +1,216 @@
+//! How the workers of a benchmark are made of processes and threads, and by what their communication
+//! is told apart.
+
+use std::ffi::CStr;
+
+use clap::ValueEnum;
+
+use crate::error::Result;
+use crate::mpi::{Window, World};
+
+/// Processes and threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// A process for each worker.
+    Processes,
+    /// Threads, one communicator (or window), one VCI.
+    OneOn1,
+    /// Threads, a communicator (or window) for each, all on one VCI.
+    EachOn1,
+    /// Threads, one communicator whose tags name the threads (or one window), a VCI for each.
+    OneOnN,
+    /// Threads, a communicator (or window) for each, with a VCI of its own.
+    EachOnN,
+    /// Threads, each a rank by itself.
+    Endpoints,
+}
+
+/// Bits of the tag for a thread.
+const BITS: u32 = 8;
+
+/// Where one worker's messages to another go, or come from.
+pub struct Link<'a> {
+    /// The communicator.
+    pub world: &'a World,
+    /// The other's rank there.
+    pub rank: usize,
+    /// The tag.
+    pub tag: i32,
+}
+
+/// The communicators of this process.
+pub struct Comms {
+    mode: Mode,
+    threads: usize,
+    /// `MPI_COMM_WORLD`, those that threads have, or this process's endpoints.
+    worlds: Vec<World>,
+    /// Workers of this process.
+    first: usize,
+    /// All workers.
+    pub workers: usize,
+}
+
+fn own_vci() -> Vec<(&'static CStr, String)> {
+    vec![(c"weft_num_vcis", "1".to_owned())]
+}
+
+impl Mode {
+    /// The name on the command line and in tables.
+    pub fn text(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// What it is, for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Mode::Processes => "processes",
+            Mode::OneOn1 => "one comm., 1 VCI",
+            Mode::EachOn1 => "a comm. each, 1 VCI",
+            Mode::OneOnN => "one comm., n VCIs",
+            Mode::EachOnN => "a comm. each, n VCIs",
+            Mode::Endpoints => "endpoints",
+        }
+    }
+
+    /// Whether workers are threads.
+    pub fn has_threads(self) -> bool {
+        self != Mode::Processes
+    }
+
+    /// Ranks to start for so many workers on each side, and threads in each.
+    pub fn layout(self, workers: usize) -> (usize, usize) {
+        match self {
+            Mode::Processes => (2 * workers, 1),
+            _ => (2, workers),
+        }
+    }
+
+    /// Makes the communicators; all processes call it.
+    pub fn comms(self, world: &World, threads: u16) -> Result<Comms> {
+        let count = usize::from(threads);
+        let each = |hints: &[(&CStr, String)]| -> Result<Vec<World>> {
+            (0..count)
+                .map(|_| match hints {
+                    [] => world.duplicate(),
+                    hints => world.duplicate_with(hints),
+                })
+                .collect()
+        };
+        let worlds = match self {
+            Mode::Processes => vec![world.view()],
+            Mode::OneOn1 => vec![world.duplicate()?],
+            Mode::EachOn1 => each(&[])?,
+            Mode::OneOnN => {
+                let bits = |shift: u32| format!("{shift}:{BITS}");
+                vec![world.duplicate_with(&[
+                    (c"weft_num_vcis", count.to_string()),
+                    (c"weft_tag_sender_bits", bits(0)),
+                    (c"weft_tag_receiver_bits", bits(BITS)),
+                    (c"mpi_assert_no_any_tag", "true".to_owned()),
+                ])?]
+            }
+            Mode::EachOnN => each(&own_vci())?,
+            Mode::Endpoints => world.endpoints(threads)?,
+        };
+        Ok(Comms {
+            mode: self,
+            threads: count,
+            worlds,
+            first: world.rank * count,
+            workers: world.size * count,
+        })
+    }
+}
+
+impl Comms {
+    /// The number among all workers of a thread of this process.
+    pub fn worker(&self, thread: usize) -> usize {
+        self.first + thread
+    }
+
+    /// The communicator in which a thread of this process is a rank, or all are.
+    pub fn of_thread(&self, thread: usize) -> &World {
+        &self.worlds[thread % self.worlds.len()]
+    }
+
+    /// The link of messages of some kind from one worker to another, as one of them sees it: `own`
+    /// is the thread of this process.
+    pub fn link(&self, own: usize, from: usize, to: usize, kind: usize) -> Link<'_> {
+        let other = if self.worker(own) == from { to } else { from };
+        let (sender, receiver) = (from % self.threads, to % self.threads);
+        let in_tag = kind << (2 * BITS) | receiver << BITS | sender;
+        let (world, rank, tag) = match self.mode {
+            Mode::Processes => (0, other, kind),
+            Mode::Endpoints => (own, other, kind),
+            Mode::OneOn1 | Mode::OneOnN => (0, other / self.threads, in_tag),
+            Mode::EachOn1 | Mode::EachOnN => (sender, other / self.threads, in_tag),
+        };
+        Link {
+            world: &self.worlds[world],
+            rank,
+            tag: tag as i32,
+        }
+    }
+
+    /// Windows of so many bytes: one, or one for each thread; all processes call it.
+    pub fn windows(&self, bytes: usize) -> Result<Vec<Window<'_>>> {
+        let count = self.threads.to_string();
+        match self.mode {
+            Mode::Processes | Mode::OneOn1 => Ok(vec![Window::allocate(&self.worlds[0], bytes)?]),
+            Mode::OneOnN => Ok(vec![Window::allocate_with(
+                &self.worlds[0],
+                bytes,
+                &[
+                    (c"weft_num_vcis", count),
+                    (c"accumulate_ordering", "none".to_owned()),
+                ],
+            )?]),
+            Mode::EachOn1 | Mode::EachOnN => {
+                let hints = match self.mode {
+                    Mode::EachOnN => own_vci(),
+                    _ => Vec::new(),
+                };
+                self.worlds
+                    .iter()
+                    .map(|world| Window::allocate_with(world, bytes, &hints))
+                    .collect()
+            }
+            // All endpoints take part in the making at once.
+            Mode::Endpoints => std::thread::scope(|scope| {
+                let make = |world| scope.spawn(move || Window::allocate(world, bytes));
+                let threads: Vec<_> = self.worlds.iter().map(make).collect();
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().map_err(|_| super::ended())?)
+                    .collect()
+            }),
+        }
+    }
+
+    /// Frees windows of [`Comms::windows`].
+    pub fn free(&self, windows: Vec<Window<'_>>) -> Result<()> {
+        if self.mode != Mode::Endpoints {
+            return windows.into_iter().try_for_each(Window::free);
+        }
+        std::thread::scope(|scope| {
+            let free = |window: Window<'_>| window.free();
+            let threads: Vec<_> = windows
+                .into_iter()
+                .map(|window| scope.spawn(move || free(window)))
+                .collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().map_err(|_| super::ended())?)
+        })
+    }
+
+    /// The rank in a window of a process's (or endpoint's) memory that belongs to a worker, and the
+    /// worker's part of that memory.
+    pub fn place(&self, worker: usize) -> (usize, usize) {
+        match self.mode {
+            Mode::Processes | Mode::Endpoints => (worker, 0),
+            _ => (worker / self.threads, worker % self.threads),
+        }
+    }
+}

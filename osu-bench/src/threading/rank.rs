@@ -1,0 +1,346 @@
+//! One rank of a benchmark of this folder: measures and lets rank 0 print one number.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+
+use super::mode::{Comms, Mode};
+use super::stencil::Grid;
+use crate::error::{Error, Result};
+use crate::mpi::{Combine, Request, Table, Window, World};
+use crate::output;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pattern {
+    /// Windows of MPI_Isend and a wait; messages per second.
+    Isend,
+    /// Windows of MPI_Put and a flush; operations per second.
+    Put,
+    /// Exchange of halos on a 2-D grid with 4 neighbours; exchanges of all workers per second.
+    Stencil2d,
+    /// Exchange of halos on a 3-D grid with 26 neighbours.
+    Stencil3d,
+    /// MPI_Get of a block and a flush, as in EBMS; operations per second.
+    Ebms,
+    /// Get two tiles, multiply, accumulate, as in block-sparse matrix multiplication; tiles per
+    /// second.
+    Bspmm,
+}
+
+/// Options of one rank.
+#[derive(Args, Clone, Debug)]
+pub struct RankOptions {
+    #[arg(long, value_enum)]
+    pattern: Pattern,
+    #[arg(long, value_enum)]
+    mode: Mode,
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    #[arg(long)]
+    bytes: usize,
+    #[arg(long)]
+    millis: u64,
+}
+
+/// Before the number that rank 0 prints.
+pub const RESULT: &str = "result ";
+
+/// Messages or operations of a window.
+const WINDOW: usize = 64;
+
+/// A worker: the state of one thread.
+struct Worker<'a> {
+    comms: &'a Comms,
+    windows: &'a [Window<'a>],
+    thread: usize,
+    id: usize,
+    grid: Option<&'a Grid>,
+    bytes: usize,
+    out: Vec<u8>,
+    room: Vec<u8>,
+    requests: Vec<Request>,
+}
+
+/// Runs a rank.
+pub fn run(options: &RankOptions) -> Result<()> {
+    let world = World::init(Table::open()?, options.mode.has_threads())?;
+    let rate = measure(&world, options)?;
+    if world.rank == 0 {
+        output::say(&format!("{RESULT}{rate}"));
+    }
+    world.finalize()
+}
+
+fn measure(world: &World, options: &RankOptions) -> Result<f64> {
+    let comms = options.mode.comms(world, options.threads)?;
+    let (pattern, bytes) = (options.pattern, options.bytes);
+    let threads = usize::from(options.threads);
+    let grid = match pattern {
+        Pattern::Stencil2d => Some(Grid::new(comms.workers, 2)),
+        Pattern::Stencil3d => Some(Grid::new(comms.workers, 3)),
+        _ => None,
+    };
+    let tile = bytes.next_multiple_of(64);
+    let windows = match pattern {
+        Pattern::Put | Pattern::Ebms => comms.windows(threads * tile)?,
+        // Two tiles to read and one to add to, for each thread, behind a counter.
+        Pattern::Bspmm => comms.windows(64 + 3 * threads * tile)?,
+        _ => Vec::new(),
+    };
+    let mut workers: Vec<Worker<'_>> = (0..threads)
+        .map(|thread| Worker {
+            comms: &comms,
+            windows: &windows,
+            thread,
+            id: comms.worker(thread),
+            grid: grid.as_ref(),
+            bytes,
+            out: vec![1; bytes * 26.max(WINDOW)],
+            room: vec![0; bytes * 26.max(WINDOW)],
+            requests: Vec::new(),
+        })
+        .collect();
+    let budget = Duration::from_millis(options.millis);
+    // A few rounds tell how many fit.
+    let mut rounds = 4;
+    loop {
+        world.barrier()?;
+        let elapsed = run_all(&mut workers, pattern, rounds)?;
+        world.barrier()?;
+        let slowest = world.agree(elapsed.as_secs_f64(), Combine::Max)?.max(1e-9);
+        if slowest >= budget.as_secs_f64() / 2.0 || rounds > 1 << 24 {
+            let done = rounds as f64 * workers[0].per_round(pattern) / slowest;
+            drop(workers);
+            comms.free(windows)?;
+            return Ok(done);
+        }
+        let more = budget.as_secs_f64() / slowest * rounds as f64;
+        rounds = (more.clamp(rounds as f64 * 1.5, rounds as f64 * 50.0)) as u64;
+    }
+}
+
+/// Runs so many rounds on all workers at once. Returns the time from the first one's start to the
+/// last one's end.
+fn run_all(workers: &mut [Worker<'_>], pattern: Pattern, rounds: u64) -> Result<Duration> {
+    let ready = Barrier::new(workers.len());
+    let work = |worker: &mut Worker<'_>| -> Result<(Instant, Instant)> {
+        ready.wait();
+        let start = Instant::now();
+        worker.rounds(pattern, rounds)?;
+        Ok((start, Instant::now()))
+    };
+    // A process without threads calls MPI from one thread.
+    let times = if let [one] = workers {
+        vec![work(one)?]
+    } else {
+        thread::scope(|scope| {
+            let handles: Vec<_> = workers
+                .iter_mut()
+                .map(|worker| {
+                    scope.spawn(|| {
+                        let world = worker.comms.of_thread(worker.thread).view();
+                        work(worker).unwrap_or_else(|error| {
+                            // Others may wait for messages that now never come.
+                            output::complain(&format!("osu-bench: {error}"));
+                            world.abort()
+                        })
+                    })
+                })
+                .collect();
+            let times = handles.into_iter().map(|handle| handle.join());
+            times.collect::<std::result::Result<Vec<_>, _>>()
+        })
+        .map_err(|_| super::ended())?
+    };
+    let start = times.iter().map(|(start, _)| *start).min();
+    let end = times.iter().map(|(_, end)| *end).max();
+    match (start, end) {
+        (Some(start), Some(end)) => Ok(end - start),
+        _ => Err(Error::new("there are no workers")),
+    }
+}
+
+impl Worker<'_> {
+    /// What all workers together do in a round.
+    fn per_round(&self, pattern: Pattern) -> f64 {
+        let workers = self.comms.workers as f64;
+        match pattern {
+            Pattern::Isend | Pattern::Put => workers / 2.0 * WINDOW as f64,
+            _ => workers,
+        }
+    }
+
+    fn rounds(&mut self, pattern: Pattern, rounds: u64) -> Result<()> {
+        match pattern {
+            Pattern::Isend => (0..rounds).try_for_each(|_| self.message_window()),
+            Pattern::Put => self.put_windows(rounds),
+            Pattern::Stencil2d | Pattern::Stencil3d => {
+                (0..rounds).try_for_each(|_| self.exchange_halos())
+            }
+            Pattern::Ebms => (0..rounds).try_for_each(|_| self.fetch_block()),
+            Pattern::Bspmm => (0..rounds).try_for_each(|_| self.multiply()),
+        }
+    }
+
+    /// The worker of the other half that this one talks to, and whether this one sends.
+    fn partner(&self) -> (usize, bool) {
+        let half = self.comms.workers / 2;
+        match self.id.checked_sub(half) {
+            None => (self.id + half, true),
+            Some(partner) => (partner, false),
+        }
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let world = self.comms.of_thread(self.thread);
+        world.waitall(&mut self.requests)?;
+        self.requests.clear();
+        Ok(())
+    }
+
+    fn send(&mut self, to: usize, kind: usize, place: usize, bytes: usize) -> Result<()> {
+        let link = self.comms.link(self.thread, self.id, to, kind);
+        // SAFETY: the buffer stays as it is until `wait`, which every round ends with.
+        let request = unsafe {
+            let data = self.out[place..place + bytes].as_ptr();
+            link.world.isend(data, bytes, link.rank, link.tag)?
+        };
+        self.requests.push(request);
+        Ok(())
+    }
+
+    fn receive(&mut self, from: usize, kind: usize, place: usize, bytes: usize) -> Result<()> {
+        let link = self.comms.link(self.thread, from, self.id, kind);
+        // SAFETY: as in `send`.
+        let request = unsafe {
+            let room = self.room[place..place + bytes].as_mut_ptr();
+            link.world.irecv(room, bytes, link.rank, link.tag)?
+        };
+        self.requests.push(request);
+        Ok(())
+    }
+
+    fn message_window(&mut self) -> Result<()> {
+        let ((partner, sends), bytes) = (self.partner(), self.bytes);
+        for i in 0..WINDOW {
+            match sends {
+                true => self.send(partner, 0, 0, bytes)?,
+                false => self.receive(partner, 0, i * bytes, bytes)?,
+            }
+        }
+        self.wait()?;
+        // Told that they have arrived, so that no sender runs far ahead.
+        match sends {
+            true => self.receive(partner, 1, 0, 0)?,
+            false => self.send(partner, 1, 0, 0)?,
+        }
+        self.wait()
+    }
+
+    /// The window of this worker and, in it, the rank and place of another's memory.
+    fn memory(&self, of: usize) -> (&Window<'_>, usize, usize) {
+        let (rank, part) = self.comms.place(of);
+        let window = &self.windows[self.thread % self.windows.len()];
+        (window, rank, part * self.bytes.next_multiple_of(64))
+    }
+
+    fn put_windows(&mut self, rounds: u64) -> Result<()> {
+        let (partner, sends) = self.partner();
+        if sends {
+            let (window, rank, place) = self.memory(partner);
+            for _ in 0..rounds {
+                for _ in 0..WINDOW {
+                    // SAFETY: flushed below, and never changed.
+                    unsafe { window.put_at(&self.out[..self.bytes], rank, place)? };
+                }
+                window.flush(rank)?;
+            }
+            self.send(partner, 0, 0, 0)?;
+        } else {
+            // Here it is where the library makes progress on what others put.
+            self.receive(partner, 0, 0, 0)?;
+        }
+        self.wait()
+    }
+
+    fn exchange_halos(&mut self) -> Result<()> {
+        let Some(grid) = self.grid else {
+            return Ok(());
+        };
+        let bytes = self.bytes;
+        for (kind, (_, from)) in grid.neighbours(self.id).enumerate() {
+            self.receive(from, kind, kind * bytes, bytes)?;
+        }
+        for (kind, (to, _)) in grid.neighbours(self.id).enumerate() {
+            self.send(to, kind, kind * bytes, bytes)?;
+        }
+        self.wait()
+    }
+
+    fn fetch_block(&mut self) -> Result<()> {
+        let of = (self.id + self.comms.workers / 2) % self.comms.workers;
+        let mut room = std::mem::take(&mut self.room);
+        let (window, rank, place) = self.memory(of);
+        // SAFETY: flushed before it is used again.
+        let result = unsafe { window.get_at(&mut room[..self.bytes], rank, place) }
+            .and_then(|()| window.flush(rank));
+        self.room = room;
+        result
+    }
+
+    /// One tile product: the next task from a common counter, two tiles read, one added to.
+    fn multiply(&mut self) -> Result<()> {
+        let workers = self.comms.workers;
+        let window = &self.windows[self.thread % self.windows.len()];
+        let task = window.fetch_and_add(1, 0)? as usize;
+        let (rank, part) = self.comms.place((self.id + 1 + task) % workers);
+        let tile = self.bytes.next_multiple_of(64);
+        let start = 64 + 3 * part * tile;
+        let (mut a, mut b) = (vec![0u8; self.bytes], vec![0u8; self.bytes]);
+        // SAFETY: flushed before they are used.
+        unsafe {
+            window.get_at(&mut a, rank, start)?;
+            window.get_at(&mut b, rank, start + tile)?;
+        }
+        window.flush(rank)?;
+        let c = product(&a, &b);
+        // SAFETY: flushed before it goes.
+        unsafe { window.accumulate_at(&c, rank, start + 2 * tile)? };
+        window.flush(rank)
+    }
+}
+
+/// The product of two square matrices of 64-bit integers, by rows.
+fn product(a: &[u8], b: &[u8]) -> Vec<i64> {
+    let numbers = |bytes: &[u8]| -> Vec<i64> {
+        let (words, _) = bytes.as_chunks::<8>();
+        words.iter().map(|word| i64::from_ne_bytes(*word)).collect()
+    };
+    let (a, b) = (numbers(a), numbers(b));
+    let n = a.len().isqrt();
+    let mut c = vec![0i64; a.len()];
+    for i in 0..n {
+        for k in 0..n {
+            for j in 0..n {
+                let more = a[i * n + k].wrapping_mul(b[k * n + j]);
+                c[i * n + j] = c[i * n + j].wrapping_add(more);
+            }
+        }
+    }
+    c
+}
+
+#[cfg(test)]
+mod tests {
+    use super::product;
+
+    #[test]
+    fn tiles_are_multiplied() {
+        let bytes = |numbers: [i64; 4]| numbers.map(i64::to_ne_bytes).concat();
+        let (a, b) = (bytes([1, 2, 3, 4]), bytes([5, 6, 7, 8]));
+        assert_eq!(product(&a, &b), [19, 22, 43, 50]);
+    }
+}

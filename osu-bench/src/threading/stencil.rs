@@ -1,0 +1,95 @@
+//! The grid of workers of a stencil, closed to a ring in each dimension.
+
+/// A grid.
+pub struct Grid {
+    dims: Vec<usize>,
+}
+
+impl Grid {
+    /// For so many workers, as near to equal sides as their number allows.
+    pub fn new(workers: usize, dimensions: usize) -> Grid {
+        let mut dims = vec![1; dimensions];
+        let mut left = workers.max(1);
+        let mut factors = Vec::new();
+        let mut factor = 2;
+        while left > 1 {
+            while left.is_multiple_of(factor) {
+                factors.push(factor);
+                left /= factor;
+            }
+            factor += 1;
+        }
+        for factor in factors.into_iter().rev() {
+            if let Some(least) = dims.iter_mut().min() {
+                *least *= factor;
+            }
+        }
+        Grid { dims }
+    }
+
+    fn at(&self, mut worker: usize) -> Vec<usize> {
+        let mut place = Vec::with_capacity(self.dims.len());
+        for side in &self.dims {
+            place.push(worker % side);
+            worker /= side;
+        }
+        place
+    }
+
+    fn step(&self, place: &[usize], step: &[isize]) -> usize {
+        let mut worker = 0;
+        for ((at, by), side) in place.iter().zip(step).zip(&self.dims).rev() {
+            let there = (*at as isize + by).rem_euclid(*side as isize) as usize;
+            worker = worker * side + there;
+        }
+        worker
+    }
+
+    /// The steps to the neighbours: along the axes in two dimensions, all around in three.
+    fn steps(&self) -> Vec<Vec<isize>> {
+        let mut steps = vec![Vec::new()];
+        for _ in &self.dims {
+            let longer = |step: &Vec<isize>| {
+                [-1, 0, 1].map(|by| {
+                    let mut step = step.clone();
+                    step.push(by);
+                    step
+                })
+            };
+            steps = steps.iter().flat_map(longer).collect();
+        }
+        let wanted = |step: &Vec<isize>| {
+            let moved = step.iter().filter(|by| **by != 0).count();
+            moved > 0 && (self.dims.len() > 2 || moved == 1)
+        };
+        steps.into_iter().filter(wanted).collect()
+    }
+
+    /// For each direction the worker that it leads to, and the one that it comes from.
+    pub fn neighbours(&self, worker: usize) -> impl Iterator<Item = (usize, usize)> {
+        let place = self.at(worker);
+        self.steps().into_iter().map(move |step| {
+            let back: Vec<isize> = step.iter().map(|by| -by).collect();
+            (self.step(&place, &step), self.step(&place, &back))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_neighbour_sees_this_one_from_the_other_side() {
+        for (workers, dimensions, count) in [(1, 2, 4), (6, 2, 4), (8, 3, 26), (12, 3, 26)] {
+            let grid = Grid::new(workers, dimensions);
+            assert_eq!(grid.dims.iter().product::<usize>(), workers);
+            for worker in 0..workers {
+                assert_eq!(grid.neighbours(worker).count(), count);
+                for (kind, (to, _)) in grid.neighbours(worker).enumerate() {
+                    assert_eq!(grid.neighbours(to).nth(kind).unwrap().1, worker);
+                }
+            }
+        }
+    }
+}
