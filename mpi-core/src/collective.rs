@@ -278,11 +278,14 @@ impl Process {
             purpose,
             looks: self.looks(),
         };
-        // A member that has not lost anybody may have left the collective because others have.
-        let lost = || self.loss_among(|peer| comm.has_member(peer));
-        let advance = || match run.advance(&mut port)? {
-            Progress::Done => Ok(Some(())),
-            Progress::Pending => lost().map_or(Ok(None), Err),
+        // Invariant: with a member lost the schedule goes no step on, lest others take what is
+        // missing for the result.
+        let advance = || match self.loss_among(|peer| comm.has_member(peer)) {
+            Some(error) => Err(error),
+            None => match run.advance(&mut port)? {
+                Progress::Done => Ok(Some(())),
+                Progress::Pending => Ok(None),
+            },
         };
         let result = match phases {
             0 => self.wait_despite_loss(comm.vci(), advance),
@@ -433,11 +436,12 @@ impl Process {
         let Some(kept) = &mut active.run else {
             return Ok(true);
         };
-        match kept.run.advance(&mut port) {
-            Ok(Progress::Pending) => match self.loss_among(|peer| comm.has_member(peer)) {
-                None => return Ok(false),
-                Some(error) => self.fail(active.request, error)?,
-            },
+        let progress = match self.loss_among(|peer| comm.has_member(peer)) {
+            Some(error) => Err(error),
+            None => kept.run.advance(&mut port),
+        };
+        match progress {
+            Ok(Progress::Pending) => return Ok(false),
             Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
             Err(error) => self.fail(active.request, error)?,
         }

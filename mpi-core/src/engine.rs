@@ -557,6 +557,10 @@ impl Engine {
     }
 
     fn control(&mut self, from: Address, kind: Kind, body: Control, payload: &[u8]) {
+        if kind == Kind::Lost {
+            let why = format!("process {} has found it so", from.peer);
+            return self.peer_lost(body.value as Peer, why);
+        }
         let Some(id) = RequestId::from_index(body.request) else {
             return;
         };
@@ -620,7 +624,7 @@ impl Engine {
                     self.finish_cancelled(id);
                 }
             }
-            Kind::Credit | Kind::Eager | Kind::EagerSync | Kind::Rts => {}
+            Kind::Credit | Kind::Eager | Kind::EagerSync | Kind::Rts | Kind::Lost => {}
         }
     }
 }

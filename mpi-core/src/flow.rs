@@ -21,6 +21,13 @@ pub(crate) struct Stream {
     pub greeted: bool,
 }
 
+impl Stream {
+    /// Whether there has been traffic.
+    pub fn is_used(&self) -> bool {
+        self.route != 0 || self.owed != 0
+    }
+}
+
 /// What a message counts: its data, and what keeping it costs besides, here and in the transport's
 /// buffers (libfabric's layered providers take a whole buffer for a message).
 #[inline(always)]

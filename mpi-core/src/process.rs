@@ -605,18 +605,23 @@ impl Process {
     fn bury(&self, mut state: VciGuard<'_>) {
         let news = state.take_news_of_loss();
         drop(state);
-        for (peer, why) in news {
-            {
+        for (peer, why) in news.into_iter().filter(|(peer, _)| *peer != self.me) {
+            let is_new = {
                 let mut lost = self.lost.lock();
-                if !lost.iter().any(|(known, _)| *known == peer) {
+                let is_new = !lost.iter().any(|(known, _)| *known == peer);
+                if is_new {
                     lost.push((peer, why.clone()));
                     self.losses.store(lost.len() as u32, Ordering::Release);
                 }
-            }
+                is_new
+            };
             for vci in self.open_vcis() {
                 let state = self.vci(vci).ok().and_then(Vci::visit_blocking);
                 if let Some(mut state) = state {
                     state.bury(peer, &why);
+                    if is_new {
+                        state.spread_loss(peer);
+                    }
                 }
             }
         }

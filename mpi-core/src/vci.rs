@@ -355,6 +355,27 @@ impl VciState {
         self.dispatch();
     }
 
+    /// Tells the processes that this one has to do with that one is lost: they may wait for somebody
+    /// who has given up because of that.
+    pub fn spread_loss(&mut self, peer: Peer) {
+        let body = Control {
+            value: u64::from(peer),
+            ..Control::default()
+        };
+        let Engine {
+            streams,
+            outbox,
+            lost,
+            ..
+        } = &mut self.engine;
+        for (to, vci, stream) in streams.iter() {
+            if stream.is_used() && !lost.iter().any(|(lost, _)| *lost == to) {
+                outbox.push(Action::Control(Address { peer: to, vci }, Kind::Lost, body));
+            }
+        }
+        self.dispatch();
+    }
+
     /// Has the transports look whether peers still live, above all those that are waited for.
     pub fn check_peers(&mut self) {
         let mut awaited: Vec<Peer> = Vec::new();

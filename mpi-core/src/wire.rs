@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     CancelReply = 9,
     /// Returns credit; carries nothing else.
     Credit = 10,
+    /// The sender has found process `value` of the job lost.
+    Lost = 11,
 }
 
 impl Kind {
@@ -50,6 +52,7 @@ impl Kind {
             8 => Kind::Cancel,
             9 => Kind::CancelReply,
             10 => Kind::Credit,
+            11 => Kind::Lost,
             _ => return None,
         })
     }

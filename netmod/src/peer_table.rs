@@ -78,6 +78,18 @@ impl<T: Default> PeerTable<T> {
         }
     }
 
+    /// All values that have been in use, and some more, with their places.
+    pub fn iter(&self) -> impl Iterator<Item = (Peer, VciId, &T)> {
+        let chunks = self.straight.iter().enumerate();
+        let own = self.own;
+        let straight = chunks.flat_map(move |(chunk, values)| {
+            let values = values.iter().flat_map(|values| values.iter()).enumerate();
+            values.map(move |(place, value)| ((chunk * CHUNK + place) as Peer, own, value))
+        });
+        let place = |(place, value): (&u64, _)| ((*place >> 16) as Peer, *place as VciId, value);
+        straight.chain(self.cross.iter().map(place))
+    }
+
     /// Puts the default in the place of all of a peer's values.
     pub fn forget(&mut self, peer: Peer) {
         if let Some(value) = self.peek(peer, self.own) {
@@ -113,6 +125,10 @@ mod tests {
             }
         }
         assert_eq!(*table.get(7, 1), 0);
+        let mut used: Vec<_> = table.iter().filter(|(_, _, value)| **value != 0).collect();
+        used.sort_unstable();
+        let first = [(0, 1, &1), (0, 2, &2), (1, 0, &10), (1, 1, &11)];
+        assert_eq!((used[..4].to_vec(), used.len()), (first.to_vec(), 14));
         table.forget(256);
         assert_eq!((*table.get(256, 0), *table.get(256, 1)), (0, 0));
         assert_eq!(*table.get(255, 1), 2551);

@@ -354,7 +354,9 @@ impl Plan<'_> {
         /// Where the launcher doesn't tell nodes apart, so many members are asked one by one.
         const FEW: u32 = 1024;
         let node = process.node_of(process.me());
-        if self.flavor == Flavor::Dynamic || node.is_none() && comm.size() > FEW {
+        // (Of endpoints no smaller communicators can be made.)
+        let unknown = node.is_none() && comm.size() > FEW;
+        if self.flavor == Flavor::Dynamic || unknown || comm.check_groups().is_err() {
             return Ok(None);
         }
         let is_near = |rank: &u32| {

@@ -18,8 +18,9 @@ const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
 /// Time for the ranks to say where they are, after a time-out.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long others may run on after one that ended with 0 but without MPI_Finalize: programs that
-/// leave like this all do so at about the same time.
-const GRACE_FOR_OTHERS: Duration = Duration::from_secs(1);
+/// leave like this all do so at about the same time. Longer than a process holds back the news that it
+/// has lost a peer.
+const GRACE_FOR_OTHERS: Duration = Duration::from_millis(1500);
 /// The exit code after a time-out, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
 

@@ -1,0 +1,50 @@
+/* A process is lost while others are in a collective that needs it: all of them get an error, in
+ * bounded time, also those that wait for one that has given up because of the loss.
+ * ranks: 4
+ * variants: shm ofi ucx hosts ucx-hosts
+ * alone: yes
+ * launcher: -disable-auto-cleanup
+ * timeout: 20
+ * exit: 137
+ * stderr: was killed by signal 9, SIGKILL
+ * stderr: the others go on
+ * case: barrier
+ * case: allreduce
+ * case: alltoall
+ */
+#include "check.h"
+#include <signal.h>
+
+enum { COUNT = 5000 };
+
+int main(int argc, char **argv) {
+    OK(MPI_Init(&argc, &argv));
+    CHECK_EQ(argc, 2);
+    static int mine[4 * COUNT], all[4 * COUNT];
+    int rank = world_rank(), code = MPI_SUCCESS, class;
+    MPI_Comm others;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_split(MPI_COMM_WORLD, rank == 2, rank, &others));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank == 2) {
+        nap(0.05); /* the others wait, by then */
+        raise(SIGKILL);
+    }
+    double began = MPI_Wtime();
+    if (strcmp(argv[1], "barrier") == 0)
+        code = MPI_Barrier(MPI_COMM_WORLD);
+    else if (strcmp(argv[1], "allreduce") == 0)
+        code = MPI_Allreduce(mine, all, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    else if (strcmp(argv[1], "alltoall") == 0)
+        code = MPI_Alltoall(mine, COUNT, MPI_INT, all, COUNT, MPI_INT, MPI_COMM_WORLD);
+    OK(MPI_Error_class(code, &class));
+    CHECK_EQ(class, MPIX_ERR_PROC_FAILED);
+    CHECK(MPI_Wtime() - began < 8);
+    /* The others go on together. */
+    int sum = 0;
+    OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, others));
+    CHECK_EQ(sum, 0 + 1 + 3);
+    OK(MPI_Comm_free(&others));
+    OK(MPI_Finalize());
+    return 0;
+}
