@@ -334,6 +334,9 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         request_caches: settings.request_caches,
     })?;
     process.set_shared_memory(Arc::new(shmmod::Pieces));
+    if !settings.rma_native {
+        process.avoid_remote_memory();
+    }
     let choices = crate::settings::choices_with_table(
         settings.coll.as_deref(),
         settings.coll_table.as_deref(),

@@ -138,6 +138,13 @@ pub const VARIABLES: &[Variable] = &[
                windows. All calls take locks then, as with MPI_THREAD_MULTIPLE.",
     },
     Variable {
+        name: "WEFT_RMA_NATIVE",
+        kind: "0 or 1",
+        default: "1",
+        help: "With 0 MPI_Put and MPI_Get between nodes go by messages, which the target's process \
+               takes in, whatever remote memory the network has. The same on all ranks.",
+    },
+    Variable {
         name: "WEFT_SPIN",
         kind: "count",
         default: "20000; 4 when a node has more ranks than cores",
@@ -297,6 +304,8 @@ pub struct Settings {
     pub request_caches: bool,
     pub progress_round: Option<u32>,
     pub async_progress: bool,
+    /// Windows use the network's remote memory.
+    pub rma_native: bool,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
     pub netmod: Netmod,
@@ -386,6 +395,7 @@ impl Settings {
                 .number("WEFT_PROGRESS_ROUND", 0..=1 << 30)?
                 .map(|polls| polls as u32),
             async_progress: reader.flag("WEFT_ASYNC_PROGRESS", false)?,
+            rma_native: reader.flag("WEFT_RMA_NATIVE", true)?,
             spin: reader
                 .number("WEFT_SPIN", 0..=1 << 30)?
                 .map(|count| count as u32),

@@ -9,6 +9,7 @@ use crate::buffer::Buffer;
 use crate::coll::{Choices, Neighbors, Nodes};
 use crate::collective::{Board, CommRun, Shape};
 use crate::endpoints::Points;
+use crate::engine::Address;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::mapping::{VciMap, Wishes};
@@ -618,6 +619,15 @@ impl Comm {
             rank: self.rank as i32,
             tag,
             owner: self.owner.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Where windows' messages to a rank go from one of [`Comm::rma_vcis`].
+    pub(crate) fn rma_address(&self, rank: u32, vci: VciId) -> Address {
+        let to = self.to(rank, 0, Purpose::Rma);
+        Address {
+            peer: to.peer,
+            vci: if vci == self.vci() { to.vci } else { vci },
         }
     }
 

@@ -15,6 +15,7 @@ use crate::buffer::Buffer;
 use crate::error::{Class, Error, Result};
 use crate::flow::{Stream, cost};
 use crate::matching::{PostedQueue, UnexpectedQueue};
+use crate::remote::Ops;
 use crate::request::{Records, RequestId, Role, Status};
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
@@ -146,6 +147,10 @@ pub struct Counters {
     pub unexpected_bytes: u64,
     /// The most that these have been since the start or [`crate::Process::take_peak`].
     pub unexpected_bytes_peak: u64,
+    /// Puts of windows that went by the network's remote memory.
+    pub native_puts: u64,
+    /// Gets of windows that did.
+    pub native_gets: u64,
     /// How often the VCI's lock was taken, but for sends that left at once.
     pub locked: u64,
     /// How often the lock was held by another thread when it was wanted.
@@ -171,6 +176,8 @@ impl Counters {
             unexpected_arrived: self.unexpected_arrived + other.unexpected_arrived,
             unexpected_bytes: self.unexpected_bytes + other.unexpected_bytes,
             unexpected_bytes_peak: self.unexpected_bytes_peak.max(other.unexpected_bytes_peak),
+            native_puts: self.native_puts + other.native_puts,
+            native_gets: self.native_gets + other.native_gets,
             locked: self.locked + other.locked,
             contended: self.contended + other.contended,
         }
@@ -185,6 +192,8 @@ pub(crate) struct Engine {
     pub streams: PeerTable<Stream>,
     pub outbox: Vec<Action>,
     pub counters: Counters,
+    /// Windows' accesses to remote memory that are under way.
+    pub remote: Ops,
     /// Bytes of eager messages a stream may hold at its receiver.
     pub window: u32,
     /// Peers found lost, with the reason.
@@ -203,6 +212,7 @@ impl Engine {
             streams: PeerTable::new(vci),
             outbox: Vec::new(),
             counters: Counters::default(),
+            remote: Ops::default(),
             window,
             lost: Vec::new(),
             lost_told: 0,
@@ -656,6 +666,9 @@ impl Sink for Engine {
     }
 
     fn complete(&mut self, token: Token, result: std::result::Result<(), LaneError>) {
+        if Engine::is_remote(token) {
+            return self.remote_done(token, result);
+        }
         let Some(id) = RequestId::from_index(token.0 as u32) else {
             return;
         };

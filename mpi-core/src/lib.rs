@@ -23,6 +23,7 @@ pub mod mapping;
 mod matching;
 pub mod op;
 pub mod process;
+mod remote;
 pub mod request;
 pub mod rma;
 mod sync;

@@ -65,6 +65,7 @@ impl Transport for Loopback {
         Limits {
             max_payload: MAX_PAYLOAD,
             get: true,
+            native_rma: true,
             ordered_put: true,
             native_atomics: true,
             max_vcis: usize::from(VciId::MAX),

@@ -26,6 +26,9 @@ use crate::wait::Patience;
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 
 mod pieces;
+mod remote;
+
+pub(crate) use remote::Started;
 
 /// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.
 pub trait Router: Send + Sync {
@@ -387,6 +390,7 @@ impl VciState {
                 awaited.push(record.peer);
             }
         }
+        awaited.extend(self.engine.remote.peers());
         awaited.sort_unstable();
         awaited.dedup();
         let routes: Vec<(usize, Peer)> = awaited

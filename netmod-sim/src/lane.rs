@@ -41,6 +41,7 @@ impl Transport for SimTransport {
         Limits {
             max_payload: config.max_payload,
             get: config.get != Get::Unsupported,
+            native_rma: config.get != Get::Unsupported,
             ordered_put: config.ordered_put,
             native_atomics: true,
             max_vcis: usize::from(VciId::MAX),

@@ -387,6 +387,7 @@ impl Transport for UcxTransport {
         Limits {
             max_payload: self.shared.config.buffer_size - crate::wire::HEAD,
             get: true,
+            native_rma: true,
             ordered_put: false,
             // UCX itself chooses between those of an adapter and its own, which the target's
             // progress carries out.

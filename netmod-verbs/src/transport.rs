@@ -247,6 +247,7 @@ impl Transport for VerbsTransport {
         Limits {
             max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
             get: true,
+            native_rma: true,
             ordered_put: false,
             native_atomics: self.shared.native_atomics(),
             max_vcis: (queues as usize).clamp(1, crate::queue::SLOTS),

@@ -201,6 +201,9 @@ pub struct Limits {
     /// Whether peers' exposed memory may be read by [`Lane::get`] in general (a single peer may
     /// still answer [`LaneError::Unsupported`]).
     pub get: bool,
+    /// Whether get and put are the network's own. If not, the transport makes them of messages, which
+    /// is no gain over messages of the core's.
+    pub native_rma: bool,
     /// Whether a put to a peer becomes visible there no later than an active message or a put that
     /// was issued after it on the same lane (what flags in remote memory need).
     pub ordered_put: bool,

@@ -59,6 +59,7 @@ impl Transport for Shm {
         Limits {
             max_payload: BODY,
             get: self.config.single_copy,
+            native_rma: true,
             ordered_put: true,
             native_atomics: false,
             max_vcis: usize::from(VciId::MAX),

@@ -192,6 +192,20 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| totals(runtime).gathered_bytes,
     },
     Variable {
+        name: "rma_native_puts",
+        class: Class::Counter,
+        category: "transports",
+        help: "MPI_Put calls that went by the network's remote memory.",
+        read: |runtime| totals(runtime).native_puts,
+    },
+    Variable {
+        name: "rma_native_gets",
+        class: Class::Counter,
+        category: "transports",
+        help: "MPI_Get calls that went by the network's remote memory.",
+        read: |runtime| totals(runtime).native_gets,
+    },
+    Variable {
         name: "vcis_open",
         class: Class::Level,
         category: "vcis",

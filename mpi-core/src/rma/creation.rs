@@ -130,9 +130,11 @@ impl Window {
         } = made;
         let service = (way == Way::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
-            Arc::new(Service::new(comm.clone(), memory, wishes.unordered))
+            let native = process.uses_remote_memory();
+            Arc::new(Service::new(comm.clone(), memory, wishes.unordered, native))
         });
         if let Some(service) = &service {
+            service.exchange_keys(process)?;
             process.serve(service);
         }
         let quick = match (way, flavor) {
@@ -271,11 +273,12 @@ impl Plan<'_> {
                 }
                 (Way::Mapped | Way::Copied, _) if rank == me => Reach::Here(base),
                 (Way::Copied, _) => Reach::There(told[rank][0]),
+                _ if rank == me && self.flavor != Flavor::Dynamic => Reach::Here(base),
                 _ => Reach::Messages,
             },
         };
         let members = match way {
-            Way::Messages if self.alike => self.far(Box::default()),
+            Way::Messages if self.alike => self.far(self.oneself(base)),
             _ => Members::Each((0..count).map(member).collect()),
         };
         Ok(Made {
@@ -314,6 +317,10 @@ impl Plan<'_> {
             true => self.agree(true).map(|()| base)?,
             false => base,
         };
+        let near = match near.is_empty() {
+            true => self.oneself(base),
+            false => near,
+        };
         let members = match told {
             None => self.far(near),
             Some(told) => {
@@ -338,6 +345,14 @@ impl Plan<'_> {
             control: None,
             base,
         })
+    }
+
+    /// How this process reaches its own memory in a window that goes by messages.
+    fn oneself(&self, base: *mut u8) -> Box<[(u32, Reach)]> {
+        match self.flavor {
+            Flavor::Dynamic => Box::default(),
+            _ => Box::new([(self.comm.rank(), Reach::Here(base))]),
+        }
     }
 
     fn far(&self, near: Box<[(u32, Reach)]>) -> Members {

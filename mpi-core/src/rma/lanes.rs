@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
@@ -14,6 +15,7 @@ use parking_lot::Mutex;
 
 use super::serve::Origin;
 use crate::comm::Comm;
+use crate::remote::Flight;
 
 /// A number for the calling thread, counted from 0. It is no state of any window, only a way to tell
 /// threads apart.
@@ -39,10 +41,12 @@ pub(super) struct Lane {
     pub origin: Mutex<Origin>,
     /// Set by whoever puts something under way, after that.
     pub active: AtomicBool,
-    /// To which targets something was sent that no answer has confirmed (of the first lane,
-    /// see [`super::sync::Epochs`]).
+    /// To which targets something was sent that no answer has confirmed. (Most of the first lane's
+    /// are noted in [`super::sync::Epochs`].)
     dirty: Mutex<HashSet<u32>>,
     next_tag: AtomicI32,
+    /// What is under way by the network's remote memory.
+    pub flight: Arc<Flight>,
 }
 
 impl Lane {
@@ -83,6 +87,7 @@ impl Lanes {
                 active: AtomicBool::new(false),
                 dirty: Mutex::default(),
                 next_tag: AtomicI32::new(0),
+                flight: Arc::default(),
             })
         };
         Lanes {

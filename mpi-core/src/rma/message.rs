@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Post = 8,
     /// The sender's access is complete.
     Complete = 9,
+    /// Answer with the key of the memory on the transport that `a` names.
+    Key = 10,
 }
 
 impl Kind {
@@ -42,6 +44,7 @@ impl Kind {
             7 => Kind::Unlock,
             8 => Kind::Post,
             9 => Kind::Complete,
+            10 => Kind::Key,
             _ => return None,
         })
     }

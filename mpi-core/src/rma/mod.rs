@@ -22,10 +22,12 @@ mod apply;
 mod control;
 mod creation;
 mod helper;
+mod keys;
 mod lanes;
 mod mail;
 mod members;
 mod message;
+mod native;
 mod quick;
 mod rooms;
 mod serve;
@@ -47,6 +49,7 @@ use crate::mapping::Wishes;
 use crate::process::Process;
 use control::Control;
 pub(crate) use creation::can_copy;
+use keys::Keys;
 use members::{Members, Reach};
 use quick::Quick;
 pub use quick::{Atomic, Change, Word};
@@ -111,6 +114,15 @@ unsafe impl Send for Window {}
 // SAFETY: as above; everything else is atomics and locks.
 unsafe impl Sync for Window {}
 
+impl Drop for Window {
+    fn drop(&mut self) {
+        // The process may still have the service, if the window was not freed in order.
+        if let Some(service) = &self.service {
+            service.keys.withdraw();
+        }
+    }
+}
+
 /// What a window owns.
 #[derive(Default)]
 struct Memory {
@@ -161,12 +173,15 @@ impl Window {
                 for lane in service.lanes.iter().skip(1) {
                     process.poll(lane.vci)?;
                 }
-                Ok(service.is_idle().then_some(()))
+                Ok(service.is_idle(process).then_some(()))
             })?;
             process.end_service(service);
         }
         // Invariant: memory goes only after all are done with it.
         process.barrier(&self.comm)?;
+        if let Some(service) = &self.service {
+            service.keys.withdraw();
+        }
         if let (Way::Copied, Some(control)) = (self.way, &self.control) {
             process.close_mailbox(self.base, control);
         }
@@ -327,13 +342,17 @@ impl Window {
     }
 
     /// Bytes of memory that the window takes in this process beside what it exposes, its
-    /// communicator and what is under way, with `noted` targets in epochs.
-    pub fn footprint(&self, noted: usize) -> usize {
+    /// communicator and what is under way, with `noted` targets in epochs and `known` ones that were
+    /// reached by the network.
+    pub fn footprint(&self, noted: usize, known: usize) -> usize {
         size_of::<Window>()
             + self.members.bytes()
             + self.quick.bytes()
             + self.epochs.bytes(noted)
-            + self.service.as_ref().map_or(0, |_| size_of::<Service>())
+            + self
+                .service
+                .as_ref()
+                .map_or(0, |_| size_of::<Service>() + Keys::bytes(known))
     }
 
     fn control(&self) -> Result<&Control> {
@@ -362,7 +381,7 @@ mod tests {
             quick: Quick::default(),
             way: Way::Messages,
             control: None,
-            service: Some(Arc::new(Service::new(comm.clone(), None, false))),
+            service: Some(Arc::new(Service::new(comm.clone(), None, false, true))),
             epochs: Epochs::new(size as usize),
             luck: mail::Luck::default(),
             attached: Mutex::default(),
@@ -381,19 +400,21 @@ mod tests {
             ("dynamic", Flavor::Dynamic),
         ];
         for (name, flavor) in flavors {
-            let few = window(1 << 12, flavor).footprint(0);
+            let few = window(1 << 12, flavor).footprint(0, 0);
             let many = window(1 << 20, flavor);
             for noted in [0, 20, 1000] {
                 println!(
                     "{name} window, 2^20 members alike, 64 of a node, {noted} targets in epochs: \
-                     {} bytes per process",
-                    many.footprint(noted)
+                     {} bytes per process, {} if they were reached by the network",
+                    many.footprint(noted, 0),
+                    many.footprint(noted, noted)
                 );
             }
-            assert_eq!(many.footprint(0), few);
+            assert_eq!(many.footprint(0, 0), few);
             assert!(few < 4096, "{few}");
             // Locking all notes nothing per target.
-            assert!(many.footprint(1000) < few + 32 * 1024);
+            assert!(many.footprint(1000, 0) < few + 32 * 1024);
+            assert!(many.footprint(0, 1000) < few + 128 * 1024);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use netmod::{SharedMemory, VciId};
@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::apply::{self, Reduction};
 use super::helper::Bed;
+use super::keys::{self, Ends, Keys};
 use super::lanes::{Lane, Lanes};
 use super::mail::Mailbox;
 use super::message::{Kind, Request};
@@ -39,6 +40,8 @@ pub(crate) struct Windows {
     /// Where the thread that serves windows beside the program's own sleeps.
     pub(super) bed: Bed,
     pub(crate) memory: OnceLock<Arc<dyn SharedMemory>>,
+    /// Remote memory is not to be used.
+    only_messages: AtomicBool,
 }
 
 /// Windows that have a lane on a VCI, and which of theirs it is.
@@ -66,6 +69,7 @@ impl Windows {
             count: AtomicUsize::new(0),
             bed: Bed::default(),
             memory: OnceLock::new(),
+            only_messages: AtomicBool::new(false),
         }
     }
 
@@ -98,6 +102,8 @@ pub(super) struct Service {
     /// Exposures that others have posted to this process.
     posts: Mutex<HashMap<u32, u32>>,
     completions: AtomicU32,
+    /// How the network reaches members' memory.
+    pub keys: Keys,
 }
 
 // SAFETY: the memory is the window's, which the program has lent until the window is freed.
@@ -190,6 +196,17 @@ impl Process {
         let _ = self.windows.memory.set(memory);
     }
 
+    /// From now on windows are made that go by messages whatever the network can do.
+    pub fn avoid_remote_memory(&self) {
+        self.windows.only_messages.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether new windows are to use the network's remote memory, if there is some.
+    pub(super) fn uses_remote_memory(&self) -> bool {
+        !self.windows.only_messages.load(Ordering::Relaxed)
+            && keys::transports(self).next().is_some()
+    }
+
     pub(super) fn serve(&self, service: &Arc<Service>) {
         for (lane, Lane { vci, .. }) in service.lanes.iter().enumerate() {
             let served = self.windows.of_vci(*vci);
@@ -235,6 +252,9 @@ impl Process {
         };
         let mut any = any;
         for (service, lane) in list.iter() {
+            if service.lanes.get(*lane).flight.has_back() {
+                any |= service.do_by_messages(self, *lane)?;
+            }
             if arrived || service.lanes.get(*lane).active.load(Ordering::Acquire) {
                 any |= service.advance(self, *lane, arrived)?;
             }
@@ -244,7 +264,13 @@ impl Process {
 }
 
 impl Service {
-    pub fn new(comm: Arc<Comm>, memory: Option<(*mut u8, usize)>, unordered: bool) -> Service {
+    /// `native`: whether the network's remote memory is to be used, where there is some.
+    pub fn new(
+        comm: Arc<Comm>,
+        memory: Option<(*mut u8, usize)>,
+        unordered: bool,
+        native: bool,
+    ) -> Service {
         let lanes = Lanes::new(&comm, unordered);
         Service {
             comm,
@@ -256,6 +282,7 @@ impl Service {
             lanes,
             posts: Mutex::default(),
             completions: AtomicU32::new(0),
+            keys: Keys::new(native && memory.is_some()),
         }
     }
 
@@ -270,16 +297,31 @@ impl Service {
         attached.retain(|stretch| stretch.0 != address);
     }
 
+    /// Its memory, if it is not a dynamic window's.
+    pub fn memory(&self) -> Option<(*mut u8, usize)> {
+        self.memory
+    }
+
+    /// Where a member is, from one of the lanes.
+    pub fn address(&self, rank: u32, lane: usize) -> Ends {
+        let vci = self.lanes.get(lane).vci;
+        Ends {
+            vci_here: vci,
+            there: self.comm.rma_address(rank, vci),
+        }
+    }
+
     /// Whether nothing is under way on this side.
-    pub fn is_idle(&self) -> bool {
+    pub fn is_idle(&self, process: &Process) -> bool {
         let state = self.state.lock();
         let quiet = |lane: &Lane| {
             let origin = lane.origin.lock();
-            origin.sends.is_empty() && origin.fetches.is_empty()
+            origin.sends.is_empty() && origin.fetches.is_empty() && lane.flight.is_quiet()
         };
         state.incoming.iter().all(VecDeque::is_empty)
             && state.answers.is_empty()
             && self.lanes.iter().all(quiet)
+            && self.keys.is_idle(process)
     }
 
     /// Takes note of a post of `by`, if there is one.
@@ -566,6 +608,11 @@ impl Service {
                 self.answer(process, state, by, request.tag, found[..size].to_vec())?;
             }
             Kind::Flush => self.report(process, state, by, request.tag)?,
+            Kind::Key => {
+                let told = self.expose(process, request.a);
+                let bytes = told.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                self.answer(process, state, by, request.tag, bytes)?;
+            }
             Kind::Lock => {
                 state.lock.waiting.push_back(Waiter {
                     from: by,
@@ -674,7 +721,7 @@ impl Service {
     }
 }
 
-fn is_done(process: &Process, id: RequestId) -> bool {
+pub(super) fn is_done(process: &Process, id: RequestId) -> bool {
     process.request(id).is_none_or(|request| request.is_done())
 }
 

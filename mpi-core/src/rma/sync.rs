@@ -312,6 +312,7 @@ impl Window {
         for target in targets {
             match &self.service {
                 Some(service) => {
+                    self.complete_native(process, Some(target), true)?;
                     self.await_answers(process, Some(target))?;
                     self.flush_lanes(process, Some(target))?;
                     let message = message::encode(Kind::Complete, 0, [0; 2], &[], 0, |_| {});
@@ -447,6 +448,7 @@ impl Window {
 
     fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
         if self.service.is_some() {
+            self.complete_native(process, Some(target), true)?;
             self.await_answers(process, Some(target))?;
             self.flush_lanes(process, Some(target))?;
             self.epochs.clean(target);
@@ -571,6 +573,7 @@ impl Window {
             full_fence();
             return Ok(());
         }
+        self.complete_native(process, Some(target), true)?;
         self.await_answers(process, Some(target))?;
         self.flush_lanes(process, Some(target))?;
         if !self.epochs.clean(target) {
@@ -592,6 +595,7 @@ impl Window {
             full_fence();
             return Ok(());
         }
+        self.complete_native(process, None, true)?;
         self.await_answers(process, None)?;
         self.flush_lanes(process, None)?;
         let mut answers = Vec::new();
@@ -614,12 +618,14 @@ impl Window {
     #[inline]
     pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
+        self.complete_native(process, Some(target), false)?;
         self.await_answers(process, Some(target))
     }
 
     /// The same for all targets (`MPI_Win_flush_local_all`).
     pub fn flush_local_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
+        self.complete_native(process, None, false)?;
         self.await_answers(process, None)
     }
 
@@ -646,18 +652,21 @@ impl Window {
         Ok(())
     }
 
-    /// Completes what went by other lanes than the first, which what synchronises is not behind.
+    /// Completes what went by other lanes than the first, which what synchronises is not behind; and
+    /// by that one what came back from the network and is noted nowhere else.
     #[inline]
     fn flush_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match &self.service {
-            Some(service) if service.lanes.len() > 1 => self.flush_other_lanes(process, target),
+            Some(service) if service.lanes.len() > 1 || service.keys.on => {
+                self.flush_other_lanes(process, target)
+            }
             _ => Ok(()),
         }
     }
 
     fn flush_other_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
         let mut answers = Vec::new();
-        for (number, lane) in self.service()?.lanes.iter().enumerate().skip(1) {
+        for (number, lane) in self.service()?.lanes.iter().enumerate() {
             for target in lane.take_dirty(target) {
                 let mut word = Box::new(0u64);
                 let to = (target, number);

@@ -29,20 +29,27 @@ pub struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count * self.datatype.size()
+    }
+
+    /// # Safety
+    /// As for [`Buffer::typed`].
+    pub(super) unsafe fn buffer(&self) -> Buffer {
+        // SAFETY: the caller's promise.
+        unsafe { Buffer::typed(self.base, self.count, self.datatype) }
     }
 
     /// The data if it is gapless.
     #[inline(always)]
-    fn plain(&self) -> Option<*mut u8> {
+    pub(super) fn plain(&self) -> Option<*mut u8> {
         let gapless = self.datatype.is_contiguous();
         gapless.then(|| self.base.wrapping_offset(self.datatype.true_lb()))
     }
 
     /// # Safety
     /// The buffer is readable, and `out` as long as its data.
-    unsafe fn pack(&self, out: &mut [u8]) {
+    pub(super) unsafe fn pack(&self, out: &mut [u8]) {
         // SAFETY: the caller's promise.
         unsafe { self.datatype.pack(self.base, self.count, 0, out) }
     }
@@ -324,7 +331,7 @@ impl Window {
             Form::Request => Some(process.start_outside(lane.vci, self.comm.owner())?),
         };
         // SAFETY: the caller's promise.
-        let buffer = unsafe { Buffer::typed(result.base, result.count, result.datatype) };
+        let buffer = unsafe { result.buffer() };
         let id = service.expect(process, to, tag, buffer)?;
         service.fetch(to, id, outer);
         self.ask(process, to, message(tag), true)?;
@@ -373,6 +380,10 @@ impl Window {
                 }
                 let data = data.as_ptr().cast_mut();
                 self.copy_runs(process, &target, (start, at), true, data)?;
+            } else if let Some(request) =
+                self.move_natively(process, &origin, &target, at, true, form)?
+            {
+                return Ok(request);
             } else {
                 let runs = self.runs(&target, at);
                 let message = message::encode(Kind::Put, 0, [0; 2], &runs, origin.len(), |out| {
@@ -436,6 +447,10 @@ impl Window {
                         origin.datatype.unpack(origin.base, origin.count, 0, &data);
                     }
                 }
+            } else if let Some(request) =
+                self.move_natively(process, &origin, &target, at, false, form)?
+            {
+                return Ok(request);
             } else {
                 let runs = self.runs(&target, at);
                 let to = (target.rank, self.service()?.lanes.any());

@@ -1,0 +1,395 @@
+//! What windows have under way to remote memory by a VCI's lanes: puts, gets, and flushes.
+//!
+//! The engine has a table of operations that are pending, named by tokens; a [`Flight`] is the same
+//! seen from a window: it knows for which targets something is still to come, in the order in which
+//! it was begun, so that a flush waits for what came before it and nothing else.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use netmod::{LaneError, Peer, RemoteKey, Token};
+use parking_lot::Mutex;
+
+use crate::buffer::Buffer;
+use crate::engine::{Address, Engine};
+use crate::error::{Class, Error};
+use crate::request::{RequestId, Status};
+
+/// Tokens with this bit are of this module, others are the numbers of requests.
+const MARK: u64 = 1 << 63;
+
+/// A run of bytes in a target's memory: its offset and length.
+pub(crate) type Run = (u64, usize);
+
+/// One or several runs.
+pub(crate) enum Runs {
+    One([Run; 1]),
+    Many(Box<[Run]>),
+}
+
+impl Runs {
+    pub fn list(&self) -> &[Run] {
+        match self {
+            Runs::One(one) => one,
+            Runs::Many(many) => many,
+        }
+    }
+}
+
+/// A put or a get.
+pub(crate) struct Access {
+    pub to: Address,
+    /// The exposed piece that the runs lie in.
+    pub key: RemoteKey,
+    pub write: bool,
+    /// The target's rank in the window.
+    pub target: u32,
+    pub runs: Runs,
+    /// Where the data comes from or goes to, without gaps. Valid until the access has ended.
+    pub local: *mut u8,
+    /// The memory at `local`, if that is the library's.
+    pub packed: Option<Vec<u8>>,
+    /// Get: the program's buffer, if the data doesn't go there directly.
+    pub buffer: Option<Buffer>,
+    /// The program's request, which the access completes.
+    pub outer: Option<RequestId>,
+    pub flight: Arc<Flight>,
+    /// Its number there.
+    pub number: u64,
+    /// How many runs have been issued, and their bytes.
+    pub next: usize,
+    pub moved: usize,
+    /// Issued and not complete.
+    pub parts: u32,
+    pub failed: Option<LaneError>,
+    /// Somebody is about to issue more of it.
+    pub held: bool,
+}
+
+// SAFETY: `local` is memory that the program has lent until the access is complete, or the
+// library's own; whichever thread makes progress may end the access.
+unsafe impl Send for Access {}
+
+impl Access {
+    /// Bytes of all runs.
+    pub fn len(&self) -> usize {
+        self.runs.list().iter().map(|run| run.1).sum()
+    }
+
+    /// Nothing is left to do for the lane.
+    pub fn is_over(&self) -> bool {
+        let issued = self.next == self.runs.list().len() || self.failed.is_some();
+        issued && self.parts == 0 && !self.held
+    }
+}
+
+/// An operation that a lane has not completed yet.
+pub(crate) enum Op {
+    Access(Access),
+    Flush {
+        peer: Peer,
+        flight: Arc<Flight>,
+        number: u64,
+    },
+}
+
+/// The pending operations of a VCI.
+#[derive(Default)]
+pub(crate) struct Ops {
+    slots: Vec<Option<Op>>,
+    free: Vec<u32>,
+}
+
+impl Ops {
+    /// The index that the next operation gets.
+    pub fn next(&mut self) -> u32 {
+        if self.free.is_empty() {
+            self.free.push(self.slots.len() as u32);
+            self.slots.push(None);
+        }
+        self.free.last().copied().unwrap_or_default()
+    }
+
+    pub fn token(index: u32) -> Token {
+        Token(MARK | u64::from(index))
+    }
+
+    /// Takes an operation in, at the index that [`Ops::next`] has told.
+    pub fn insert(&mut self, op: Op) -> u32 {
+        let index = self.next();
+        self.free.pop();
+        self.slots[index as usize] = Some(op);
+        index
+    }
+
+    pub fn get(&mut self, index: u32) -> Option<&mut Op> {
+        self.slots.get_mut(index as usize)?.as_mut()
+    }
+
+    pub fn take(&mut self, index: u32) -> Option<Op> {
+        let op = self.slots.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        Some(op)
+    }
+
+    /// From whom something is awaited.
+    pub fn peers(&self) -> impl Iterator<Item = Peer> {
+        self.slots.iter().flatten().map(|op| match op {
+            Op::Access(access) => access.to.peer,
+            Op::Flush { peer, .. } => *peer,
+        })
+    }
+}
+
+impl Engine {
+    /// Whether a token is of this module.
+    #[inline]
+    pub fn is_remote(token: Token) -> bool {
+        token.0 & MARK != 0
+    }
+
+    /// A lane has completed an operation, or a part of it.
+    pub fn remote_done(&mut self, token: Token, result: Result<(), LaneError>) {
+        let index = token.0 as u32;
+        match self.remote.get(index) {
+            None => {}
+            Some(Op::Flush { .. }) => {
+                if let Some(Op::Flush { flight, number, .. }) = self.remote.take(index) {
+                    flight.end(number, result.err().map(failed));
+                }
+            }
+            Some(Op::Access(access)) => {
+                access.parts -= 1;
+                if let Err(error) = result {
+                    access.failed.get_or_insert(error);
+                }
+                self.end_if_over(index);
+            }
+        }
+    }
+
+    /// Ends an access that nothing is left of.
+    pub fn end_if_over(&mut self, index: u32) {
+        let over = |op: &mut Op| matches!(op, Op::Access(access) if access.is_over());
+        if self.remote.get(index).is_some_and(over)
+            && let Some(Op::Access(access)) = self.remote.take(index)
+        {
+            self.end_access(access);
+        }
+    }
+
+    fn end_access(&mut self, mut access: Access) {
+        let error = match access.failed.take() {
+            None => {
+                access.arrive();
+                None
+            }
+            Some(error @ LaneError::PeerLost(_)) => Some(failed(error)),
+            Some(error) => {
+                // To be done by messages instead; the window's own progress sees to that.
+                let flight = access.flight.clone();
+                flight.put_back(access, error);
+                return;
+            }
+        };
+        match access.outer {
+            Some(outer) => {
+                self.records.complete(outer, Status::EMPTY, error);
+                access.flight.end(access.number, None);
+            }
+            None => access.flight.end(access.number, error),
+        }
+    }
+}
+
+impl Access {
+    /// Its data is here: brings it to its place.
+    pub fn arrive(&mut self) {
+        if let (Some(buffer), Some(data)) = (&mut self.buffer, &self.packed) {
+            buffer.write(0, data);
+        }
+    }
+}
+
+/// The error of an operation that can't be carried out.
+pub(crate) fn failed(error: LaneError) -> Error {
+    Error::new(Class::ProcFailed, error.to_string())
+}
+
+/// What a window has under way by one VCI.
+#[derive(Default)]
+pub(crate) struct Flight {
+    state: Mutex<State>,
+    /// How much there is in `state`: looked at without its lock.
+    noted: AtomicUsize,
+    /// Length of `State::back`, likewise.
+    back: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of the first of `entries`.
+    first: u64,
+    entries: VecDeque<Entry>,
+    /// Targets that were written to since their last flush began.
+    written: HashSet<u32>,
+    /// What is to be told by the next flush.
+    errors: Vec<(u32, Error)>,
+    /// Accesses that a lane has given back, and why.
+    back: Vec<(Access, LaneError)>,
+}
+
+struct Entry {
+    target: u32,
+    done: bool,
+}
+
+impl Flight {
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        let result = act(&mut state);
+        let noted = state.entries.len() + state.written.len() + state.errors.len();
+        self.noted.store(noted, Ordering::Release);
+        self.back.store(state.back.len(), Ordering::Release);
+        result
+    }
+
+    /// Whether nothing is under way and nothing need be flushed.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.noted.load(Ordering::Acquire) == 0
+    }
+
+    /// Something towards a target is under way from now on; returns its number.
+    pub fn begin(&self, target: u32) -> u64 {
+        self.with(|state| state.begin(target))
+    }
+
+    /// Takes note that a target's memory was written to.
+    pub fn wrote(&self, target: u32) {
+        self.with(|state| state.written.insert(target));
+    }
+
+    /// Begins the flush of a target, or of all, that were written to.
+    pub fn begin_flushes(&self, target: Option<u32>) -> Vec<(u32, u64)> {
+        self.with(|state| {
+            let targets: Vec<u32> = match target {
+                Some(target) => state.written.take(&target).into_iter().collect(),
+                None => state.written.drain().collect(),
+            };
+            let begin = |target| (target, state.begin(target));
+            targets.into_iter().map(begin).collect()
+        })
+    }
+
+    /// What has this number is over.
+    pub fn end(&self, number: u64, error: Option<Error>) {
+        self.with(|state| {
+            let place = number.wrapping_sub(state.first) as usize;
+            let Some(entry) = state.entries.get_mut(place) else {
+                return;
+            };
+            entry.done = true;
+            if let Some(error) = error {
+                state.errors.push((entry.target, error));
+            }
+            while state.entries.front().is_some_and(|entry| entry.done) {
+                state.entries.pop_front();
+                state.first += 1;
+            }
+        });
+    }
+
+    /// The number of what is begun next.
+    pub fn mark(&self) -> u64 {
+        let state = self.state.lock();
+        state.first + state.entries.len() as u64
+    }
+
+    /// Whether something is under way to a target (to any, if none is said) that was begun before
+    /// `until`.
+    pub fn awaits(&self, target: Option<u32>, until: u64) -> bool {
+        let state = self.state.lock();
+        let early = until.saturating_sub(state.first) as usize;
+        let mut early = state.entries.iter().take(early);
+        early.any(|entry| !entry.done && target.is_none_or(|target| entry.target == target))
+    }
+
+    /// The first error of accesses to a target, or to any; forgets the others.
+    pub fn take_error(&self, target: Option<u32>) -> Option<Error> {
+        self.with(|state| {
+            let is = |one: &(u32, Error)| target.is_none_or(|target| one.0 == target);
+            let place = state.errors.iter().position(is)?;
+            let error = state.errors.remove(place).1;
+            state.errors.retain(|one| !is(one));
+            Some(error)
+        })
+    }
+
+    fn put_back(&self, access: Access, why: LaneError) {
+        self.with(|state| state.back.push((access, why)));
+    }
+
+    /// Whether [`Flight::take_back`] gives something.
+    #[inline]
+    pub fn has_back(&self) -> bool {
+        self.back.load(Ordering::Acquire) != 0
+    }
+
+    /// Accesses that a lane accepted and then could not carry out: they are still under way by
+    /// their numbers, and to be done in another way.
+    pub fn take_back(&self) -> Vec<(Access, LaneError)> {
+        self.with(|state| std::mem::take(&mut state.back))
+    }
+}
+
+impl State {
+    fn begin(&mut self, target: u32) -> u64 {
+        self.entries.push_back(Entry {
+            target,
+            done: false,
+        });
+        self.first + self.entries.len() as u64 - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushes_wait_for_what_came_before_and_for_their_target() {
+        let flight = Flight::default();
+        let (a, b) = (flight.begin(1), flight.begin(2));
+        let until = flight.mark();
+        let later = flight.begin(1);
+        assert!(flight.awaits(Some(1), until) && flight.awaits(Some(2), until));
+        assert!(!flight.awaits(Some(3), until));
+        flight.end(b, None);
+        assert!(!flight.awaits(Some(2), until) && flight.awaits(None, until));
+        flight.end(a, None);
+        assert!(
+            !flight.awaits(None, until),
+            "the one begun later is still under way"
+        );
+        flight.end(later, Some(Error::new(Class::ProcFailed, "gone")));
+        assert!(flight.take_error(Some(2)).is_none());
+        assert!(!flight.is_quiet());
+        assert!(flight.take_error(None).is_some());
+        assert!(flight.is_quiet());
+    }
+
+    #[test]
+    fn a_second_flush_finds_the_first_under_way() {
+        let flight = Flight::default();
+        flight.wrote(7);
+        flight.wrote(7);
+        let begun = flight.begin_flushes(Some(7));
+        assert_eq!(begun.len(), 1);
+        assert!(flight.begin_flushes(None).is_empty());
+        assert!(flight.awaits(Some(7), flight.mark()));
+        flight.end(begun[0].1, None);
+        assert!(flight.is_quiet());
+    }
+}

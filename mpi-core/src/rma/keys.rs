@@ -1,0 +1,239 @@
+//! By which keys the network reaches the memory of other members, and others this process's.
+//!
+//! In small windows all tell each other when the window is made. In others a member is asked when it
+//! is first accessed; until it has answered, accesses go by messages, since a put must not wait for
+//! its target. So memory is taken for members that were accessed only.
+
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use netmod::{RemoteKey, Transport};
+use parking_lot::{Mutex, RwLock};
+
+use super::message::{self, Kind};
+use super::serve::{Service, is_done};
+use crate::buffer::Buffer;
+use crate::engine::Address;
+use crate::error::Result;
+use crate::process::Process;
+use crate::request::RequestId;
+
+/// Up to so many members tell each other their keys when a window is made.
+const FEW: u32 = 64;
+
+/// A key as it travels: the name of its transport (0: there is no key), and the key.
+pub(super) type Told = [u64; 4];
+
+/// What is known of a member's memory.
+enum Known {
+    /// What it has told; not looked at yet.
+    Told(Told),
+    /// It is reached by this key.
+    By(RemoteKey),
+    /// The network doesn't reach it.
+    Not,
+    Asked(Asked),
+}
+
+/// An answer that is waited for. If it never comes, its place must stay: whoever gives up waiting
+/// leaves it behind.
+struct Asked {
+    id: RequestId,
+    told: ManuallyDrop<Box<Told>>,
+}
+
+/// The keys of a window.
+pub(super) struct Keys {
+    known: RwLock<HashMap<u32, Known>>,
+    exposed: Mutex<Vec<Exposed>>,
+    /// Whether remote memory is used at all.
+    pub on: bool,
+}
+
+/// This process's memory, as long as a transport exposes it.
+struct Exposed {
+    transport: Arc<dyn Transport>,
+    key: Option<RemoteKey>,
+}
+
+impl Drop for Exposed {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            self.transport.withdraw(key);
+        }
+    }
+}
+
+/// A transport's name as a word; never 0.
+fn word(name: &str) -> u64 {
+    let mut bytes = [0; 8];
+    for (byte, of_name) in bytes.iter_mut().zip(name.bytes()) {
+        *byte = of_name;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+impl Keys {
+    /// `on`: whether remote memory is used at all.
+    pub fn new(on: bool) -> Keys {
+        Keys {
+            known: RwLock::default(),
+            exposed: Mutex::default(),
+            on,
+        }
+    }
+
+    /// Ends the exposures.
+    pub fn withdraw(&self) {
+        self.exposed.lock().clear();
+    }
+
+    /// Whether no answer is awaited.
+    pub fn is_idle(&self, process: &Process) -> bool {
+        let known = self.known.read();
+        let awaited =
+            |known: &Known| matches!(known, Known::Asked(asked) if !is_done(process, asked.id));
+        !known.values().any(awaited)
+    }
+
+    /// The network does not reach a member after all.
+    pub fn forget(&self, rank: u32) {
+        self.known.write().insert(rank, Known::Not);
+    }
+
+    /// Bytes of memory, for `known` members that were accessed.
+    pub fn bytes(known: usize) -> usize {
+        (known * 8 / 7 + 1).next_power_of_two() * (size_of::<(u32, Known)>() + 1)
+    }
+}
+
+impl Service {
+    /// Tells the other members of a small window the key of this one's memory, and learns theirs.
+    /// All members call it.
+    pub fn exchange_keys(&self, process: &Process) -> Result<()> {
+        if !self.keys.on || self.comm.size() > FEW {
+            return Ok(());
+        }
+        let told = match transports(process).next() {
+            Some(transport) => self.expose(process, word(transport.name())),
+            None => Told::default(),
+        };
+        let told = process.gather_all_u64(&self.comm, told)?;
+        let mut known = self.keys.known.write();
+        for (rank, told) in (0..).zip(told) {
+            known.insert(rank, Known::Told(told));
+        }
+        Ok(())
+    }
+
+    /// The key of this process's memory on the transport of that name, which exposes it from now on.
+    pub fn expose(&self, process: &Process, name: u64) -> Told {
+        let none = Told::default();
+        let Some((base, len)) = self.memory().filter(|memory| memory.1 > 0) else {
+            return none;
+        };
+        let tell = |key: &RemoteKey| [name, key.address, key.words[0], key.words[1]];
+        let mut exposed = self.keys.exposed.lock();
+        let is = |transport: &Arc<dyn Transport>| word(transport.name()) == name;
+        if let Some(found) = exposed.iter().find(|one| is(&one.transport)) {
+            return found.key.as_ref().map_or(none, tell);
+        }
+        let Some(transport) = transports(process).find(|transport| is(transport)) else {
+            return none;
+        };
+        // SAFETY: the window's memory is valid until it is freed or dropped, which end the exposure
+        // first. Memory that can't be exposed (there may be a limit) is reached by messages.
+        let key = unsafe { transport.expose(base, len) }.ok();
+        let told = key.as_ref().map_or(none, tell);
+        exposed.push(Exposed {
+            transport: transport.clone(),
+            key,
+        });
+        told
+    }
+
+    /// By which key the network reaches a member's memory from a VCI of this process, if it does and
+    /// that is known yet.
+    pub fn key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<RemoteKey>> {
+        if !self.keys.on {
+            return Ok(None);
+        }
+        if let Some(Known::By(key)) = self.keys.known.read().get(&rank) {
+            return Ok(Some(*key));
+        }
+        self.find_key(process, rank, lane)
+    }
+
+    #[cold]
+    fn find_key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<RemoteKey>> {
+        let to = self.address(rank, lane);
+        let told = {
+            let mut known = self.keys.known.write();
+            match known.get_mut(&rank) {
+                Some(Known::By(key)) => return Ok(Some(*key)),
+                Some(Known::Not) => return Ok(None),
+                Some(Known::Told(told)) => Some(*told),
+                Some(Known::Asked(asked)) if !is_done(process, asked.id) => return Ok(None),
+                Some(Known::Asked(asked)) => {
+                    let error = process.finish(asked.id)?.1;
+                    // SAFETY: taken once, since the entry is replaced below; the receive is over.
+                    let told = *unsafe { ManuallyDrop::take(&mut asked.told) };
+                    known.insert(rank, Known::Told(told));
+                    if let Some(error) = error {
+                        known.insert(rank, Known::Not);
+                        return Err(error);
+                    }
+                    Some(told)
+                }
+                None => None,
+            }
+        };
+        let name = process.lock_vci(to.vci_here)?.remote_memory(to.there);
+        let found = match (name, told) {
+            (Some(name), Some(told)) if told[0] == word(name) => Known::By(RemoteKey {
+                address: told[1],
+                words: [told[2], told[3]],
+            }),
+            (Some(name), None) => return self.ask_key(process, rank, word(name)).map(|()| None),
+            _ => Known::Not,
+        };
+        let key = match &found {
+            Known::By(key) => Some(*key),
+            _ => None,
+        };
+        self.keys.known.write().insert(rank, found);
+        Ok(key)
+    }
+
+    fn ask_key(&self, process: &Process, rank: u32, name: u64) -> Result<()> {
+        let mut known = self.keys.known.write();
+        if known.contains_key(&rank) {
+            // Another thread was faster.
+            return Ok(());
+        }
+        let tag = self.lanes.get(0).tag();
+        let mut told = ManuallyDrop::new(Box::new(Told::default()));
+        // SAFETY: the box stays until the receive is complete, or for ever.
+        let buffer = unsafe { Buffer::bytes(told.as_mut_ptr().cast(), size_of::<Told>()) };
+        let id = self.expect(process, (rank, 0), tag, buffer)?;
+        known.insert(rank, Known::Asked(Asked { id, told }));
+        drop(known);
+        let message = message::encode(Kind::Key, tag, [name, 0], &[], 0, |_| {});
+        self.ask(process, (rank, 0), message)
+    }
+}
+
+/// The transports with remote memory between nodes.
+pub(super) fn transports(process: &Process) -> impl Iterator<Item = &Arc<dyn Transport>> {
+    let native =
+        |transport: &&Arc<dyn Transport>| transport.limits().native_rma && !transport.is_local();
+    // The way to oneself comes first.
+    process.transports().iter().skip(1).filter(native)
+}
+
+/// Two ends of a way.
+pub(super) struct Ends {
+    pub vci_here: netmod::VciId,
+    pub there: Address,
+}

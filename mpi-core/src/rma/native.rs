@@ -1,0 +1,282 @@
+//! Puts and gets by the network's remote memory, and their completion.
+//!
+//! Whatever synchronises goes by messages, and only when the data is at its target: who sends a
+//! message that ends an epoch has flushed the lanes before.
+
+use std::sync::atomic::Ordering;
+
+use netmod::{LaneError, RemoteKey};
+
+use super::message::{self, Kind};
+use super::serve::Service;
+use super::transfer::{Form, Origin, Target};
+use super::{Way, Window};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::process::Process;
+use crate::remote::{Access, Runs};
+use crate::request::RequestId;
+use crate::vci::Started;
+
+/// So many runs are worth an operation each, however short they are …
+const FEW_RUNS: usize = 4;
+/// … and more, if they are at least so long in the mean: below that a message with all of them costs
+/// less.
+const LONG_RUN: usize = 512;
+
+impl Window {
+    /// Moves data between an origin's buffer and a far target's memory by the network, if it can:
+    /// `at` is the place in the target's memory. `None`: it can't, and nothing was done.
+    ///
+    /// # Safety
+    /// As for [`Window::put`] and [`Window::get`]; the place is within the target's memory.
+    #[inline]
+    pub(super) unsafe fn move_natively(
+        &self,
+        process: &Process,
+        origin: &Origin<'_>,
+        target: &Target<'_>,
+        at: i64,
+        write: bool,
+        form: Form,
+    ) -> Result<Option<Option<RequestId>>> {
+        let service = self.service()?;
+        if !service.keys.on {
+            return Ok(None);
+        }
+        let lane = service.lanes.any();
+        let Some(key) = service.key(process, target.rank, lane)? else {
+            return Ok(None);
+        };
+        let Some(runs) = self.native_runs(target, at) else {
+            return Ok(None);
+        };
+        // SAFETY: passed on.
+        let access = unsafe { self.access(service, origin, target, (key, lane), runs, write) };
+        self.issue(process, service, access, lane, form)
+    }
+
+    /// The runs of a target's data, if it is worth an operation for each.
+    fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Runs> {
+        if let Some((skip, len)) = target.datatype.as_run(target.count) {
+            return Some(Runs::One([((at + skip as i64) as u64, len)]));
+        }
+        let total = target.count * target.datatype.size();
+        let null = std::ptr::null_mut();
+        let pieces = target.datatype.pieces(null, target.count, 0, usize::MAX);
+        let most = FEW_RUNS.max(total / LONG_RUN);
+        let mut runs = Vec::new();
+        for (piece, len) in pieces {
+            if runs.len() == most {
+                return None;
+            }
+            runs.push((at.wrapping_add(piece.addr() as i64) as u64, len));
+        }
+        Some(Runs::Many(runs.into()))
+    }
+
+    /// # Safety
+    /// As for [`Window::move_natively`].
+    unsafe fn access(
+        &self,
+        service: &Service,
+        origin: &Origin<'_>,
+        target: &Target<'_>,
+        (key, lane): (RemoteKey, usize),
+        runs: Runs,
+        write: bool,
+    ) -> Access {
+        let mut packed = None;
+        let mut buffer = None;
+        let local = match origin.plain() {
+            Some(local) => local,
+            None => {
+                let mut data = vec![0; origin.len()];
+                // SAFETY: the caller's promise for the origin's buffer.
+                match write {
+                    true => unsafe { origin.pack(&mut data) },
+                    false => buffer = Some(unsafe { origin.buffer() }),
+                }
+                packed.insert(data).as_mut_ptr()
+            }
+        };
+        Access {
+            to: service.address(target.rank, lane).there,
+            key,
+            write,
+            target: target.rank,
+            runs,
+            local,
+            packed,
+            buffer,
+            outer: None,
+            flight: service.lanes.get(lane).flight.clone(),
+            number: 0,
+            next: 0,
+            moved: 0,
+            parts: 0,
+            failed: None,
+            held: false,
+        }
+    }
+
+    fn issue(
+        &self,
+        process: &Process,
+        service: &Service,
+        access: Access,
+        lane: usize,
+        form: Form,
+    ) -> Result<Option<Option<RequestId>>> {
+        let vci = service.lanes.get(lane).vci;
+        let owner = (form == Form::Request).then(|| self.comm.owner());
+        let mut access = Some(access);
+        let started = process.wait_until(vci, || {
+            let Some(now) = access.take() else {
+                return Ok(None);
+            };
+            // SAFETY: the program has lent the origin's buffer until the access is complete, and
+            // the target its memory until the window is freed.
+            match unsafe { process.lock_vci(vci)?.start_access(now, owner)? } {
+                Started::Full(back) => {
+                    access = Some(back);
+                    Ok(None)
+                }
+                started => Ok(Some(started)),
+            }
+        })?;
+        match started {
+            Started::Done => Ok(Some(None)),
+            Started::Pending(outer) => Ok(Some(outer)),
+            Started::Partly(index, outer) => {
+                let all = process.wait_until(vci, || {
+                    Ok(process.lock_vci(vci)?.go_on(index).then_some(()))
+                });
+                if let Err(error) = all {
+                    let why = LaneError::lost(0, error.to_string());
+                    process.lock_vci(vci)?.give_up(index, why);
+                    return Err(error);
+                }
+                Ok(Some(outer))
+            }
+            Started::Refused(access) => {
+                service.keys.forget(access.target);
+                Ok(None)
+            }
+            Started::Full(_) => Ok(None),
+        }
+    }
+
+    /// Completes what has gone to a target by the network, or to all: on this side, and, with
+    /// `there`, also on the other. What other threads go on issuing is none of its business.
+    #[inline]
+    pub(super) fn complete_native(
+        &self,
+        process: &Process,
+        target: Option<u32>,
+        there: bool,
+    ) -> Result<()> {
+        match &self.service {
+            Some(service) if service.keys.on && self.way == Way::Messages => {
+                service.complete_native(process, target, there)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Service {
+    fn complete_native(&self, process: &Process, target: Option<u32>, there: bool) -> Result<()> {
+        // All lanes are asked before the first is waited for.
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if !there || lane.flight.is_quiet() {
+                continue;
+            }
+            let mut flushes = lane.flight.begin_flushes(target).into_iter();
+            while let Some((target, flush)) = flushes.next() {
+                let to = self.address(target, number).there;
+                let flushed = process.wait_until(lane.vci, || {
+                    let mut state = process.lock_vci(lane.vci)?;
+                    Ok(state.start_flush(to, &lane.flight, flush).then_some(()))
+                });
+                if let Err(error) = flushed {
+                    // Nobody is to wait for what was not begun.
+                    lane.flight.end(flush, None);
+                    flushes.for_each(|(_, flush)| lane.flight.end(flush, None));
+                    return Err(error);
+                }
+            }
+        }
+        let mut result = Ok(());
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if lane.flight.is_quiet() {
+                continue;
+            }
+            let until = lane.flight.mark();
+            process.wait_until(lane.vci, || {
+                if lane.flight.has_back() {
+                    self.do_by_messages(process, number)?;
+                }
+                Ok((!lane.flight.awaits(target, until)).then_some(()))
+            })?;
+            result = result.and(lane.flight.take_error(target).map_or(Ok(()), Err));
+        }
+        result
+    }
+
+    /// Does by messages what a lane accepted and then could not do. Returns whether there was
+    /// something.
+    #[cold]
+    pub fn do_by_messages(&self, process: &Process, number: usize) -> Result<bool> {
+        let flight = &self.lanes.get(number).flight;
+        let back = flight.take_back();
+        let any = !back.is_empty();
+        for (access, why) in back {
+            if why == LaneError::Unsupported {
+                self.keys.forget(access.target);
+            }
+            let ended = access.number;
+            let asked = self.ask_for_access(process, number, access);
+            // From here on the flush finds it among messages.
+            flight.end(ended, None);
+            asked?;
+        }
+        Ok(any)
+    }
+
+    fn ask_for_access(&self, process: &Process, number: usize, access: Access) -> Result<()> {
+        let lane = self.lanes.get(number);
+        let to = (access.target, number);
+        let runs: Vec<(i64, usize)> = access
+            .runs
+            .list()
+            .iter()
+            .map(|run| (run.0 as i64, run.1))
+            .collect();
+        let len = access.len();
+        if access.write {
+            // SAFETY: the data is valid until the access is complete, which it is not yet.
+            let data = unsafe { std::slice::from_raw_parts(access.local, len) };
+            let fill = |out: &mut [u8]| out.copy_from_slice(data);
+            let message = message::encode(Kind::Put, 0, [0; 2], &runs, len, fill);
+            self.ask(process, to, message)?;
+            lane.soil(access.target);
+            if let Some(outer) = access.outer {
+                process.complete(outer, crate::request::Status::EMPTY, None)?;
+            }
+            return Ok(());
+        }
+        let tag = lane.tag();
+        let buffer = match access.buffer {
+            Some(buffer) => buffer,
+            // SAFETY: the program's buffer, lent until the access is complete.
+            None => unsafe { Buffer::bytes(access.local, len) },
+        };
+        let id = self.expect(process, to, tag, buffer)?;
+        self.fetch(to, id, access.outer);
+        let message = message::encode(Kind::Get, tag, [0; 2], &runs, 0, |_| {});
+        self.ask(process, to, message)?;
+        lane.active.store(true, Ordering::Release);
+        Ok(())
+    }
+}

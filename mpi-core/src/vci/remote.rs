@@ -1,0 +1,178 @@
+//! Puts, gets and flushes of windows by the transports' remote memory.
+
+use std::sync::Arc;
+
+use netmod::{Issued, LaneError, RemoteAddr};
+
+use super::VciState;
+use crate::engine::Address;
+use crate::error::Result;
+use crate::remote::{Access, Flight, Op, Ops, failed};
+use crate::request::{RequestId, Role};
+
+/// What came of an access.
+pub(crate) enum Started {
+    /// It is complete.
+    Done,
+    /// It is under way; the program's request, if it wanted one.
+    Pending(Option<RequestId>),
+    /// A part of it: there is no room for the rest, which [`VciState::go_on`] issues.
+    Partly(u32, Option<RequestId>),
+    /// No room; nothing was done.
+    Full(Access),
+    /// The transport can't. Nothing was done.
+    Refused(Access),
+}
+
+impl VciState {
+    /// The name of the transport that leads to a peer, if it has remote memory of its own.
+    pub fn remote_memory(&mut self, to: Address) -> Option<&'static str> {
+        let way = self.way(to).ok()?;
+        let native = way.limits.native_rma && !way.transport.is_local();
+        native.then(|| way.transport.name())
+    }
+
+    /// Begins a put or a get; with an `owner`, for whom a request is made if it is not complete at
+    /// once.
+    ///
+    /// # Safety
+    /// What `access` says of its memory holds until it is complete, and the peer has exposed the
+    /// runs.
+    pub unsafe fn start_access(
+        &mut self,
+        mut access: Access,
+        owner: Option<u32>,
+    ) -> Result<Started> {
+        let index = self.engine.remote.next();
+        // SAFETY: the caller's promise.
+        unsafe { self.issue(&mut access, index) };
+        if access.next == 0 {
+            return match access.failed.take() {
+                None => Ok(Started::Full(access)),
+                Some(error @ LaneError::PeerLost(_)) => Err(failed(error)),
+                Some(_) => Ok(Started::Refused(access)),
+            };
+        }
+        match access.write {
+            true => {
+                self.engine.counters.native_puts += 1;
+                access.flight.wrote(access.target);
+            }
+            false => self.engine.counters.native_gets += 1,
+        }
+        let rest = access.next < access.runs.list().len() && access.failed.is_none();
+        if !rest && access.parts == 0 && access.failed.is_none() {
+            access.arrive();
+            return Ok(Started::Done);
+        }
+        let outer = match owner.map(|owner| self.engine.start(owner)) {
+            Some(Ok(id)) => {
+                if let Some(record) = self.engine.records.get(id) {
+                    record.role = Role::Outside;
+                }
+                Ok(Some(id))
+            }
+            Some(Err(error)) => Err(error),
+            None => Ok(None),
+        };
+        access.outer = outer.as_ref().ok().copied().flatten();
+        access.held = rest;
+        access.number = access.flight.begin(access.target);
+        self.engine.remote.insert(Op::Access(access));
+        self.engine.end_if_over(index);
+        let outer = outer?;
+        Ok(match rest {
+            true => Started::Partly(index, outer),
+            false => Started::Pending(outer),
+        })
+    }
+
+    /// Issues more of an access. Returns whether nothing is left to issue.
+    pub fn go_on(&mut self, index: u32) -> bool {
+        let Some(Op::Access(mut access)) = self.engine.remote.take(index) else {
+            return true;
+        };
+        // SAFETY: promised when it was started.
+        unsafe { self.issue(&mut access, index) };
+        access.held = access.next < access.runs.list().len() && access.failed.is_none();
+        let rest = access.held;
+        // The index that was given back last is the first to be given out.
+        self.engine.remote.insert(Op::Access(access));
+        self.engine.end_if_over(index);
+        !rest
+    }
+
+    /// The rest of an access will not be issued, because of `why`.
+    pub fn give_up(&mut self, index: u32, why: LaneError) {
+        if let Some(Op::Access(access)) = self.engine.remote.get(index) {
+            access.failed.get_or_insert(why);
+            access.held = false;
+        }
+        self.engine.end_if_over(index);
+    }
+
+    /// Issues runs while there is room.
+    ///
+    /// # Safety
+    /// As for [`VciState::start_access`].
+    unsafe fn issue(&mut self, access: &mut Access, index: u32) {
+        let Address { peer, vci } = access.to;
+        let way = match self.route(access.to) {
+            Ok(way) => way,
+            Err(error) => {
+                access.failed = Some(error);
+                return;
+            }
+        };
+        let (lane, token) = (&mut self.ways[way].lane, Ops::token(index));
+        let runs = access.runs.list();
+        while let Some(&(offset, len)) = runs.get(access.next) {
+            let remote = RemoteAddr {
+                key: access.key,
+                offset,
+            };
+            let local = access.local.wrapping_add(access.moved);
+            // SAFETY: `local` holds the bytes of all runs, by the caller's promise.
+            let issued = unsafe {
+                match access.write {
+                    true => lane.put(peer, vci, local, len, remote, token),
+                    false => lane.get(peer, vci, local, len, remote, token),
+                }
+            };
+            match issued {
+                Ok(Issued::Done) => {}
+                Ok(Issued::Pending) => access.parts += 1,
+                Err(LaneError::Again) => return,
+                Err(error) => {
+                    access.failed = Some(error);
+                    return;
+                }
+            }
+            access.next += 1;
+            access.moved += len;
+        }
+    }
+
+    /// Asks for the completion, at the target, of what was written there; `number` ends with it.
+    /// Returns whether there was room.
+    pub fn start_flush(&mut self, to: Address, flight: &Arc<Flight>, number: u64) -> bool {
+        let token = Ops::token(self.engine.remote.next());
+        let flushed = match self.way(to) {
+            Ok(way) => way.lane.flush(to.peer, token),
+            Err(error) => Err(error),
+        };
+        match flushed {
+            Ok(Issued::Done) => flight.end(number, None),
+            Ok(Issued::Pending) => {
+                self.engine.remote.insert(Op::Flush {
+                    peer: to.peer,
+                    flight: flight.clone(),
+                    number,
+                });
+            }
+            Err(LaneError::Again) => return false,
+            Err(error) => flight.end(number, Some(failed(error))),
+        }
+        true
+    }
+}
