@@ -14,7 +14,7 @@ use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::rma::{Flavor, Form, Origin, Target, Window};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
-use netmod_sim::Rng;
+use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
 
 const RANKS: u32 = 3;
 /// 8-byte elements in each rank's memory.
@@ -38,15 +38,10 @@ impl Router for First {
     }
 }
 
-fn process(book: &Book, me: Peer, shared: bool) -> Process {
-    let config = shmmod::Config {
+fn process(me: Peer, transport: Arc<dyn Transport>) -> Process {
+    Process::new(Config {
         me,
-        single_copy: true,
-    };
-    let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
-    let process = Process::new(Config {
-        me,
-        transports: vec![shm.clone()],
+        transports: vec![transport],
         router: Arc::new(First),
         wait: WaitPolicy::for_share(8, 2),
         eager_limit: 300,
@@ -56,7 +51,17 @@ fn process(book: &Book, me: Peer, shared: bool) -> Process {
         critical: CriticalSections::default(),
         request_caches: true,
     })
-    .unwrap();
+    .unwrap()
+}
+
+/// A process whose others are reached by shared memory, or, with `shared`, share windows with it.
+fn near(book: &Book, me: Peer, shared: bool) -> Process {
+    let config = shmmod::Config {
+        me,
+        single_copy: true,
+    };
+    let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
+    let process = process(me, shm.clone());
     if shared {
         process.set_shared_memory(Arc::new(shmmod::Pieces));
     }
@@ -102,7 +107,8 @@ fn work(process: &Process, window: &Window, model: &Model, rng: &mut Rng) {
     .map(|op| (op, Op::predefined(op)));
     let no_op = Op::predefined(PredefinedOp::NoOp);
     let word = Datatype::predefined(Predefined::Uint64T);
-    for _ in 0..60 {
+    let operations = 180 / model.len();
+    for _ in 0..operations.max(12) {
         let rank = rng.index(RANKS as usize) as u32;
         let (datatype, count, places) = layout(rng);
         let last = places.iter().max().unwrap();
@@ -179,17 +185,30 @@ fn work(process: &Process, window: &Window, model: &Model, rng: &mut Rng) {
 }
 
 fn run(seed: u64, shared: bool, created: bool) {
-    eprintln!("seed {seed}, shared {shared}, created {created}");
     let book = Book::default();
-    let model: Model = (0..RANKS).map(|_| Mutex::new(vec![0; ELEMENTS])).collect();
-    let ready = Barrier::new(RANKS as usize);
+    eprintln!("shared {shared}");
+    run_on(seed, created, RANKS, &|me| near(&book, me, shared));
+}
+
+/// Runs on `ranks` processes that `make` makes. Gives the puts and gets that went by the network's
+/// remote memory.
+fn run_on(
+    seed: u64,
+    created: bool,
+    ranks: u32,
+    make: &(dyn Fn(Peer) -> Process + Sync),
+) -> (u64, u64) {
+    eprintln!("seed {seed}, created {created}");
+    let model: Model = (0..ranks).map(|_| Mutex::new(vec![0; ELEMENTS])).collect();
+    let ready = Barrier::new(ranks as usize);
+    let counts = Mutex::new((0, 0));
     thread::scope(|scope| {
-        for rank in 0..RANKS {
-            let (book, model, ready) = (&book, &model, &ready);
+        for rank in 0..ranks {
+            let (model, ready, counts) = (&model, &ready, &counts);
             scope.spawn(move || {
-                let process = process(book, rank, shared);
+                let process = make(rank);
                 ready.wait();
-                let comm = Comm::new(ContextId::new(0, 1), Group::identity(RANKS), rank);
+                let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
                 let mut memory = vec![0u64; ELEMENTS];
                 let flavor = match created {
                     true => Flavor::Created(memory.as_mut_ptr().cast()),
@@ -210,11 +229,25 @@ fn run(seed: u64, shared: bool, created: bool) {
                 assert_eq!(now, *model[rank as usize].lock().unwrap());
                 window.free(&process).unwrap();
                 process.drain().unwrap();
+                let counted = process.counters(0).unwrap();
+                let mut counts = counts.lock().unwrap();
+                counts.0 += counted.native_puts;
+                counts.1 += counted.native_gets;
+                drop(counts);
                 // Others may still need this one's part in the last barrier.
                 ready.wait();
             });
         }
     });
+    counts.into_inner().unwrap()
+}
+
+/// Runs on a simulated network with remote memory.
+fn run_far(seed: u64, created: bool, ranks: u32, network: SimConfig) -> (u64, u64) {
+    let sim = Simulation::new(seed, network);
+    let counts = run_on(seed, created, ranks, &|me| process(me, sim.transport(me)));
+    assert_eq!(sim.exposed(), 0, "memory is still exposed");
+    counts
 }
 
 fn seeds() -> Vec<u64> {
@@ -247,4 +280,70 @@ fn by_mapped_memory() {
 #[test]
 fn by_single_copy() {
     seeds().into_iter().for_each(|seed| run(seed, true, true));
+}
+
+/// A network on which blocking calls may be made.
+fn network(get: Get) -> SimConfig {
+    SimConfig {
+        latency: Latency {
+            base: 1000,
+            per_byte: 1000,
+            jitter: 20_000,
+        },
+        get,
+        ordered_put: false,
+        put_held: true,
+        poll_steps: true,
+        ..SimConfig::default()
+    }
+}
+
+#[test]
+fn by_remote_memory() {
+    for seed in seeds() {
+        for get in [Get::Immediate, Get::Mixed] {
+            let config = SimConfig {
+                put_delayed: if get == Get::Mixed { 50 } else { 0 },
+                ..network(get)
+            };
+            let (puts, gets) = run_far(seed, seed % 2 == 0, RANKS, config);
+            assert!(
+                puts > 5 && gets > 5,
+                "{puts} puts and {gets} gets were native"
+            );
+        }
+    }
+}
+
+#[test]
+fn by_remote_memory_that_fails_now_and_then() {
+    for seed in seeds() {
+        let config = SimConfig {
+            again: 20,
+            get_refused: if seed % 2 == 0 { 50 } else { 0 },
+            get_fails: 30,
+            put_delayed: 60,
+            put_fails: 40,
+            ..network(Get::Mixed)
+        };
+        run_far(seed, false, RANKS, config);
+    }
+}
+
+#[test]
+fn without_remote_memory() {
+    for seed in seeds().into_iter().take(2) {
+        let counts = run_far(seed, false, RANKS, network(Get::Unsupported));
+        assert_eq!(counts, (0, 0));
+    }
+}
+
+#[test]
+fn members_of_a_large_window_are_asked_for_their_keys() {
+    let seed = seeds()[0];
+    let (puts, gets) = run_far(seed, true, 66, network(Get::Mixed));
+    assert!(
+        puts > 5 && gets > 5,
+        "{puts} puts and {gets} gets were native"
+    );
 }

@@ -34,19 +34,26 @@ pub struct SimConfig {
     /// Messages under way to one VCI and not yet polled there; with more, senders are told to come
     /// again.
     pub depth: usize,
-    /// Percentage of sends and reads that are told to come again for no reason.
+    /// Percentage of sends, reads and writes that are told to come again for no reason.
     pub again: u8,
     /// Messages that a lane takes between two polls before it wants the others in a row
     /// (`Lane::gather`). 0: it takes all.
     pub burst: u32,
     /// Reading peers' memory.
     pub get: Get,
-    /// Percentage of pairs of processes between which reading is refused, although the transport
-    /// says that it can in general.
+    /// Percentage of pairs of processes between which reading and writing is refused, although the
+    /// transport says that it can in general.
     pub get_refused: u8,
     /// Percentage of reads of [`Get::Delayed`] that are accepted and then reported as unsupported
     /// or out of room.
     pub get_fails: u8,
+    /// Whether puts that have completed leave only when the peer is flushed, which is all that the
+    /// contract promises. Not with [`SimConfig::ordered_put`].
+    pub put_held: bool,
+    /// Percentage of puts that take their data when they land, and complete then.
+    pub put_delayed: u8,
+    /// Percentage of these that are accepted and then reported as unsupported or out of room.
+    pub put_fails: u8,
     /// Whether messages to different VCIs of a peer may overtake each other.
     pub reorder: bool,
     /// Whether puts keep their place among the messages of their stream.
@@ -74,6 +81,9 @@ impl Default for SimConfig {
             get: Get::Immediate,
             get_refused: 0,
             get_fails: 0,
+            put_held: false,
+            put_delayed: 0,
+            put_fails: 0,
             reorder: false,
             ordered_put: true,
             poll_steps: false,

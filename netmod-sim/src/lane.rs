@@ -190,14 +190,11 @@ impl Lane for SimLane {
         local: *const u8,
         len: usize,
         remote: RemoteAddr,
-        _token: Token,
+        token: Token,
     ) -> Result<Issued, LaneError> {
         let mut world = self.world.lock();
-        world.alive([self.place.0, peer])?;
-        // SAFETY: the caller promises that `local` is valid for reads.
-        let data = unsafe { std::slice::from_raw_parts(local, len) };
-        world.put(self.place, (peer, vci), remote, data.into());
-        Ok(Issued::Done)
+        let done = world.put(self.place, (peer, vci), local, len, remote, token)?;
+        Ok(if done { Issued::Done } else { Issued::Pending })
     }
 
     unsafe fn atomic(

@@ -104,7 +104,7 @@ impl Simulation {
         self.world.lock().lose(peer, at);
     }
 
-    /// From now on `reader` may not read the memory of `owner`.
+    /// From now on `reader` may not read or write the memory of `owner`.
     pub fn refuse_get(&self, reader: Peer, owner: Peer) {
         self.world.lock().refuse_get(reader, owner);
     }

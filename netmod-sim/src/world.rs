@@ -40,6 +40,13 @@ pub(crate) enum What {
         remote: RemoteAddr,
         data: Box<[u8]>,
     },
+    WriteLater {
+        token: Token,
+        local: usize,
+        len: usize,
+        remote: RemoteAddr,
+        outcome: Result<(), LaneError>,
+    },
     Atomic {
         issuer: Place,
         token: Token,
@@ -109,6 +116,8 @@ pub(crate) struct World {
     streams: HashMap<Stream, u64>,
     /// When the last put of a lane to a peer is there.
     puts: HashMap<(Place, Peer), u64>,
+    /// Puts that leave with the next flush.
+    held: HashMap<(Place, Peer), Vec<(Place, What)>>,
     /// Lanes that a process has to do with, in order of first contact.
     contacts: HashMap<Peer, Vec<Place>>,
     dead: HashMap<Peer, String>,
@@ -136,6 +145,7 @@ impl World {
             posts: HashMap::new(),
             streams: HashMap::new(),
             puts: HashMap::new(),
+            held: HashMap::new(),
             contacts: HashMap::new(),
             dead: HashMap::new(),
             refused: HashSet::new(),
@@ -281,6 +291,28 @@ impl World {
                     // SAFETY: exposed (checked by `place`), and whoever exposed it vouches for it.
                     unsafe { std::ptr::copy(data.as_ptr(), place, data.len()) };
                 }
+            }
+            What::WriteLater {
+                token,
+                local,
+                len,
+                remote,
+                outcome,
+            } => {
+                let outcome = self.alive([from.0, to.0]).and(outcome);
+                if outcome.is_ok() {
+                    self.note("put lands", from, to, len);
+                    let place = self.place(to.0, remote, len);
+                    // SAFETY: exposed (checked by `place`), and valid as long as it is; `local` is
+                    // valid until completion, as promised to `Lane::put`.
+                    unsafe { std::ptr::copy(local as *const u8, place, len) };
+                }
+                self.post(from, Item::Complete(token, outcome));
+                return Some(Delivery {
+                    at: self.now,
+                    peer: from.0,
+                    vci: from.1,
+                });
             }
             What::Atomic {
                 issuer,
@@ -491,18 +523,62 @@ impl World {
         self.rng.chance(50)
     }
 
-    pub fn put(&mut self, from: Place, to: Place, remote: RemoteAddr, data: Box<[u8]>) {
-        for traffic in [&mut self.total, self.traffic.entry(from.0).or_default()] {
-            traffic.puts += 1;
-            traffic.put_bytes += data.len() as u64;
-        }
-        let at = match self.config.ordered_put {
-            true => self.in_order(from, to, data.len()),
-            false => self.now + self.latency(data.len()),
-        };
+    fn schedule_put(&mut self, at: u64, from: Place, to: Place, what: What) {
         let last = self.puts.entry((from, to.0)).or_default();
         *last = at.max(*last);
-        self.schedule(at, from, to, What::Write { remote, data });
+        self.schedule(at, from, to, what);
+    }
+
+    /// Starts a write; `Ok(true)`: the data has been taken over.
+    pub fn put(
+        &mut self,
+        from: Place,
+        to: Place,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<bool, LaneError> {
+        self.alive([from.0, to.0])?;
+        if self.refused(from.0, to.0) {
+            self.note("refuses", to, from, len);
+            return Err(LaneError::Unsupported);
+        }
+        if self.rng.chance(self.config.again) {
+            return Err(LaneError::Again);
+        }
+        for traffic in [&mut self.total, self.traffic.entry(from.0).or_default()] {
+            traffic.puts += 1;
+            traffic.put_bytes += len as u64;
+        }
+        let at = match self.config.ordered_put {
+            true => self.in_order(from, to, len),
+            false => self.now + self.latency(len),
+        };
+        let delayed = self.rng.chance(self.config.put_delayed);
+        let what = match delayed {
+            false => What::Write {
+                remote,
+                // SAFETY: the caller of `Lane::put` promises that it is valid for reads.
+                data: unsafe { std::slice::from_raw_parts(local, len) }.into(),
+            },
+            true => What::WriteLater {
+                token,
+                local: local as usize,
+                len,
+                remote,
+                outcome: match self.rng.chance(self.config.put_fails) {
+                    true => Err(self.rng_pick(LaneError::Unsupported, LaneError::Again)),
+                    false => Ok(()),
+                },
+            },
+        };
+        if self.config.put_held && !self.config.ordered_put && !delayed {
+            self.held.entry((from, to.0)).or_default().push((to, what));
+        } else {
+            self.schedule_put(at, from, to, what);
+        }
+        Ok(!delayed)
     }
 
     pub fn issue_atomic(&mut self, from: Place, to: Place, what: What) {
@@ -548,6 +624,10 @@ impl World {
 
     /// Completes `token` when all puts of a lane to a peer have landed; `false`: they have.
     pub fn flush(&mut self, lane: Place, peer: Peer, token: Token) -> bool {
+        for (to, put) in self.held.remove(&(lane, peer)).unwrap_or_default() {
+            let at = self.now + self.latency(0);
+            self.schedule_put(at, lane, to, put);
+        }
         let last = self.puts.get(&(lane, peer)).copied().unwrap_or(0);
         if last < self.now || last == 0 {
             return false;

@@ -15,7 +15,7 @@ use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::process::Process;
 use crate::remote::{Access, Runs};
-use crate::request::RequestId;
+use crate::request::{RequestId, Status};
 use crate::vci::Started;
 
 /// So many runs are worth an operation each, however short they are …
@@ -92,9 +92,10 @@ impl Window {
             Some(local) => local,
             None => {
                 let mut data = vec![0; origin.len()];
-                // SAFETY: the caller's promise for the origin's buffer.
                 match write {
+                    // SAFETY: the caller's promise for the origin's buffer.
                     true => unsafe { origin.pack(&mut data) },
+                    // SAFETY: as above.
                     false => buffer = Some(unsafe { origin.buffer() }),
                 }
                 packed.insert(data).as_mut_ptr()
@@ -262,7 +263,7 @@ impl Service {
             self.ask(process, to, message)?;
             lane.soil(access.target);
             if let Some(outer) = access.outer {
-                process.complete(outer, crate::request::Status::EMPTY, None)?;
+                process.complete(outer, Status::EMPTY, None)?;
             }
             return Ok(());
         }
