@@ -66,6 +66,7 @@ impl Transport for Loopback {
             max_payload: MAX_PAYLOAD,
             get: true,
             native_rma: true,
+            passive_target: true,
             ordered_put: true,
             native_atomics: true,
             max_vcis: usize::from(VciId::MAX),

@@ -225,6 +225,8 @@ pub(crate) struct Flight {
     noted: AtomicUsize,
     /// Length of `State::back`, likewise.
     back: AtomicUsize,
+    /// Small puts since the last flush.
+    small: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -271,8 +273,18 @@ impl Flight {
         self.with(|state| state.written.insert(target));
     }
 
+    /// Counts small puts. Returns whether there have been many since the last flush.
+    pub fn is_burst(&self) -> bool {
+        const MANY: usize = 8;
+        // Threads that count at the same time may lose some, which matters to nobody.
+        let small = self.small.load(Ordering::Relaxed) + 1;
+        self.small.store(small, Ordering::Relaxed);
+        small > MANY
+    }
+
     /// Begins the flush of a target, or of all, that were written to.
     pub fn begin_flushes(&self, target: Option<u32>) -> Vec<(u32, u64)> {
+        self.small.store(0, Ordering::Relaxed);
         self.with(|state| {
             let targets: Vec<u32> = match target {
                 Some(target) => state.written.take(&target).into_iter().collect(),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
+use mpi_core::Class;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
@@ -324,6 +325,7 @@ fn by_remote_memory_that_fails_now_and_then() {
             get_fails: 30,
             put_delayed: 60,
             put_fails: 40,
+            burst: (seed % 3) as u32,
             ..network(Get::Mixed)
         };
         run_far(seed, false, RANKS, config);
@@ -346,4 +348,83 @@ fn members_of_a_large_window_are_asked_for_their_keys() {
         puts > 5 && gets > 5,
         "{puts} puts and {gets} gets were native"
     );
+}
+
+/// Two ranks with a window over a simulated network; the first does `first`, then both end.
+fn two(network: SimConfig, first: impl Fn(&Simulation, &Process, &Window) + Sync) {
+    let sim = Simulation::new(1, network);
+    let ready = Barrier::new(2);
+    thread::scope(|scope| {
+        for rank in 0..2 {
+            let (sim, ready, first) = (&sim, &ready, &first);
+            scope.spawn(move || {
+                let process = process(rank, sim.transport(rank));
+                let comm = Comm::new(ContextId::new(0, 1), Group::identity(2), rank);
+                let wishes = Wishes::default();
+                // SAFETY: no memory is given.
+                let window =
+                    unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, &wishes) };
+                let window = window.unwrap();
+                // The others' last messages are taken in.
+                process.barrier(&comm).unwrap();
+                ready.wait();
+                if rank == 0 {
+                    first(sim, &process, &window);
+                }
+                ready.wait();
+            });
+        }
+    });
+}
+
+/// Puts a byte into the second rank's memory.
+fn put_byte(process: &Process, window: &Window, value: u8) -> mpi_core::Result<()> {
+    let byte = Datatype::predefined(Predefined::Byte);
+    let mut data = Box::new(value);
+    let origin = Origin {
+        base: &raw mut *data,
+        count: 1,
+        datatype: &byte,
+    };
+    let target = Target {
+        rank: 1,
+        displacement: 0,
+        count: 1,
+        datatype: &byte,
+    };
+    // SAFETY: the byte is kept for ever.
+    let put = unsafe { window.put(process, origin, target, Form::Plain) };
+    Box::leak(data);
+    put.map(drop)
+}
+
+#[test]
+fn a_target_that_does_nothing_holds_up_no_put() {
+    two(network(Get::Mixed), |_, process, window| {
+        // The other rank makes no progress meanwhile.
+        window.lock_all(process, true).unwrap();
+        put_byte(process, window, 42).unwrap();
+        window.flush(process, 1).unwrap();
+        assert_eq!(process.counters(0).unwrap().native_puts, 1);
+        window.unlock_all(process).unwrap();
+    });
+}
+
+#[test]
+fn a_lost_target_ends_the_flush() {
+    for put_delayed in [0, 100] {
+        let config = SimConfig {
+            put_delayed,
+            ..network(Get::Mixed)
+        };
+        two(config, |sim, process, window| {
+            window.lock_all(process, true).unwrap();
+            put_byte(process, window, 42).unwrap();
+            sim.lose(1, sim.now());
+            let flushed = window.flush(process, 1);
+            let put = put_byte(process, window, 43).and_then(|()| window.flush(process, 1));
+            let lost = put.unwrap_err();
+            assert_eq!(lost.class(), Class::ProcFailed, "{flushed:?}");
+        });
+    }
 }

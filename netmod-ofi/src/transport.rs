@@ -292,6 +292,7 @@ impl Transport for OfiTransport {
             max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
             get: true,
             native_rma: self.shared.rma,
+            passive_target: self.shared.rma && domain.data_progress == FI_PROGRESS_AUTO,
             ordered_put: false,
             native_atomics: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
             max_vcis: domain

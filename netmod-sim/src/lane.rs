@@ -42,6 +42,7 @@ impl Transport for SimTransport {
             max_payload: config.max_payload,
             get: config.get != Get::Unsupported,
             native_rma: config.get != Get::Unsupported,
+            passive_target: config.burst == 0,
             ordered_put: config.ordered_put,
             native_atomics: true,
             max_vcis: usize::from(VciId::MAX),

@@ -388,6 +388,7 @@ impl Transport for UcxTransport {
             max_payload: self.shared.config.buffer_size - crate::wire::HEAD,
             get: true,
             native_rma: true,
+            passive_target: self.has_rdma(),
             ordered_put: false,
             // UCX itself chooses between those of an adapter and its own, which the target's
             // progress carries out.

@@ -248,6 +248,7 @@ impl Transport for VerbsTransport {
             max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
             get: true,
             native_rma: true,
+            passive_target: true,
             ordered_put: false,
             native_atomics: self.shared.native_atomics(),
             max_vcis: (queues as usize).clamp(1, crate::queue::SLOTS),

@@ -204,6 +204,8 @@ pub struct Limits {
     /// Whether get and put are the network's own. If not, the transport makes them of messages, which
     /// is no gain over messages of the core's.
     pub native_rma: bool,
+    /// Whether get and put are carried out without the target's processor entering the library.
+    pub passive_target: bool,
     /// Whether a put to a peer becomes visible there no later than an active message or a put that
     /// was issued after it on the same lane (what flags in remote memory need).
     pub ordered_put: bool,

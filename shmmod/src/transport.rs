@@ -60,6 +60,7 @@ impl Transport for Shm {
             max_payload: BODY,
             get: self.config.single_copy,
             native_rma: true,
+            passive_target: true,
             ordered_put: true,
             native_atomics: false,
             max_vcis: usize::from(VciId::MAX),

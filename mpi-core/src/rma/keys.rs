@@ -25,12 +25,20 @@ const FEW: u32 = 64;
 /// A key as it travels: the name of its transport (0: there is no key), and the key.
 pub(super) type Told = [u64; 4];
 
+/// How a member's memory is reached by the network.
+#[derive(Clone, Copy)]
+pub(super) struct Far {
+    pub key: RemoteKey,
+    /// Of small puts one after the other only the first few are to go so.
+    pub few_small: bool,
+}
+
 /// What is known of a member's memory.
 enum Known {
     /// What it has told; not looked at yet.
     Told(Told),
     /// It is reached by this key.
-    By(RemoteKey),
+    By(Far),
     /// The network doesn't reach it.
     Not,
     Asked(Asked),
@@ -155,23 +163,23 @@ impl Service {
 
     /// By which key the network reaches a member's memory from a VCI of this process, if it does and
     /// that is known yet.
-    pub fn key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<RemoteKey>> {
+    pub fn key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
         if !self.keys.on {
             return Ok(None);
         }
-        if let Some(Known::By(key)) = self.keys.known.read().get(&rank) {
-            return Ok(Some(*key));
+        if let Some(Known::By(far)) = self.keys.known.read().get(&rank) {
+            return Ok(Some(*far));
         }
         self.find_key(process, rank, lane)
     }
 
     #[cold]
-    fn find_key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<RemoteKey>> {
+    fn find_key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
         let to = self.address(rank, lane);
         let told = {
             let mut known = self.keys.known.write();
             match known.get_mut(&rank) {
-                Some(Known::By(key)) => return Ok(Some(*key)),
+                Some(Known::By(far)) => return Ok(Some(*far)),
                 Some(Known::Not) => return Ok(None),
                 Some(Known::Told(told)) => Some(*told),
                 Some(Known::Asked(asked)) if !is_done(process, asked.id) => return Ok(None),
@@ -189,21 +197,23 @@ impl Service {
                 None => None,
             }
         };
-        let name = process.lock_vci(to.vci_here)?.remote_memory(to.there);
-        let found = match (name, told) {
-            (Some(name), Some(told)) if told[0] == word(name) => Known::By(RemoteKey {
-                address: told[1],
-                words: [told[2], told[3]],
-            }),
-            (Some(name), None) => return self.ask_key(process, rank, word(name)).map(|()| None),
-            _ => Known::Not,
-        };
-        let key = match &found {
-            Known::By(key) => Some(*key),
-            _ => None,
+        let way = process.lock_vci(to.vci_here)?.remote_memory(to.there);
+        let (found, far) = match (way, told) {
+            (Some((name, few_small)), Some(told)) if told[0] == word(name) => {
+                let key = RemoteKey {
+                    address: told[1],
+                    words: [told[2], told[3]],
+                };
+                let far = Far { key, few_small };
+                (Known::By(far), Some(far))
+            }
+            (Some((name, _)), None) => {
+                return self.ask_key(process, rank, word(name)).map(|()| None);
+            }
+            _ => (Known::Not, None),
         };
         self.keys.known.write().insert(rank, found);
-        Ok(key)
+        Ok(far)
     }
 
     fn ask_key(&self, process: &Process, rank: u32, name: u64) -> Result<()> {

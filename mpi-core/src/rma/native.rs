@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use netmod::{LaneError, RemoteKey};
 
+use super::keys::Far;
 use super::message::{self, Kind};
 use super::serve::Service;
 use super::transfer::{Form, Origin, Target};
@@ -23,6 +24,9 @@ const FEW_RUNS: usize = 4;
 /// … and more, if they are at least so long in the mean: below that a message with all of them costs
 /// less.
 const LONG_RUN: usize = 512;
+
+/// Puts up to this size travel together as messages, where messages do.
+const SMALL: usize = 256;
 
 impl Window {
     /// Moves data between an origin's buffer and a far target's memory by the network, if it can:
@@ -45,9 +49,13 @@ impl Window {
             return Ok(None);
         }
         let lane = service.lanes.any();
-        let Some(key) = service.key(process, target.rank, lane)? else {
+        let Some(Far { key, few_small }) = service.key(process, target.rank, lane)? else {
             return Ok(None);
         };
+        let is_small = few_small && write && form == Form::Plain && target.len() <= SMALL;
+        if is_small && service.lanes.get(lane).flight.is_burst() {
+            return Ok(None);
+        }
         let Some(runs) = self.native_runs(target, at) else {
             return Ok(None);
         };

@@ -88,7 +88,7 @@ pub struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count * self.datatype.size()
     }
 }

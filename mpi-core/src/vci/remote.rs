@@ -25,11 +25,14 @@ pub(crate) enum Started {
 }
 
 impl VciState {
-    /// The name of the transport that leads to a peer, if it has remote memory of its own.
-    pub fn remote_memory(&mut self, to: Address) -> Option<&'static str> {
+    /// The name of the transport that leads to a peer, if it has remote memory of its own; and
+    /// whether a burst of small puts had better go by messages: where they travel together, and the
+    /// target's processor is needed anyway.
+    pub fn remote_memory(&mut self, to: Address) -> Option<(&'static str, bool)> {
         let way = self.way(to).ok()?;
         let native = way.limits.native_rma && !way.transport.is_local();
-        native.then(|| way.transport.name())
+        let in_bursts = way.lane.gathers() && !way.limits.passive_target;
+        native.then(|| (way.transport.name(), in_bursts))
     }
 
     /// Begins a put or a get; with an `owner`, for whom a request is made if it is not complete at
