@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use netmod::{LaneError, Peer, RemoteKey, Token};
 use parking_lot::Mutex;
@@ -217,6 +217,9 @@ pub(crate) fn failed(error: LaneError) -> Error {
     Error::new(Class::ProcFailed, error.to_string())
 }
 
+/// So many small accesses between two flushes are no burst.
+const BURST: usize = 8;
+
 /// What a window has under way by one VCI.
 #[derive(Default)]
 pub(crate) struct Flight {
@@ -225,8 +228,10 @@ pub(crate) struct Flight {
     noted: AtomicUsize,
     /// Length of `State::back`, likewise.
     back: AtomicUsize,
-    /// Small puts since the last flush.
+    /// Small accesses since the last flush.
     small: AtomicUsize,
+    /// Whether there were many before that.
+    bursts: AtomicBool,
 }
 
 #[derive(Default)]
@@ -273,18 +278,25 @@ impl Flight {
         self.with(|state| state.written.insert(target));
     }
 
-    /// Counts small puts. Returns whether there have been many since the last flush.
+    /// Counts small accesses. Returns whether there are many between two flushes.
     pub fn is_burst(&self) -> bool {
-        const MANY: usize = 8;
         // Threads that count at the same time may lose some, which matters to nobody.
         let small = self.small.load(Ordering::Relaxed) + 1;
         self.small.store(small, Ordering::Relaxed);
-        small > MANY
+        small > BURST || self.bursts.load(Ordering::Relaxed)
+    }
+
+    /// A flush: what comes next is taken to be as what came before it.
+    pub fn end_burst(&self) {
+        let small = self.small.load(Ordering::Relaxed);
+        if small != 0 {
+            self.small.store(0, Ordering::Relaxed);
+            self.bursts.store(small > BURST, Ordering::Relaxed);
+        }
     }
 
     /// Begins the flush of a target, or of all, that were written to.
     pub fn begin_flushes(&self, target: Option<u32>) -> Vec<(u32, u64)> {
-        self.small.store(0, Ordering::Relaxed);
         self.with(|state| {
             let targets: Vec<u32> = match target {
                 Some(target) => state.written.take(&target).into_iter().collect(),

@@ -29,7 +29,7 @@ pub(super) type Told = [u64; 4];
 #[derive(Clone, Copy)]
 pub(super) struct Far {
     pub key: RemoteKey,
-    /// Of small puts one after the other only the first few are to go so.
+    /// Small accesses in a burst are not to go so.
     pub few_small: bool,
 }
 

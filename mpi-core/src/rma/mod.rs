@@ -14,9 +14,10 @@
 //!
 //! The way is the window's, for synchronisation and accumulates. Puts and gets go the shortest way
 //! that there is between two processes: in a window over several nodes, those of one node reach
-//! each other's memory directly. That mixes no domains: puts and gets are not atomic in themselves
-//! (section 11.7), the program orders them against accumulates by synchronisation, and all
-//! synchronisation goes by messages there, before which a direct copy is complete.
+//! each other's memory directly, and others by the network's remote memory, where it has some. That
+//! mixes no domains: puts and gets are not atomic in themselves (section 11.7), the program orders
+//! them against accumulates by synchronisation, and all synchronisation goes by messages there,
+//! before which a direct copy is complete, and what went by the network has been flushed.
 
 mod apply;
 mod control;

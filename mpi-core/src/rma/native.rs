@@ -25,7 +25,7 @@ const FEW_RUNS: usize = 4;
 /// less.
 const LONG_RUN: usize = 512;
 
-/// Puts up to this size travel together as messages, where messages do.
+/// Puts and gets up to this size travel together as messages, where messages do.
 const SMALL: usize = 256;
 
 impl Window {
@@ -52,7 +52,7 @@ impl Window {
         let Some(Far { key, few_small }) = service.key(process, target.rank, lane)? else {
             return Ok(None);
         };
-        let is_small = few_small && write && form == Form::Plain && target.len() <= SMALL;
+        let is_small = few_small && form == Form::Plain && target.len() <= SMALL;
         if is_small && service.lanes.get(lane).flight.is_burst() {
             return Ok(None);
         }
@@ -198,6 +198,7 @@ impl Service {
     fn complete_native(&self, process: &Process, target: Option<u32>, there: bool) -> Result<()> {
         // All lanes are asked before the first is waited for.
         for (number, lane) in self.lanes.iter().enumerate() {
+            lane.flight.end_burst();
             if !there || lane.flight.is_quiet() {
                 continue;
             }

@@ -26,7 +26,7 @@ pub(crate) enum Started {
 
 impl VciState {
     /// The name of the transport that leads to a peer, if it has remote memory of its own; and
-    /// whether a burst of small puts had better go by messages: where they travel together, and the
+    /// whether a burst of small accesses had better go by messages: where they travel together, and the
     /// target's processor is needed anyway.
     pub fn remote_memory(&mut self, to: Address) -> Option<(&'static str, bool)> {
         let way = self.way(to).ok()?;
