@@ -142,7 +142,7 @@ pub const VARIABLES: &[Variable] = &[
         kind: "0 or 1",
         default: "1",
         help: "With 0 MPI_Put and MPI_Get between nodes go by messages, which the target's process \
-               takes in, whatever remote memory the network has. The same on all ranks.",
+               takes in, whatever remote memory the network has.",
     },
     Variable {
         name: "WEFT_SPIN",

@@ -120,7 +120,8 @@ impl Service {
     /// Tells the other members of a small window the key of this one's memory, and learns theirs.
     /// All members call it.
     pub fn exchange_keys(&self, process: &Process) -> Result<()> {
-        if !self.keys.on || self.comm.size() > FEW {
+        // Invariant: what is asked here is the same for all. Whether there is a transport is not.
+        if self.memory().is_none() || self.comm.size() > FEW {
             return Ok(());
         }
         let told = match transports(process).next() {
@@ -128,6 +129,9 @@ impl Service {
             None => Told::default(),
         };
         let told = process.gather_all_u64(&self.comm, told)?;
+        if !self.keys.on {
+            return Ok(());
+        }
         let mut known = self.keys.known.write();
         for (rank, told) in (0..).zip(told) {
             known.insert(rank, Known::Told(told));
@@ -141,6 +145,9 @@ impl Service {
         let Some((base, len)) = self.memory().filter(|memory| memory.1 > 0) else {
             return none;
         };
+        if !self.keys.on {
+            return none;
+        }
         let tell = |key: &RemoteKey| [name, key.address, key.words[0], key.words[1]];
         let mut exposed = self.keys.exposed.lock();
         let is = |transport: &Arc<dyn Transport>| word(transport.name()) == name;

@@ -309,10 +309,11 @@ impl Window {
             self.epochs.targets.change(target, STARTED, 0);
         }
         full_fence();
+        // All at once, also what is under way to others: they are few.
+        self.complete_native(process, None, true)?;
         for target in targets {
             match &self.service {
                 Some(service) => {
-                    self.complete_native(process, Some(target), true)?;
                     self.await_answers(process, Some(target))?;
                     self.flush_lanes(process, Some(target))?;
                     let message = message::encode(Kind::Complete, 0, [0; 2], &[], 0, |_| {});
@@ -552,7 +553,8 @@ impl Window {
             self.control()?.unlock_all();
             return Ok(());
         }
-        let mut result = Ok(());
+        // All targets at once; then one after the other has nothing left.
+        let mut result = self.complete_native(process, None, true);
         for target in self.epochs.targets.with(OF_ALL) {
             self.epochs.targets.change(target, OF_ALL | SHARED, 0);
             result = result.and(self.give_lock(process, target, false));
