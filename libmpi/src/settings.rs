@@ -145,6 +145,14 @@ pub const VARIABLES: &[Variable] = &[
                takes in, whatever remote memory the network has.",
     },
     Variable {
+        name: "WEFT_ALLOC_SHARED",
+        kind: "0 or 1",
+        default: "1",
+        help: "MPI_Alloc_mem takes 64 KiB and more from memory that processes of the node can map, so \
+               that windows created of it are as quick as allocated ones. A forked process has it in \
+               common with its parent. 0: from memory of the process alone.",
+    },
+    Variable {
         name: "WEFT_SPIN",
         kind: "count",
         default: "20000; 4 when a node has more ranks than cores",
@@ -306,6 +314,7 @@ pub struct Settings {
     pub async_progress: bool,
     /// Windows use the network's remote memory.
     pub rma_native: bool,
+    pub alloc_shared: bool,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
     pub netmod: Netmod,
@@ -396,6 +405,7 @@ impl Settings {
                 .map(|polls| polls as u32),
             async_progress: reader.flag("WEFT_ASYNC_PROGRESS", false)?,
             rma_native: reader.flag("WEFT_RMA_NATIVE", true)?,
+            alloc_shared: reader.flag("WEFT_ALLOC_SHARED", true)?,
             spin: reader
                 .number("WEFT_SPIN", 0..=1 << 30)?
                 .map(|count| count as u32),

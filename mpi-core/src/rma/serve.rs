@@ -14,6 +14,7 @@ use super::apply::{self, Reduction};
 use super::helper::Bed;
 use super::keys::{self, Ends, Keys};
 use super::lanes::{Lane, Lanes};
+use super::lent::Lent;
 use super::mail::Mailbox;
 use super::message::{Kind, Request};
 use crate::ANY_SOURCE;
@@ -42,6 +43,8 @@ pub(crate) struct Windows {
     pub(crate) memory: OnceLock<Arc<dyn SharedMemory>>,
     /// Remote memory is not to be used.
     only_messages: AtomicBool,
+    /// Such memory that the program has.
+    pub(super) lent: Lent,
 }
 
 /// Windows that have a lane on a VCI, and which of theirs it is.
@@ -70,6 +73,7 @@ impl Windows {
             bed: Bed::default(),
             memory: OnceLock::new(),
             only_messages: AtomicBool::new(false),
+            lent: Lent::default(),
         }
     }
 
