@@ -221,7 +221,10 @@ fn run_on(
                 }
                 .unwrap();
                 let mut rng = Rng::new(seed * 100 + u64::from(rank));
-                work(&process, &window, model, &mut rng);
+                // In large windows the others only serve.
+                if rank < 2 * RANKS {
+                    work(&process, &window, model, &mut rng);
+                }
                 process.barrier(&comm).unwrap();
                 // SAFETY: all have unlocked; the memory holds so many elements.
                 let now = unsafe {
