@@ -146,6 +146,8 @@ pub struct Counters {
     pub unexpected_bytes: u64,
     /// The most that these have been since the start or [`crate::Process::take_peak`].
     pub unexpected_bytes_peak: u64,
+    /// Writes to peers' memory by collectives ([`netmod::Lane::signal`]).
+    pub signals: u64,
     /// How often the VCI's lock was taken, but for sends that left at once.
     pub locked: u64,
     /// How often the lock was held by another thread when it was wanted.
@@ -172,6 +174,7 @@ impl Counters {
             unexpected_bytes: self.unexpected_bytes + other.unexpected_bytes,
             unexpected_bytes_peak: self.unexpected_bytes_peak.max(other.unexpected_bytes_peak),
             locked: self.locked + other.locked,
+            signals: self.signals + other.signals,
             contended: self.contended + other.contended,
         }
     }

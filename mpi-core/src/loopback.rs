@@ -66,6 +66,7 @@ impl Transport for Loopback {
             max_payload: MAX_PAYLOAD,
             get: true,
             ordered_put: true,
+            signals: None,
             native_atomics: true,
             max_vcis: usize::from(VciId::MAX),
         }

@@ -46,7 +46,9 @@ pub const FI_MR_VIRT_ADDR: c_int = 1 << 4;
 pub const FI_MR_ALLOCATED: c_int = 1 << 5;
 pub const FI_MR_PROV_KEY: c_int = 1 << 6;
 
+pub const FI_ORDER_WAW: u64 = 1 << 4;
 pub const FI_ORDER_SAS: u64 = 1 << 8;
+pub const FI_ORDER_RMA_WAW: u64 = 1 << 35;
 
 pub const FI_SOCKADDR_IN: u32 = 2;
 pub const FI_SOCKADDR_IN6: u32 = 3;
@@ -445,6 +447,8 @@ pub struct fi_ops_rma {
     pub write: Unused,
     pub writev: Unused,
     pub writemsg: unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize,
+    pub inject:
+        unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, fi_addr_t, u64, u64) -> isize,
 }
 
 #[repr(C)]
@@ -757,6 +761,22 @@ pub unsafe fn fi_read(
 pub unsafe fn fi_writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
     // SAFETY: by the contract, `ep` and its table are valid.
     unsafe { ((*(*ep).rma).writemsg)(ep, msg, flags) }
+}
+
+/// # Safety
+/// As for all data transfers; `buf` has `len` bytes, at most the provider's inject size, which are
+/// read during the call only.
+#[inline]
+pub unsafe fn fi_inject_write(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    to: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    // SAFETY: by the contract, `ep` and its table are valid.
+    unsafe { ((*(*ep).rma).inject)(ep, buf, len, to, addr, key) }
 }
 
 /// # Safety

@@ -323,12 +323,7 @@ impl OfiLane {
             if rc != 0 {
                 return Err(self.refused(endpoint, rc, "sending"));
             }
-            let state = self.peers.endpoint(endpoint);
-            state.stuck = None;
-            if !state.dirty {
-                state.dirty = true;
-                self.dirty.push(endpoint);
-            }
+            self.mark_dirty(endpoint);
             return Ok(());
         }
         let buffer = self.buffers.take().ok_or(LaneError::Again)?;
@@ -354,6 +349,22 @@ impl OfiLane {
                 Err(self.refused(endpoint, rc, "sending"))
             }
         }
+    }
+
+    /// Something was injected, which may not have left.
+    #[inline]
+    pub(crate) fn mark_dirty(&mut self, endpoint: u32) {
+        let state = self.peers.endpoint(endpoint);
+        state.stuck = None;
+        if !state.dirty {
+            state.dirty = true;
+            self.dirty.push(endpoint);
+        }
+    }
+
+    /// Largest message to inject.
+    pub(crate) fn inject_limit(&self) -> usize {
+        self.inject_limit
     }
 
     /// Hands a filled send buffer to the provider.
@@ -521,6 +532,18 @@ impl Lane for OfiLane {
     ) -> Result<Issued, LaneError> {
         // SAFETY: passed on.
         unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+    }
+
+    fn signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        self.issue_signal(peer, vci, data, remote, words, at)
     }
 
     unsafe fn atomic(

@@ -12,6 +12,9 @@ use std::ptr::null_mut;
 /// Puts up to this size go through an eager buffer and are done at once.
 const SMALL_PUT: usize = 4096;
 
+/// A write is complete when it is visible at the target.
+const VISIBLE: u64 = FI_DELIVERY_COMPLETE;
+
 /// Requests of the emulation that a lane has under way at most; bounds what targets owe it.
 const REQUESTS_MOST: usize = 64;
 
@@ -131,7 +134,7 @@ impl OfiLane {
         );
         let desc = self.buffers.send_desc;
         // SAFETY: buffer and context are the lane's and stay until completion.
-        let rc = unsafe { self.write(endpoint, place, len, desc, remote, 0, context) };
+        let rc = unsafe { self.write(endpoint, place, len, desc, remote, 0, context, VISIBLE) };
         if rc == 0 {
             return Ok(Issued::Done);
         }
@@ -140,7 +143,72 @@ impl OfiLane {
         Err(self.refused(endpoint, rc, "a put"))
     }
 
-    /// `fi_write` with delivery completion.
+    /// The work of `signal`: two writes, of which the provider keeps the order.
+    pub(crate) fn issue_signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        if !self.shared.ordered {
+            return Err(LaneError::Unsupported);
+        }
+        let endpoint = self.endpoint(peer, vci)?;
+        if self.peers.endpoint(endpoint).stalled > 0 {
+            return Err(LaneError::Again);
+        }
+        if !data.is_empty() {
+            self.ordered_write(endpoint, data, remote)?;
+        }
+        // If there is no room for these, the caller writes the data once more.
+        let len = size_of_val(words);
+        // SAFETY: the bytes of the words.
+        let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
+        if len > self.inject_limit() {
+            return self.ordered_write(endpoint, bytes, at);
+        }
+        let to = self.peers.endpoint(endpoint).addr;
+        let addr = at.key.address.wrapping_add(at.offset);
+        let (ep, key) = (self.objects.ep, at.key.words[0]);
+        // SAFETY: the endpoint has FI_RMA; the bytes are read during the call only.
+        let rc = unsafe { fi_inject_write(ep, bytes.as_ptr().cast(), len, to, addr, key) };
+        if rc != 0 {
+            return Err(self.refused(endpoint, rc, "a write"));
+        }
+        self.mark_dirty(endpoint);
+        Ok(())
+    }
+
+    /// A write from an eager buffer that nobody is told of.
+    fn ordered_write(
+        &mut self,
+        endpoint: u32,
+        bytes: &[u8],
+        remote: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let buffer = self.buffers.take().ok_or(LaneError::Again)?;
+        let place = self.buffers.send_at(buffer);
+        // SAFETY: the buffer is ours and long enough, as the limits say.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        let context = self
+            .buffers
+            .send_context(buffer, Role::Send { buffer, endpoint });
+        let desc = self.buffers.send_desc;
+        let len = bytes.len();
+        // SAFETY: buffer and context are the lane's and stay until completion.
+        let rc = unsafe { self.write(endpoint, place, len, desc, remote, 0, context, 0) };
+        if rc == 0 {
+            self.sends_under_way += 1;
+            return Ok(());
+        }
+        self.buffers.give(buffer);
+        Err(self.refused(endpoint, rc, "a write"))
+    }
+
+    /// `fi_write`, with a completion as `flags` say.
     ///
     /// # Safety
     /// `local` is valid for reads of `len` bytes until completion, the context too.
@@ -153,6 +221,7 @@ impl OfiLane {
         remote: RemoteAddr,
         skip: usize,
         context: *mut c_void,
+        flags: u64,
     ) -> isize {
         let iov = iovec {
             base: local.cast_mut().cast(),
@@ -179,7 +248,7 @@ impl OfiLane {
             data: 0,
         };
         // SAFETY: the endpoint has FI_RMA; data and context live until completion, by the contract.
-        unsafe { fi_writemsg(self.objects.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE) }
+        unsafe { fi_writemsg(self.objects.ep, &msg, FI_COMPLETION | flags) }
     }
 
     /// # Safety
@@ -302,7 +371,7 @@ impl OfiLane {
         let local = unsafe { op.local.add(skip) };
         let rc = if action == Action::Put {
             // SAFETY: the memory is valid until completion, by the contract of `put`.
-            unsafe { self.write(endpoint, local, len, desc, remote, skip, context) }
+            unsafe { self.write(endpoint, local, len, desc, remote, skip, context, VISIBLE) }
         } else {
             let from = self.peers.endpoint(endpoint).addr;
             let addr = remote

@@ -388,6 +388,7 @@ impl Transport for UcxTransport {
             max_payload: self.shared.config.buffer_size - crate::wire::HEAD,
             get: true,
             ordered_put: false,
+            signals: None,
             // UCX itself chooses between those of an adapter and its own, which the target's
             // progress carries out.
             native_atomics: false,

@@ -154,6 +154,68 @@ impl Engine {
         }
     }
 
+    /// The work of `signal`: two writes of one queue pair, of which the second is placed after the
+    /// first. What fails on the way fails the connection, and so tells of the peer's loss.
+    pub(crate) fn issue_signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let index = self.memory_connection(peer, vci)?;
+        if !data.is_empty() {
+            self.ordered_write(index, data, &remote)?;
+        }
+        // If there is no room for these, the caller writes the data once more.
+        let len = size_of_val(words);
+        // SAFETY: the bytes of the words.
+        let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
+        self.ordered_write(index, bytes, &at)
+    }
+
+    /// A write whose data is taken over at once, and that nobody is told of.
+    fn ordered_write(
+        &mut self,
+        index: u32,
+        bytes: &[u8],
+        remote: &RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let connection = &self.connections[index as usize];
+        if connection.state != State::Ready || !connection.has_room() {
+            return Err(LaneError::Again);
+        }
+        let mut sge = ibv_sge {
+            addr: bytes.as_ptr() as u64,
+            length: bytes.len() as u32,
+            lkey: 0,
+        };
+        let mut slot = Slot::Plain;
+        let mut signal = false;
+        let is_inline = bytes.len() <= self.inline;
+        if !is_inline {
+            let buffer = self.send.take().ok_or(LaneError::Again)?;
+            let place = self.send.at(buffer);
+            // SAFETY: the buffer is ours and long enough, as the limits say.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+            sge.addr = place as u64;
+            sge.lkey = self.send.lkey();
+            slot = Slot::Buffer(buffer);
+            signal = self.send.are_few();
+        }
+        let mut wr = Self::access(IBV_WR_RDMA_WRITE, &mut sge, remote, 0);
+        if is_inline {
+            wr.send_flags = IBV_SEND_INLINE;
+        }
+        let posted = self.post(index, &mut wr, slot, signal);
+        if let (Err(_), Slot::Buffer(buffer)) = (&posted, slot) {
+            self.send.give(buffer);
+        }
+        posted
+    }
+
     /// A work request that reads or writes a peer's memory, `skip` bytes past `remote`.
     fn access(
         opcode: ibv_wr_opcode,

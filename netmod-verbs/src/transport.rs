@@ -248,6 +248,11 @@ impl Transport for VerbsTransport {
             max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
             get: true,
             ordered_put: false,
+            // Writes of a reliable connection are placed in order.
+            signals: Some(netmod::Signals {
+                most: self.shared.config.buffer_size,
+                unaided: true,
+            }),
             native_atomics: self.shared.native_atomics(),
             max_vcis: (queues as usize).clamp(1, crate::queue::SLOTS),
         }

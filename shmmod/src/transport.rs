@@ -60,6 +60,7 @@ impl Transport for Shm {
             max_payload: BODY,
             get: self.config.single_copy,
             ordered_put: true,
+            signals: None,
             native_atomics: false,
             max_vcis: usize::from(VciId::MAX),
         }
