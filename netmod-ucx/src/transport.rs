@@ -388,7 +388,11 @@ impl Transport for UcxTransport {
             max_payload: self.shared.config.buffer_size - crate::wire::HEAD,
             get: true,
             ordered_put: false,
-            signals: None,
+            // A fence keeps the order of writes.
+            signals: Some(netmod::Signals {
+                most: self.shared.config.buffer_size,
+                unaided: self.has_rdma(),
+            }),
             // UCX itself chooses between those of an adapter and its own, which the target's
             // progress carries out.
             native_atomics: false,
