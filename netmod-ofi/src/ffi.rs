@@ -31,6 +31,7 @@ pub const FI_WRITE: u64 = 1 << 9;
 pub const FI_SEND: u64 = 1 << 11;
 pub const FI_REMOTE_READ: u64 = 1 << 12;
 pub const FI_REMOTE_WRITE: u64 = 1 << 13;
+pub const FI_REMOTE_CQ_DATA: u64 = 1 << 17;
 pub const FI_COMPLETION: u64 = 1 << 24;
 pub const FI_DELIVERY_COMPLETE: u64 = 1 << 28;
 /// Of `fi_query_atomic`: asks about fetching operations.
@@ -66,7 +67,7 @@ pub const FI_ENABLE: c_int = 6;
 
 pub const FI_WAIT_NONE: c_int = 0;
 pub const FI_WAIT_FD: c_int = 3;
-pub const FI_CQ_FORMAT_MSG: c_int = 2;
+pub const FI_CQ_FORMAT_DATA: c_int = 3;
 
 pub const FI_UINT64: c_int = 7;
 pub const FI_SUM: c_int = 2;
@@ -328,10 +329,12 @@ pub struct fid_domain {
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct fi_cq_msg_entry {
+pub struct fi_cq_data_entry {
     pub op_context: *mut c_void,
     pub flags: u64,
     pub len: usize,
+    pub buf: *mut c_void,
+    pub data: u64,
 }
 
 #[repr(C)]
@@ -842,7 +845,7 @@ mod tests {
         assert_eq!(size_of::<fi_fabric_attr>(), 32);
         assert_eq!(size_of::<fi_av_attr>(), 48);
         assert_eq!(size_of::<fi_cq_attr>(), 40);
-        assert_eq!(size_of::<fi_cq_msg_entry>(), 24);
+        assert_eq!(size_of::<fi_cq_data_entry>(), 40);
         assert_eq!(offset_of!(fi_cq_err_entry, reserved), 80);
         assert_eq!(size_of::<fi_msg_rma>(), 64);
         assert_eq!(size_of::<fid_ep>(), 80);

@@ -35,7 +35,7 @@ impl Objects {
     /// segmentation fault when an endpoint is closed while a message waits in its queue.
     fn quiet(&mut self) {
         for _ in 0..1000 {
-            let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; 16];
+            let mut entries = [const { MaybeUninit::<fi_cq_data_entry>::uninit() }; 16];
             // SAFETY: the queue is open, of this format, and `entries` has room.
             let got = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
             if got == -FI_EAVAIL {
@@ -430,7 +430,7 @@ fn open_cq(shared: &Shared, objects: &mut Objects) -> Result<Option<RawFd>, i32>
         // Room for everything that the lane can have under way.
         size: config.send_buffers + config.recv_buffers + config.operations,
         flags: 0,
-        format: FI_CQ_FORMAT_MSG,
+        format: FI_CQ_FORMAT_DATA,
         wait_obj: FI_WAIT_FD,
         signaling_vector: 0,
         wait_cond: 0,

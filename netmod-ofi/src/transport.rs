@@ -297,7 +297,8 @@ impl Transport for OfiTransport {
             get: true,
             ordered_put: false,
             signals: self.shared.ordered.then_some(netmod::Signals {
-                most: self.shared.config.buffer_size,
+                most: self.shared.config.buffer_size - 8,
+                quick: true,
                 unaided: domain.data_progress == FI_PROGRESS_AUTO,
             }),
             native_atomics: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,

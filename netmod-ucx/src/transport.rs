@@ -391,6 +391,7 @@ impl Transport for UcxTransport {
             // A fence keeps the order of writes.
             signals: Some(netmod::Signals {
                 most: self.shared.config.buffer_size,
+                quick: self.has_rdma(),
                 unaided: self.has_rdma(),
             }),
             // UCX itself chooses between those of an adapter and its own, which the target's

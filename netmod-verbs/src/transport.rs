@@ -251,6 +251,7 @@ impl Transport for VerbsTransport {
             // Writes of a reliable connection are placed in order.
             signals: Some(netmod::Signals {
                 most: self.shared.config.buffer_size,
+                quick: true,
                 unaided: true,
             }),
             native_atomics: self.shared.native_atomics(),

@@ -201,6 +201,8 @@ pub const MAX_WORDS: usize = 8;
 pub struct Signals {
     /// The most bytes of data before the words.
     pub most: usize,
+    /// Whether they are quicker than messages.
+    pub quick: bool,
     /// Whether they arrive without the target's processor entering the library.
     pub unaided: bool,
 }
@@ -380,6 +382,7 @@ pub trait Lane: Send {
     /// `at`, which is aligned to 8 bytes. Whoever reads a word there as it was written by one load
     /// that acquires, without having been told of anything, sees all of `data`, too. The words
     /// themselves may come in any order, each as a whole or from its lowest to its highest address.
+    /// With data, there is room for a word of the transport's own in the 8 bytes before it.
     ///
     /// On `Ok` data and words have been taken over; there is no completion, and no flush waits for
     /// them. That they can't be written any more is reported as the loss of the peer.

@@ -4,6 +4,7 @@
  * ranks: 2 3 4 5
  * variants: ofi hosts ucx verbs
  * env: WEFT_SHM=0
+ * env: WEFT_COLL=rdma=on
  * timeout: 40
  */
 #define _DEFAULT_SOURCE

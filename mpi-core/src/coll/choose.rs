@@ -411,6 +411,18 @@ impl Choices {
         }
     }
 
+    /// Whether ranks are to make slots for each other's writes over the network: what was asked for, or
+    /// else what the network is good for.
+    pub fn wants_writes(&self, quick: bool) -> bool {
+        let asked = self.by_rdma != 0 || self.rules.iter().any(|rule| rule.asks_for_writes());
+        self.rdma.unwrap_or(quick || asked)
+    }
+
+    /// Whether a collective is asked for that goes by writes.
+    pub(super) fn asks_for_writes(&self) -> bool {
+        self.by_rdma != 0
+    }
+
     /// The degree of the tree of an allreduce by writes: as asked, or as the cost model says. 0 means
     /// pairs of ranks.
     pub fn tree(&self, situation: &Situation) -> u32 {

@@ -112,11 +112,17 @@ impl RemoteBoard {
     /// Makes the slots of an intracommunicator, all of whose members call this. None, on all of them,
     /// where not all can write to each other's memory over one network.
     pub fn new(process: &Process, comm: &Comm) -> Result<Option<RemoteBoard>> {
+        let own = comm.choices();
+        let choices = own.as_deref().unwrap_or(process.choices());
+        if !choices.wants_writes(true) {
+            return Ok(None); // nobody does
+        }
         let (rank, size) = (comm.rank(), comm.size());
         let place = Place::take(&process.collectives.boards);
         let others = (0..size).filter(|other| *other != rank);
         let way = process.common_way(others.map(|other| comm.local().peer(other)));
         let signals = way.as_ref().and_then(|way| way.limits().signals);
+        let signals = signals.filter(|signals| choices.wants_writes(signals.quick));
         let reach = Reach {
             rank,
             size,
