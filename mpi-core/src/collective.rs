@@ -223,7 +223,7 @@ impl Collectives {
         &'a self,
         comm: &'a Comm,
         slots: Option<Slots>,
-        reach: Option<Reach>,
+        reach: Option<(Reach, usize)>,
         own: Option<&'a Choices>,
     ) -> Place<'a> {
         Place {
@@ -441,7 +441,7 @@ impl Process {
         let (slots, reach) = match by_slots {
             true => (
                 comm.board().map(|board| board.slots),
-                comm.remote_board().map(|board| board.reach),
+                comm.remote_board().map(|board| (board.reach, board.quick)),
             ),
             false => (None, None),
         };

@@ -214,7 +214,7 @@ impl OfiLane {
             && to / 8 < 1 << 32
             && (from | to).is_multiple_of(8)
             && distance > 1;
-        fits.then_some(Some(id << 44 | distance << 32 | to / 8))
+        fits.then_some(Some(id << 44 | distance << 32 | (to / 8)))
     }
 
     /// A write with a notice has come: its word goes where it belongs.

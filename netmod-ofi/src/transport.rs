@@ -298,7 +298,7 @@ impl Transport for OfiTransport {
             ordered_put: false,
             signals: self.shared.ordered.then_some(netmod::Signals {
                 most: self.shared.config.buffer_size - 8,
-                quick: true,
+                quick: Some(8 << 10),
                 unaided: domain.data_progress == FI_PROGRESS_AUTO,
             }),
             native_atomics: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,

@@ -44,7 +44,7 @@ impl Transport for SimTransport {
             ordered_put: config.ordered_put,
             signals: config.ordered_put.then_some(Signals {
                 most: config.max_payload,
-                quick: true,
+                quick: Some(config.max_payload),
                 unaided: true,
             }),
             native_atomics: true,

@@ -391,7 +391,8 @@ impl Transport for UcxTransport {
             // A fence keeps the order of writes.
             signals: Some(netmod::Signals {
                 most: self.shared.config.buffer_size,
-                quick: self.has_rdma(),
+                // Over TCP they are answered.
+                quick: self.has_rdma().then_some(32),
                 unaided: self.has_rdma(),
             }),
             // UCX itself chooses between those of an adapter and its own, which the target's

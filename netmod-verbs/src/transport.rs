@@ -251,7 +251,8 @@ impl Transport for VerbsTransport {
             // Writes of a reliable connection are placed in order.
             signals: Some(netmod::Signals {
                 most: self.shared.config.buffer_size,
-                quick: true,
+                // What goes in one write.
+                quick: Some(32),
                 unaided: true,
             }),
             native_atomics: self.shared.native_atomics(),

@@ -201,8 +201,8 @@ pub const MAX_WORDS: usize = 8;
 pub struct Signals {
     /// The most bytes of data before the words.
     pub most: usize,
-    /// Whether they are quicker than messages.
-    pub quick: bool,
+    /// Up to how many bytes of data they are quicker than messages, if at all.
+    pub quick: Option<usize>,
     /// Whether they arrive without the target's processor entering the library.
     pub unaided: bool,
 }

@@ -88,8 +88,8 @@ int main(int argc, char **argv)
     CHECK(after - before == 300 * rounds, "%llu writes for 300 barriers", after - before);
     for (int i = 0; i < 5; i++)
         late_barrier(MPI_COMM_WORLD, i % size);
-    for (int i = 0; i < 300; i++) {
-        if (rank == i / 60 % size && i % 60 == 0)
+    for (int i = 0; i < 120; i++) {
+        if (rank == i / 24 % size && i % 24 == 0)
             usleep(10000);
         bcasts(MPI_COMM_WORLD, i);
         if (i % 10 == 0)
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
         OK(MPI_Info_set(info, "weft_coll", ways[way]));
         OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm));
         OK(MPI_Info_free(&info));
-        for (int i = 0; i < 40; i++) {
+        for (int i = 0; i < 15; i++) {
             if (rank == i % size && i % 13 == 0)
                 usleep(3000);
             allreduces(comm, i);
@@ -112,11 +112,11 @@ int main(int argc, char **argv)
         OK(MPI_Comm_free(&comm));
     }
     /* More communicators than have slots at a time, one after the other. */
-    for (int i = 0; i < 70; i++) {
+    for (int i = 0; i < 66; i++) {
         MPI_Comm comm;
         OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-        for (int k = 0; k < 8; k++)
-            bcasts(comm, i + k);
+        for (int k = 0; k < 6; k++)
+            bcasts(comm, k);
         OK(MPI_Comm_free(&comm));
     }
     OK(MPI_T_pvar_session_free(&session));

@@ -11,7 +11,7 @@ use super::alltoall::Alltoall;
 use super::barrier::Barrier;
 use super::bcast::Bcast;
 use super::gather::Rooted;
-use super::model::{MEASURED, Parameters};
+use super::model::{GUESSED, Parameters};
 use super::rdma::DEGREES;
 use super::reduce::Reduce;
 use super::reduce_scatter::ReduceScatter;
@@ -396,8 +396,14 @@ impl Choices {
     }
 
     /// Whether ranks that can write to each other's slots over the network, which take `most` bytes, do
-    /// so: unless another way was asked for, as the tables say.
-    pub fn by_writes(&self, collective: &str, situation: &Situation, most: usize) -> bool {
+    /// so: unless another way was asked for, as the tables say, or else up to `quick` bytes.
+    pub fn by_writes(
+        &self,
+        collective: &str,
+        situation: &Situation,
+        most: usize,
+        quick: usize,
+    ) -> bool {
         if self.rdma == Some(false) || self.is_asked(collective) || situation.bytes > most {
             return false;
         }
@@ -407,7 +413,8 @@ impl Choices {
         }
         match self.rule(collective, situation) {
             Some(rule) => rule.by_rdma & own != 0,
-            None => situation.bytes <= 8 * KIB,
+            None if self.rdma == Some(true) => situation.bytes <= 8 * KIB,
+            None => situation.bytes <= quick,
         }
     }
 
@@ -428,7 +435,7 @@ impl Choices {
     pub fn tree(&self, situation: &Situation) -> u32 {
         let ruled = || self.rule("allreduce", situation)?.tree;
         self.tree.or_else(ruled).unwrap_or_else(|| {
-            let costs = self.costs.unwrap_or(MEASURED);
+            let costs = self.costs.unwrap_or(GUESSED);
             costs.best_way(situation.ranks as u32, situation.bytes)
         })
     }

@@ -104,8 +104,9 @@ pub(super) struct Place<'a> {
     pub nodes: Option<&'a Nodes>,
     /// Slots that all ranks see, where there are.
     pub slots: Option<Slots>,
-    /// Slots that are written to over a network, where there are.
-    pub reach: Option<Reach>,
+    /// Slots that are written to over a network, where there are, and up to how many bytes that is
+    /// quicker than messages.
+    pub reach: Option<(Reach, usize)>,
 }
 
 impl Call<'_> {
@@ -116,7 +117,7 @@ impl Call<'_> {
             None => match place.slots {
                 Some(slots) if self.in_slots(slots, choices, schedule) => {}
                 _ => match place.reach {
-                    Some(reach) if self.by_writes(reach, choices, schedule) => {}
+                    Some((reach, quick)) if self.by_writes(reach, quick, choices, schedule) => {}
                     _ => self.within(place, schedule),
                 },
             },
@@ -218,7 +219,13 @@ impl Call<'_> {
 
     /// By writes to slots over a network, if that is how the call is best done; otherwise nothing is
     /// built.
-    fn by_writes(&self, reach: Reach, choices: &Choices, schedule: &mut Schedule) -> bool {
+    fn by_writes(
+        &self,
+        reach: Reach,
+        quick: usize,
+        choices: &Choices,
+        schedule: &mut Schedule,
+    ) -> bool {
         let at = |bytes: usize| Situation {
             ranks: reach.size as usize,
             per_node: 1,
@@ -226,11 +233,11 @@ impl Call<'_> {
             commutes: true,
         };
         match *self {
-            Call::Barrier if choices.by_writes("barrier", &at(0), usize::MAX) => {
+            Call::Barrier if choices.by_writes("barrier", &at(0), usize::MAX, quick) => {
                 rdma::barrier(schedule, reach, rdma::Signals::Dissemination);
             }
             Call::Bcast { root, part }
-                if choices.by_writes("bcast", &at(part.bytes()), reach.most()) =>
+                if choices.by_writes("bcast", &at(part.bytes()), reach.most(), quick) =>
             {
                 let root = match root {
                     Root::Rank(rank) => rank,
@@ -240,7 +247,7 @@ impl Call<'_> {
             }
             Call::Allreduce { in_place, part, op }
                 if slots::can_reduce(&part)
-                    && choices.by_writes("allreduce", &at(part.bytes()), reach.room) =>
+                    && choices.by_writes("allreduce", &at(part.bytes()), reach.room, quick) =>
             {
                 match choices.tree(&at(part.bytes())) {
                     0 => rdma::exchange(schedule, reach, in_place, part, op),

@@ -44,6 +44,8 @@ const IN_WORDS: usize = 4 * MAX_WORDS;
 /// A communicator's slots in this process, and how to reach those of others.
 pub(crate) struct RemoteBoard {
     pub reach: Reach,
+    /// Up to how many bytes writes are quicker than messages.
+    pub quick: usize,
     memory: Memory,
     /// Of each rank.
     keys: Box<[RemoteKey]>,
@@ -122,7 +124,7 @@ impl RemoteBoard {
         let others = (0..size).filter(|other| *other != rank);
         let way = process.common_way(others.map(|other| comm.local().peer(other)));
         let signals = way.as_ref().and_then(|way| way.limits().signals);
-        let signals = signals.filter(|signals| choices.wants_writes(signals.quick));
+        let signals = signals.filter(|signals| choices.wants_writes(signals.quick.is_some()));
         let reach = Reach {
             rank,
             size,
@@ -143,13 +145,11 @@ impl RemoteBoard {
             _ => None,
         };
         let own = match &made {
-            Some((transport, _, _, key, _)) => {
-                let name = transport
-                    .name()
-                    .bytes()
-                    .fold(reach.room as u64, |sum, byte| {
-                        sum.wrapping_mul(31).wrapping_add(byte.into())
-                    });
+            Some((transport, signals, _, key, _)) => {
+                let name = transport.name().bytes().fold(
+                    reach.room as u64 ^ signals.quick.map_or(0, |quick| quick as u64 + 1),
+                    |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()),
+                );
                 [name, key.address, key.words[0], key.words[1]]
             }
             None => [0; 4],
@@ -174,6 +174,7 @@ impl RemoteBoard {
         });
         let board = RemoteBoard {
             reach,
+            quick: signals.quick.unwrap_or(0),
             memory,
             keys: told.iter().map(key).collect(),
             transport,
