@@ -341,7 +341,11 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         settings.coll.as_deref(),
         settings.coll_table.as_deref(),
     );
-    process.set_choices(choices.map_err(OpenError)?);
+    let mut choices = choices.map_err(OpenError)?;
+    if let Some(costs) = settings.coll_costs {
+        choices.set_costs(costs);
+    }
+    process.set_choices(choices);
     process.tell_choices(settings.coll_print);
     let nodes = match settings.coll_node {
         Some(each) => Some((0..size as u32).map(|rank| rank / each).collect()),

@@ -248,8 +248,11 @@ pub const VARIABLES: &[Variable] = &[
                pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
                (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), for each of \
                these slots (by shared memory, between ranks of one node), for bcast, allgather and \
-               alltoall direct (by copying from each other's memory there), and nodes (on, off: within \
-               each node and between nodes, whatever the size) and slots (off: none use them). auto \
+               alltoall direct (by copying from each other's memory there), for barrier, bcast and \
+               allreduce rdma (by writes to each other's memory over a network; of allreduce also \
+               rdma-pairs, and rdma-tree with the degree 1, 3, 7 or 15), and nodes (on, off: within \
+               each node and between nodes, whatever the size), slots (off: none use them) and rdma \
+               (off: none goes that way). auto \
                goes by WEFT_COLL_TABLE, or else by ranks and bytes. A communicator's info hint \
                weft_coll says the same for it alone, if all members give it.",
     },
@@ -259,6 +262,15 @@ pub const VARIABLES: &[Variable] = &[
         default: "none",
         help: "A file with a table of algorithms by ranks, ranks per node and bytes, the same on all ranks; \
                osu-bench tune writes it.",
+    },
+    Variable {
+        name: "WEFT_COLL_COSTS",
+        kind: "list",
+        default: "a small network's",
+        help: "What a write over the network costs, in microseconds, the same on all ranks: wire time of \
+               a byte, start of a transfer, copy of a byte, the adapter's, the processor's and the \
+               library's part, and a reduction, once and per byte. An allreduce by rdma chooses between \
+               pairs of ranks and trees of degree 1, 3, 7 and 15 by it.",
     },
     Variable {
         name: "WEFT_COLL_PRINT",
@@ -299,7 +311,7 @@ pub const VARIABLES: &[Variable] = &[
 ];
 
 /// The control variables as set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "see the table above")]
 pub struct Settings {
     pub shm: bool,
@@ -330,6 +342,7 @@ pub struct Settings {
     pub ucx_library: Option<String>,
     pub coll: Option<String>,
     pub coll_table: Option<String>,
+    pub coll_costs: Option<mpi_core::coll::model::Parameters>,
     pub coll_print: bool,
     pub coll_node: Option<u32>,
     pub info: Info,
@@ -449,6 +462,13 @@ impl Settings {
                 text
             },
             coll_table: reader.text("WEFT_COLL_TABLE"),
+            coll_costs: match reader.text("WEFT_COLL_COSTS") {
+                None => None,
+                Some(text) => {
+                    let wrong = |why| format!("WEFT_COLL_COSTS is {text:?}: {why}");
+                    Some(text.parse().map_err(wrong)?)
+                }
+            },
             coll_print: reader.flag("WEFT_COLL_PRINT", false)?,
             coll_node: reader
                 .number("WEFT_COLL_NODE", 1..=1 << 30)?

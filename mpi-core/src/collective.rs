@@ -3,15 +3,16 @@
 mod board;
 mod cache;
 mod call;
+mod remote;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use netmod::Peer;
+use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
-use crate::coll::{self, Choices, Port, Progress, Schedule, Slots};
+use crate::coll::{self, Choices, Port, Progress, Put, Reach, Schedule, Slots, rdma};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
@@ -24,6 +25,8 @@ pub(crate) use board::Board;
 pub(crate) use cache::{CommRun, Shape};
 use call::Place;
 pub use call::{Call, Root};
+pub(crate) use remote::RemoteBoard;
+use remote::Watch;
 
 /// A collective's message: none if its send was complete at once.
 type Message = Option<RequestId>;
@@ -85,23 +88,33 @@ impl Port for CommPort<'_> {
     unsafe fn put(
         &mut self,
         to: u32,
-        _cell: u32,
+        cell: u32,
         number: u64,
-        _data: *const u8,
+        data: *const u8,
         len: usize,
-    ) -> Result<Option<Message>> {
-        debug_assert_eq!(to, self.comm.rank());
-        match self.comm.board() {
-            Some(board) => board.raise(number, len),
-            None => return Err(no_slots()),
+    ) -> Result<Put<Message>> {
+        if let Some(board) = self.comm.board() {
+            debug_assert_eq!(to, self.comm.rank());
+            board.raise(number, len);
+            return Ok(Put::Done);
         }
-        Ok(None)
+        let Some(board) = self.comm.remote_board() else {
+            return Err(no_slots());
+        };
+        let data = match len {
+            0 => &[][..],
+            // SAFETY: readable, as the engine promises.
+            _ => unsafe { std::slice::from_raw_parts(data, len) },
+        };
+        board.put(self.process, self.comm, to, cell, number, data)
     }
 
     #[inline]
-    fn is_up(&mut self, of: u32, _cell: u32, number: u64) -> bool {
-        let board = self.comm.board();
-        board.is_none_or(|board| board.is_up(of, number, self.looks))
+    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
+        match self.comm.board() {
+            Some(board) => board.is_up(of, number, self.looks),
+            None => self.is_up_here(cell, number),
+        }
     }
 
     unsafe fn direct(
@@ -121,15 +134,29 @@ impl Port for CommPort<'_> {
     }
 
     #[inline]
-    fn length(&self, of: u32, _cell: u32, number: u64) -> usize {
-        let board = self.comm.board();
-        board.map_or(0, |board| board.length(of, number))
+    fn length(&self, of: u32, cell: u32, number: u64) -> usize {
+        match (self.comm.board(), self.comm.remote_board()) {
+            (Some(board), _) => board.length(of, number),
+            (None, Some(board)) => board.length(cell, number),
+            (None, None) => 0,
+        }
     }
 
     #[inline]
-    fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
-        let board = self.comm.board();
-        board.map_or(std::ptr::null_mut(), |board| board.slot(of, number))
+    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {
+        match (self.comm.board(), self.comm.remote_board()) {
+            (Some(board), _) => board.slot(of, number),
+            (None, Some(board)) => board.slot(cell, number),
+            (None, None) => std::ptr::null_mut(),
+        }
+    }
+}
+
+impl CommPort<'_> {
+    /// Whether a flag in this process's own memory is up.
+    fn is_up_here(&self, cell: u32, number: u64) -> bool {
+        let board = self.comm.remote_board();
+        board.is_none_or(|board| board.is_up(cell, number, board.looks(self.looks)))
     }
 }
 
@@ -181,6 +208,8 @@ pub(crate) struct Collectives {
     choices: Choices,
     /// Communicators that have slots.
     boards: Arc<AtomicUsize>,
+    /// Whose loss matters to collectives that wait for flags.
+    watches: Mutex<Vec<Arc<Watch>>>,
     /// Whether to tell people which algorithms are taken.
     tells: bool,
     /// The node of each process; empty if that is unknown or the same for all.
@@ -194,17 +223,33 @@ impl Collectives {
         &'a self,
         comm: &'a Comm,
         slots: Option<Slots>,
+        reach: Option<(Reach, usize)>,
         own: Option<&'a Choices>,
     ) -> Place<'a> {
         Place {
             comm,
             slots,
+            reach,
             choices: own.unwrap_or(&self.choices),
             nodes: match self.nodes.is_empty() {
                 true => None,
                 false => comm.nodes(&self.nodes),
             },
         }
+    }
+}
+
+impl Collectives {
+    /// The processes that collectives on a VCI wait for without having requests that say so.
+    #[cold]
+    pub(crate) fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
+        let watches = self.watches.lock();
+        let waiting = watches
+            .iter()
+            .filter(|watch| watch.vci == vci && watch.waits.load(Ordering::Relaxed));
+        waiting
+            .flat_map(|watch| watch.peers.iter().copied())
+            .collect()
     }
 }
 
@@ -267,8 +312,19 @@ impl Process {
     ) -> Result<()> {
         let run = &mut kept.run;
         let phases = run.schedule().phases();
-        if let (1.., Some(board)) = (phases, comm.board()) {
-            run.set_number(board.take(phases));
+        let mut remote = None;
+        if phases > 0 {
+            if let Some(board) = comm.board() {
+                run.set_number(board.take(phases));
+            } else if let Some(board) = comm.remote_board() {
+                let meets = run.schedule().meets();
+                if !board.allows(phases, meets) {
+                    self.meet(comm, board)?;
+                }
+                run.set_number(board.take(phases, meets));
+                board.watch.waits.store(true, Ordering::Relaxed);
+                remote = Some(board);
+            }
         }
         // SAFETY: as for this function; the buffers outlive the run, which ends below.
         unsafe { run.start(buffers.send, buffers.recv, tag)? };
@@ -291,10 +347,30 @@ impl Process {
             0 => self.wait_despite_loss(comm.vci(), advance),
             _ => self.wait_for_stores(comm.vci(), advance),
         };
+        if let Some(board) = remote {
+            board.watch.waits.store(false, Ordering::Relaxed);
+            if result.is_err() {
+                board.keep();
+            }
+        }
         if !kept.run.is_running() {
             comm.give_run(kept);
         }
         result
+    }
+
+    /// A barrier between broadcasts, before slots are used again.
+    #[cold]
+    fn meet(&self, comm: &Comm, board: &RemoteBoard) -> Result<()> {
+        let shape = Some(Shape::PACE);
+        let mut kept = comm.take_run(shape.as_ref());
+        if !kept.fits(&Shape::PACE) {
+            kept.remember(shape.as_ref());
+            let schedule = kept.run.rebuild();
+            rdma::barrier(schedule, board.reach, rdma::Signals::Dissemination);
+        }
+        // SAFETY: a barrier uses no buffers.
+        unsafe { self.run(comm, Purpose::Collective, 0, Buffers::NONE, kept) }
     }
 
     /// Starts a collective that progress completes.
@@ -338,10 +414,16 @@ impl Process {
     /// The buffers are valid for what the call reads and writes by its arguments.
     pub unsafe fn call(&self, comm: &Comm, buffers: Buffers, call: &Call<'_>) -> Result<()> {
         if comm.is_time_for_board() {
-            comm.set_board(Board::new(self, comm)?);
+            let board = Board::new(self, comm)?;
+            let remote = match board {
+                Some(_) => None,
+                None => RemoteBoard::new(self, comm)?,
+            };
+            comm.set_remote_board(remote);
+            comm.set_board(board);
         }
         // SAFETY: as for this function.
-        unsafe { self.call_with(comm, buffers, call, comm.board().map(|board| board.slots)) }
+        unsafe { self.call_with(comm, buffers, call, true) }
     }
 
     /// Carries out a collective call, with slots or without.
@@ -354,17 +436,24 @@ impl Process {
         comm: &Comm,
         buffers: Buffers,
         call: &Call<'_>,
-        slots: Option<Slots>,
+        by_slots: bool,
     ) -> Result<()> {
+        let (slots, reach) = match by_slots {
+            true => (
+                comm.board().map(|board| board.slots),
+                comm.remote_board().map(|board| (board.reach, board.quick)),
+            ),
+            false => (None, None),
+        };
         // With and without differ; those that are kept are what calls of programs come to.
         let shape = call
             .shape()
-            .filter(|_| slots.is_some() || comm.board().is_none());
+            .filter(|_| by_slots || (comm.board().is_none() && comm.remote_board().is_none()));
         let mut kept = comm.take_run(shape.as_ref());
         if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
             kept.remember(shape.as_ref());
             let own = comm.choices();
-            let place = self.collectives.place(comm, slots, own.as_deref());
+            let place = self.collectives.place(comm, slots, reach, own.as_deref());
             call.build(&place, kept.run.rebuild());
             if self.collectives.tells && comm.rank() == 0 {
                 tell(call, &place, kept.run.schedule().phases());
@@ -389,7 +478,7 @@ impl Process {
         let own = (*kept).as_ref().choices();
         let place = self
             .collectives
-            .place((*kept).as_ref(), None, own.as_deref());
+            .place((*kept).as_ref(), None, None, own.as_deref());
         // SAFETY: as for this function.
         unsafe { self.start_collective(holder, buffers, |schedule| call.build(&place, schedule)) }
     }
@@ -511,7 +600,7 @@ impl Process {
                     root: Root::Rank(0),
                     part,
                 },
-                None,
+                false,
             )
         }
     }
@@ -559,7 +648,7 @@ impl Process {
         };
         let recv = coll::Layout::Uniform(part);
         // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
-        unsafe { self.call_with(comm, buffers, &Call::Allgather { send: None, recv }, None)? };
+        unsafe { self.call_with(comm, buffers, &Call::Allgather { send: None, recv }, false)? };
         Ok(all)
     }
 }

@@ -7,7 +7,7 @@ use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
 use crate::coll::{Choices, Neighbors, Nodes};
-use crate::collective::{Board, CommRun, Shape};
+use crate::collective::{Board, CommRun, RemoteBoard, Shape};
 use crate::endpoints::Points;
 use crate::engine::Address;
 use crate::error::{Class, Error, Result};
@@ -150,6 +150,8 @@ pub struct Comm {
     choices: Mutex<Option<Arc<Choices>>>,
     /// Slots in shared memory, once that was tried.
     board: OnceLock<Option<Board>>,
+    /// Slots that members write to over a network, once that was tried.
+    remote_board: OnceLock<Option<Box<RemoteBoard>>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
@@ -189,6 +191,7 @@ impl Comm {
             calls: AtomicU32::new(0),
             choices: Mutex::default(),
             board: OnceLock::new(),
+            remote_board: OnceLock::new(),
             nodes: OnceLock::new(),
             first: true,
             topology: None,
@@ -563,6 +566,12 @@ impl Comm {
         self.board.get().and_then(Option::as_ref)
     }
 
+    /// The slots that its members write to over a network, if they do.
+    #[inline]
+    pub(crate) fn remote_board(&self) -> Option<&RemoteBoard> {
+        self.remote_board.get().and_then(Option::as_deref)
+    }
+
     /// Counts a blocking collective call; true for the one before which slots are made.
     #[inline(always)]
     pub(crate) fn is_time_for_board(&self) -> bool {
@@ -591,6 +600,12 @@ impl Comm {
     /// Keeps the slots.
     pub(crate) fn set_board(&self, board: Option<Board>) {
         let _ = self.board.set(board);
+        self.forget_runs();
+    }
+
+    /// Keeps the slots that are written to over a network.
+    pub(crate) fn set_remote_board(&self, board: Option<RemoteBoard>) {
+        let _ = self.remote_board.set(board.map(Box::new));
         self.forget_runs();
     }
 

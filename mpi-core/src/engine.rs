@@ -151,6 +151,8 @@ pub struct Counters {
     pub native_puts: u64,
     /// Gets of windows that did.
     pub native_gets: u64,
+    /// Writes to peers' memory by collectives ([`netmod::Lane::signal`]).
+    pub signals: u64,
     /// How often the VCI's lock was taken, but for sends that left at once.
     pub locked: u64,
     /// How often the lock was held by another thread when it was wanted.
@@ -179,6 +181,7 @@ impl Counters {
             native_puts: self.native_puts + other.native_puts,
             native_gets: self.native_gets + other.native_gets,
             locked: self.locked + other.locked,
+            signals: self.signals + other.signals,
             contended: self.contended + other.contended,
         }
     }

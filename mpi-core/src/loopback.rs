@@ -68,6 +68,7 @@ impl Transport for Loopback {
             native_rma: true,
             passive_target: true,
             ordered_put: true,
+            signals: None,
             native_atomics: true,
             max_vcis: usize::from(VciId::MAX),
         }

@@ -336,6 +336,16 @@ impl Process {
             .is_ok_and(|route| self.transports[route].is_local())
     }
 
+    /// The one transport to all these processes, if there is one.
+    pub(crate) fn common_way(
+        &self,
+        mut peers: impl Iterator<Item = Peer>,
+    ) -> Option<Arc<dyn Transport>> {
+        let first = self.router.route(peers.next()?).ok()?;
+        let same = |peer| self.router.route(peer).is_ok_and(|route| route == first);
+        peers.all(same).then(|| self.transports[first].clone())
+    }
+
     /// Starts a send from `vci`. `None`: it is complete.
     #[inline]
     pub fn isend(
@@ -676,7 +686,7 @@ impl Process {
         for vci in self.open_vcis() {
             let state = self.vci(vci).ok().and_then(Vci::visit);
             if let Some(mut state) = state {
-                state.check_peers();
+                state.check_peers(self.collectives.awaited_on(vci));
             }
         }
     }
@@ -931,7 +941,7 @@ impl Process {
         // Another thread may have brought it about before it saw that it must ring.
         let value = if self.threaded { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
-            wait::sleep(&bells, self.threaded.then_some(&**self.bell), self.wait.nap);
+            wait::sleep(&bells, self.threaded.then_some(&**self.bell), nap);
         }
         for number in armed {
             let slot = self.vci(number)?;

@@ -379,9 +379,9 @@ impl VciState {
         self.dispatch();
     }
 
-    /// Has the transports look whether peers still live, above all those that are waited for.
-    pub fn check_peers(&mut self) {
-        let mut awaited: Vec<Peer> = Vec::new();
+    /// Has the transports look whether peers still live, above all those that are waited for: by
+    /// requests, and besides `awaited`.
+    pub fn check_peers(&mut self, mut awaited: Vec<Peer>) {
         for id in self.engine.records.active() {
             if let Some(record) = self.engine.records.get(id)
                 && !matches!(record.role, Role::Outside | Role::Idle)
@@ -630,6 +630,32 @@ impl VciState {
         };
         debug_assert!(!matches!(issued, Ok(Issued::Pending)));
         issued.map(drop)
+    }
+
+    /// Writes data and words over it to a peer's exposed memory ([`Lane::signal`]).
+    pub fn signal(
+        &mut self,
+        to: Address,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let way = self.way(to)?;
+        way.lane.signal(to.peer, to.vci, data, remote, words, at)?;
+        self.engine.counters.signals += 1;
+        Ok(())
+    }
+
+    /// The error of a [`VciState::signal`] that can't be; what it says of the peer is noted.
+    #[cold]
+    pub fn signal_failed(&mut self, to: Address, error: LaneError) -> Error {
+        let why = error.to_string();
+        if let LaneError::PeerLost(lost) = error {
+            let Lost { peer, why } = *lost;
+            netmod::Sink::peer_lost(&mut self.engine, peer, why);
+        }
+        lost_peer(to.peer, &why)
     }
 
     fn send_control(&mut self, to: Address, kind: Kind, body: Control) -> Result<(), LaneError> {

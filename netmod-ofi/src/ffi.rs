@@ -31,6 +31,7 @@ pub const FI_WRITE: u64 = 1 << 9;
 pub const FI_SEND: u64 = 1 << 11;
 pub const FI_REMOTE_READ: u64 = 1 << 12;
 pub const FI_REMOTE_WRITE: u64 = 1 << 13;
+pub const FI_REMOTE_CQ_DATA: u64 = 1 << 17;
 pub const FI_COMPLETION: u64 = 1 << 24;
 pub const FI_DELIVERY_COMPLETE: u64 = 1 << 28;
 /// Of `fi_query_atomic`: asks about fetching operations.
@@ -46,7 +47,9 @@ pub const FI_MR_VIRT_ADDR: c_int = 1 << 4;
 pub const FI_MR_ALLOCATED: c_int = 1 << 5;
 pub const FI_MR_PROV_KEY: c_int = 1 << 6;
 
+pub const FI_ORDER_WAW: u64 = 1 << 4;
 pub const FI_ORDER_SAS: u64 = 1 << 8;
+pub const FI_ORDER_RMA_WAW: u64 = 1 << 35;
 
 pub const FI_SOCKADDR_IN: u32 = 2;
 pub const FI_SOCKADDR_IN6: u32 = 3;
@@ -64,7 +67,7 @@ pub const FI_ENABLE: c_int = 6;
 
 pub const FI_WAIT_NONE: c_int = 0;
 pub const FI_WAIT_FD: c_int = 3;
-pub const FI_CQ_FORMAT_MSG: c_int = 2;
+pub const FI_CQ_FORMAT_DATA: c_int = 3;
 
 pub const FI_UINT64: c_int = 7;
 pub const FI_SUM: c_int = 2;
@@ -326,10 +329,12 @@ pub struct fid_domain {
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct fi_cq_msg_entry {
+pub struct fi_cq_data_entry {
     pub op_context: *mut c_void,
     pub flags: u64,
     pub len: usize,
+    pub buf: *mut c_void,
+    pub data: u64,
 }
 
 #[repr(C)]
@@ -445,6 +450,8 @@ pub struct fi_ops_rma {
     pub write: Unused,
     pub writev: Unused,
     pub writemsg: unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize,
+    pub inject:
+        unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, fi_addr_t, u64, u64) -> isize,
 }
 
 #[repr(C)]
@@ -760,6 +767,22 @@ pub unsafe fn fi_writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -
 }
 
 /// # Safety
+/// As for all data transfers; `buf` has `len` bytes, at most the provider's inject size, which are
+/// read during the call only.
+#[inline]
+pub unsafe fn fi_inject_write(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    to: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    // SAFETY: by the contract, `ep` and its table are valid.
+    unsafe { ((*(*ep).rma).inject)(ep, buf, len, to, addr, key) }
+}
+
+/// # Safety
 /// As for all data transfers; `ep` was opened with `FI_ATOMIC`; `buf` and `result` have 8 bytes.
 #[inline]
 pub unsafe fn fi_fetch_atomic(
@@ -822,7 +845,7 @@ mod tests {
         assert_eq!(size_of::<fi_fabric_attr>(), 32);
         assert_eq!(size_of::<fi_av_attr>(), 48);
         assert_eq!(size_of::<fi_cq_attr>(), 40);
-        assert_eq!(size_of::<fi_cq_msg_entry>(), 24);
+        assert_eq!(size_of::<fi_cq_data_entry>(), 40);
         assert_eq!(offset_of!(fi_cq_err_entry, reserved), 80);
         assert_eq!(size_of::<fi_msg_rma>(), 64);
         assert_eq!(size_of::<fid_ep>(), 80);

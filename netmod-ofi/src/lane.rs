@@ -35,7 +35,7 @@ impl Objects {
     /// segmentation fault when an endpoint is closed while a message waits in its queue.
     fn quiet(&mut self) {
         for _ in 0..1000 {
-            let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; 16];
+            let mut entries = [const { MaybeUninit::<fi_cq_data_entry>::uninit() }; 16];
             // SAFETY: the queue is open, of this format, and `entries` has room.
             let got = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
             if got == -FI_EAVAIL {
@@ -323,12 +323,7 @@ impl OfiLane {
             if rc != 0 {
                 return Err(self.refused(endpoint, rc, "sending"));
             }
-            let state = self.peers.endpoint(endpoint);
-            state.stuck = None;
-            if !state.dirty {
-                state.dirty = true;
-                self.dirty.push(endpoint);
-            }
+            self.mark_dirty(endpoint);
             return Ok(());
         }
         let buffer = self.buffers.take().ok_or(LaneError::Again)?;
@@ -354,6 +349,22 @@ impl OfiLane {
                 Err(self.refused(endpoint, rc, "sending"))
             }
         }
+    }
+
+    /// Something was injected, which may not have left.
+    #[inline]
+    pub(crate) fn mark_dirty(&mut self, endpoint: u32) {
+        let state = self.peers.endpoint(endpoint);
+        state.stuck = None;
+        if !state.dirty {
+            state.dirty = true;
+            self.dirty.push(endpoint);
+        }
+    }
+
+    /// Largest message to inject.
+    pub(crate) fn inject_limit(&self) -> usize {
+        self.inject_limit
     }
 
     /// Hands a filled send buffer to the provider.
@@ -419,7 +430,7 @@ fn open_cq(shared: &Shared, objects: &mut Objects) -> Result<Option<RawFd>, i32>
         // Room for everything that the lane can have under way.
         size: config.send_buffers + config.recv_buffers + config.operations,
         flags: 0,
-        format: FI_CQ_FORMAT_MSG,
+        format: FI_CQ_FORMAT_DATA,
         wait_obj: FI_WAIT_FD,
         signaling_vector: 0,
         wait_cond: 0,
@@ -521,6 +532,18 @@ impl Lane for OfiLane {
     ) -> Result<Issued, LaneError> {
         // SAFETY: passed on.
         unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+    }
+
+    fn signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        self.issue_signal(peer, vci, data, remote, words, at)
     }
 
     unsafe fn atomic(

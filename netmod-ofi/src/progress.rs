@@ -20,7 +20,7 @@ impl OfiLane {
         self.round = self.round.wrapping_add(1);
         let mut events = 0;
         loop {
-            let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; BATCH];
+            let mut entries = [const { MaybeUninit::<fi_cq_data_entry>::uninit() }; BATCH];
             let want = BATCH.min(budget.saturating_sub(events)).max(1);
             // SAFETY: the queue is open, of this format, and `entries` has room.
             let got = unsafe { fi_cq_read(self.objects.cq, entries.as_mut_ptr().cast(), want) };
@@ -87,7 +87,11 @@ impl OfiLane {
     }
 
     #[inline]
-    fn completed(&mut self, entry: &fi_cq_msg_entry, sink: &mut dyn Sink) {
+    fn completed(&mut self, entry: &fi_cq_data_entry, sink: &mut dyn Sink) {
+        if entry.flags & FI_REMOTE_CQ_DATA != 0 {
+            self.raise(entry.data);
+            return;
+        }
         if entry.op_context.is_null() {
             return;
         }

@@ -8,9 +8,24 @@ use crate::wire::{self, Kind, Request};
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Puts up to this size go through an eager buffer and are done at once.
 const SMALL_PUT: usize = 4096;
+
+/// What is asked of a write besides its completion.
+#[derive(Clone, Copy)]
+struct How {
+    flags: u64,
+    /// For the target, with `FI_REMOTE_CQ_DATA`.
+    notice: u64,
+}
+
+/// A write is complete when it is visible at the target.
+const VISIBLE: How = How {
+    flags: FI_DELIVERY_COMPLETE,
+    notice: 0,
+};
 
 /// Requests of the emulation that a lane has under way at most; bounds what targets owe it.
 const REQUESTS_MOST: usize = 64;
@@ -131,7 +146,7 @@ impl OfiLane {
         );
         let desc = self.buffers.send_desc;
         // SAFETY: buffer and context are the lane's and stay until completion.
-        let rc = unsafe { self.write(endpoint, place, len, desc, remote, 0, context) };
+        let rc = unsafe { self.write(endpoint, place, len, desc, remote, 0, context, VISIBLE) };
         if rc == 0 {
             return Ok(Issued::Done);
         }
@@ -140,7 +155,125 @@ impl OfiLane {
         Err(self.refused(endpoint, rc, "a put"))
     }
 
-    /// `fi_write` with delivery completion.
+    /// The work of `signal`: words by themselves in one write; data and a word in one write with a
+    /// notice to the target, or else in two writes, of which the provider keeps the order.
+    pub(crate) fn issue_signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        if !self.shared.ordered {
+            return Err(LaneError::Unsupported);
+        }
+        let endpoint = self.endpoint(peer, vci)?;
+        if self.peers.endpoint(endpoint).stalled > 0 {
+            return Err(LaneError::Again);
+        }
+        if !data.is_empty() {
+            if let (&[word], Some(notice)) = (words, self.notice(&remote, &at)) {
+                let before = RemoteAddr {
+                    offset: remote.offset - 8,
+                    ..remote
+                };
+                return self.ordered_write(endpoint, &[&word.to_ne_bytes(), data], before, notice);
+            }
+            self.ordered_write(endpoint, &[data], remote, None)?;
+        }
+        // If there is no room for these, the caller writes the data once more.
+        let len = size_of_val(words);
+        // SAFETY: the bytes of the words.
+        let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
+        if len > self.inject_limit() {
+            return self.ordered_write(endpoint, &[bytes], at, None);
+        }
+        let to = self.peers.endpoint(endpoint).addr;
+        let addr = at.key.address.wrapping_add(at.offset);
+        let (ep, key) = (self.objects.ep, at.key.words[0]);
+        // SAFETY: the endpoint has FI_RMA; the bytes are read during the call only.
+        let rc = unsafe { fi_inject_write(ep, bytes.as_ptr().cast(), len, to, addr, key) };
+        if rc != 0 {
+            return Err(self.refused(endpoint, rc, "a write"));
+        }
+        self.mark_dirty(endpoint);
+        Ok(())
+    }
+
+    /// What tells the target of data at `remote`, with a word before it that belongs to `at`: exposure,
+    /// distance and place in units of 8 bytes. None if the provider's notices are too short for that.
+    fn notice(&self, remote: &RemoteAddr, at: &RemoteAddr) -> Option<Option<u64>> {
+        let (from, to) = (remote.offset, at.offset);
+        let id = at.key.words[1];
+        let distance = from.checked_sub(to)? / 8;
+        let fits = self.shared.info.domain().cq_data_size >= 8
+            && id < 1 << 20
+            && distance < 1 << 12
+            && to / 8 < 1 << 32
+            && (from | to).is_multiple_of(8)
+            && distance > 1;
+        fits.then_some(Some(id << 44 | distance << 32 | (to / 8)))
+    }
+
+    /// A write with a notice has come: its word goes where it belongs.
+    pub(crate) fn raise(&mut self, notice: u64) {
+        let (id, distance, place) = (notice >> 44, notice >> 32 & 0xfff, notice & 0xffff_ffff);
+        let Some(base) = self
+            .shared
+            .exposed(id, 8 * place, 8 * (distance as usize + 1))
+        else {
+            return; // It was withdrawn meanwhile.
+        };
+        let words = base.cast::<AtomicU64>();
+        if distance == 0 || !words.is_aligned() {
+            return;
+        }
+        // SAFETY: both words are in exposed memory, which stays valid until it is withdrawn; aligned.
+        unsafe {
+            let word = (*words.add(distance as usize - 1)).load(Ordering::Relaxed);
+            // Release: what was written before it, by the provider in this thread or by an adapter that
+            // has told of it.
+            (*words).store(word, Ordering::Release);
+        }
+    }
+
+    /// A write from an eager buffer, of which nobody here is told; the target is, if there is a notice.
+    fn ordered_write(
+        &mut self,
+        endpoint: u32,
+        parts: &[&[u8]],
+        remote: RemoteAddr,
+        notice: Option<u64>,
+    ) -> Result<(), LaneError> {
+        let buffer = self.buffers.take().ok_or(LaneError::Again)?;
+        let place = self.buffers.send_at(buffer);
+        let mut len = 0;
+        for part in parts {
+            // SAFETY: the buffer is ours and long enough, as the limits say.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), place.add(len), part.len()) };
+            len += part.len();
+        }
+        let context = self
+            .buffers
+            .send_context(buffer, Role::Send { buffer, endpoint });
+        let desc = self.buffers.send_desc;
+        let how = How {
+            flags: notice.map_or(0, |_| FI_REMOTE_CQ_DATA),
+            notice: notice.unwrap_or(0),
+        };
+        // SAFETY: buffer and context are the lane's and stay until completion.
+        let rc = unsafe { self.write(endpoint, place, len, desc, remote, 0, context, how) };
+        if rc == 0 {
+            self.sends_under_way += 1;
+            return Ok(());
+        }
+        self.buffers.give(buffer);
+        Err(self.refused(endpoint, rc, "a write"))
+    }
+
+    /// `fi_write` with a completion.
     ///
     /// # Safety
     /// `local` is valid for reads of `len` bytes until completion, the context too.
@@ -153,6 +286,7 @@ impl OfiLane {
         remote: RemoteAddr,
         skip: usize,
         context: *mut c_void,
+        how: How,
     ) -> isize {
         let iov = iovec {
             base: local.cast_mut().cast(),
@@ -176,10 +310,10 @@ impl OfiLane {
             rma_iov: &target,
             rma_iov_count: 1,
             context,
-            data: 0,
+            data: how.notice,
         };
         // SAFETY: the endpoint has FI_RMA; data and context live until completion, by the contract.
-        unsafe { fi_writemsg(self.objects.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE) }
+        unsafe { fi_writemsg(self.objects.ep, &msg, FI_COMPLETION | how.flags) }
     }
 
     /// # Safety
@@ -302,7 +436,7 @@ impl OfiLane {
         let local = unsafe { op.local.add(skip) };
         let rc = if action == Action::Put {
             // SAFETY: the memory is valid until completion, by the contract of `put`.
-            unsafe { self.write(endpoint, local, len, desc, remote, skip, context) }
+            unsafe { self.write(endpoint, local, len, desc, remote, skip, context, VISIBLE) }
         } else {
             let from = self.peers.endpoint(endpoint).addr;
             let addr = remote

@@ -177,6 +177,8 @@ pub(crate) struct Candidate {
     pub(crate) info: Info,
     pub(crate) rma: bool,
     pub(crate) atomics: bool,
+    /// Whether writes arrive in the order in which they were issued.
+    pub(crate) ordered: bool,
     cost: u32,
 }
 
@@ -195,7 +197,7 @@ pub(crate) fn candidates(lib: Library, config: &Config) -> Result<Candidates, Op
         Offload::Emulated => vec![(FI_MSG, 0)],
     };
     for (caps, op_flags) in wishes {
-        let found = query(lib, config.provider.as_deref(), caps, op_flags)?;
+        let found = query(lib, config.provider.as_deref(), caps, op_flags, 0)?;
         for info in found {
             match cost(&info, config) {
                 Err(why) => result.refused.push(Refusal::new(&info, why)),
@@ -207,6 +209,7 @@ pub(crate) fn candidates(lib: Library, config: &Config) -> Result<Candidates, Op
                         info,
                         rma,
                         atomics: false,
+                        ordered: false,
                         cost,
                     });
                 }
@@ -216,6 +219,7 @@ pub(crate) fn candidates(lib: Library, config: &Config) -> Result<Candidates, Op
     result.usable.sort_by_key(|candidate| candidate.cost);
     for candidate in &mut result.usable {
         consider_atomics(lib, config, candidate);
+        consider_order(lib, candidate);
     }
     Ok(result)
 }
@@ -226,6 +230,7 @@ fn query(
     provider: Option<&str>,
     caps: u64,
     op_flags: u64,
+    order: u64,
 ) -> Result<Vec<Info>, OpenError> {
     let hints = Info::new(lib)?;
     let raw = hints.raw();
@@ -234,8 +239,8 @@ fn query(
         (*raw).caps = caps;
         (*raw).mode = FI_CONTEXT | FI_CONTEXT2;
         (*(*raw).ep_attr).type_ = FI_EP_RDM;
-        (*(*raw).tx_attr).msg_order = FI_ORDER_SAS;
-        (*(*raw).rx_attr).msg_order = FI_ORDER_SAS;
+        (*(*raw).tx_attr).msg_order = FI_ORDER_SAS | order;
+        (*(*raw).rx_attr).msg_order = FI_ORDER_SAS | order;
         (*(*raw).tx_attr).op_flags = op_flags;
         let domain = (*raw).domain_attr;
         (*domain).threading = FI_THREAD_SAFE;
@@ -402,19 +407,46 @@ fn consider_atomics(lib: Library, config: &Config, candidate: &mut Candidate) {
         return;
     }
     let caps = FI_MSG | FI_RMA | FI_ATOMIC;
-    let Ok(found) = query(lib, Some(&provider), caps, FI_DELIVERY_COMPLETE) else {
+    let Ok(found) = query(lib, Some(&provider), caps, FI_DELIVERY_COMPLETE, 0) else {
         return;
     };
-    let twin = found.into_iter().find(|info| {
-        info.provider() == provider
-            && info.domain_name() == candidate.info.domain_name()
-            && info.fabric_name() == candidate.info.fabric_name()
-            && info.ip() == candidate.info.ip()
-    });
-    if let Some(twin) = twin {
+    if let Some(twin) = twin(found, &candidate.info) {
         candidate.info = twin;
         candidate.atomics = true;
     }
+}
+
+/// Asks for the same with writes in order, of any length that matters.
+fn consider_order(lib: Library, candidate: &mut Candidate) {
+    if !candidate.rma {
+        return;
+    }
+    let atomics = if candidate.atomics { FI_ATOMIC } else { 0 };
+    let caps = FI_MSG | FI_RMA | atomics;
+    let order = FI_ORDER_WAW | FI_ORDER_RMA_WAW;
+    let provider = candidate.info.provider();
+    let Ok(found) = query(lib, Some(&provider), caps, FI_DELIVERY_COMPLETE, order) else {
+        return;
+    };
+    if let Some(twin) = twin(found, &candidate.info)
+        && twin.ep().max_order_waw_size >= ORDERED_LEAST
+    {
+        candidate.info = twin;
+        candidate.ordered = true;
+    }
+}
+
+/// Writes in order are of use from this size on.
+const ORDERED_LEAST: usize = 16 << 10;
+
+/// The one that is the same otherwise.
+fn twin(found: Vec<Info>, info: &Info) -> Option<Info> {
+    found.into_iter().find(|other| {
+        other.provider() == info.provider()
+            && other.domain_name() == info.domain_name()
+            && other.fabric_name() == info.fabric_name()
+            && other.ip() == info.ip()
+    })
 }
 
 /// "1.17" from a version number.

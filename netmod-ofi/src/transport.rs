@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) domain: *mut fid_domain,
     /// Get and put are the provider's.
     pub(crate) rma: bool,
+    /// Whether writes arrive in the order in which they were issued.
+    pub(crate) ordered: bool,
     /// Atomics are the provider's.
     pub(crate) atomics: bool,
     next_key: AtomicU64,
@@ -83,6 +85,7 @@ impl Shared {
             info,
             rma,
             mut atomics,
+            ordered,
             ..
         } = candidate;
         let mut fabric = null_mut();
@@ -117,6 +120,7 @@ impl Shared {
             domain,
             rma,
             atomics,
+            ordered,
             next_key: AtomicU64::new(1),
             exposures: RwLock::new(HashMap::new()),
             lost: Mutex::default(),
@@ -294,6 +298,11 @@ impl Transport for OfiTransport {
             native_rma: self.shared.rma,
             passive_target: self.shared.rma && domain.data_progress == FI_PROGRESS_AUTO,
             ordered_put: false,
+            signals: self.shared.ordered.then_some(netmod::Signals {
+                most: self.shared.config.buffer_size - 8,
+                quick: Some(8 << 10),
+                unaided: domain.data_progress == FI_PROGRESS_AUTO,
+            }),
             native_atomics: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
             max_vcis: domain
                 .ep_cnt

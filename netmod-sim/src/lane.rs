@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netmod::{
     AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Limits, OpenError, Peer, RemoteAddr,
-    RemoteKey, Sink, Token, Transport, VciId,
+    RemoteKey, Signals, Sink, Token, Transport, VciId,
 };
 
 use crate::config::Get;
@@ -44,6 +44,11 @@ impl Transport for SimTransport {
             native_rma: config.get != Get::Unsupported,
             passive_target: config.burst == 0,
             ordered_put: config.ordered_put,
+            signals: config.ordered_put.then_some(Signals {
+                most: config.max_payload,
+                quick: Some(config.max_payload),
+                unaided: true,
+            }),
             native_atomics: true,
             max_vcis: usize::from(VciId::MAX),
         }
@@ -196,6 +201,37 @@ impl Lane for SimLane {
         let mut world = self.world.lock();
         let done = world.put(self.place, (peer, vci), local, len, remote, token)?;
         Ok(if done { Issued::Done } else { Issued::Pending })
+    }
+
+    fn signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let mut world = self.world.lock();
+        world.alive([self.place.0, peer])?;
+        if !world.config.ordered_put {
+            return Err(LaneError::Unsupported);
+        }
+        world.admit(self.place, (peer, vci))?;
+        if !data.is_empty() {
+            world.put(self.place, (peer, vci), remote, data.into());
+        }
+        // In some order, one by one.
+        let first = world.pick(words.len());
+        for place in (first..words.len()).chain(0..first) {
+            let at = RemoteAddr {
+                offset: at.offset + 8 * place as u64,
+                ..at
+            };
+            let word = words[place].to_ne_bytes();
+            world.put(self.place, (peer, vci), at, word.into());
+        }
+        Ok(())
     }
 
     unsafe fn atomic(

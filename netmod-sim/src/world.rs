@@ -519,6 +519,11 @@ impl World {
         if self.rng.chance(50) { a } else { b }
     }
 
+    /// A number below `end`.
+    pub fn pick(&mut self, end: usize) -> usize {
+        self.rng.index(end)
+    }
+
     pub fn coin(&mut self) -> bool {
         self.rng.chance(50)
     }

@@ -34,7 +34,7 @@ pub(crate) enum Notice {
 
 /// How far a lane is on its way to having sent everything.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Drain {
+pub(crate) enum Drain {
     /// Something was sent since the last flush.
     Dirty,
     UnderWay,
@@ -47,7 +47,9 @@ pub(crate) struct Buffers {
     /// Bytes of each.
     size: usize,
     pub(crate) free: Vec<u32>,
-    notes: Box<[Note]>,
+    pub(crate) notes: Box<[Note]>,
+    /// The endpoint whose key a write from a buffer uses; none for messages.
+    pub(crate) writes_to: Box<[Option<u32>]>,
 }
 
 impl Buffers {
@@ -57,6 +59,7 @@ impl Buffers {
             area: vec![0; size / 8 * count].into_boxed_slice(),
             size,
             free: (0..count as u32).rev().collect(),
+            writes_to: vec![None; count].into_boxed_slice(),
             notes: (0..count as u32)
                 .map(|index| Note {
                     inbox,
@@ -106,7 +109,7 @@ pub(crate) struct UcxLane {
     pub(crate) close_note: Box<Note>,
     /// Endpoints being closed.
     pub(crate) closing: usize,
-    drain: Drain,
+    pub(crate) drain: Drain,
     drain_note: Box<Note>,
     vci: VciId,
     doorbell: Option<RawFd>,
@@ -321,7 +324,12 @@ impl UcxLane {
     fn handle_events(&mut self) {
         while let Some(event) = self.inbox.pop() {
             match event {
-                Event::Ended(Work::Send(buffer), _) => self.buffers.free.push(buffer),
+                Event::Ended(Work::Send(buffer), status) => {
+                    self.buffers.free.push(buffer);
+                    if let Some(endpoint) = self.buffers.writes_to[buffer as usize].take() {
+                        self.write_ended(endpoint, status);
+                    }
+                }
                 Event::Ended(Work::Op(index), status) => self.op_ended(index, status),
                 Event::Ended(Work::Flush(index), status) => self.flush_ended(index, status),
                 Event::Ended(Work::Drain, _) => {
@@ -499,6 +507,18 @@ impl Lane for UcxLane {
     ) -> Result<Issued, LaneError> {
         // SAFETY: passed on.
         unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+    }
+
+    fn signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        self.issue_signal(peer, vci, data, remote, words, at)
     }
 
     unsafe fn atomic(

@@ -54,6 +54,7 @@ functions! {
     worker_release_address: fn(*mut ucp_worker, *mut ucp_address);
     worker_progress: fn(*mut ucp_worker) -> c_uint;
     worker_get_efd: fn(*mut ucp_worker, *mut c_int) -> ucs_status_t;
+    worker_fence: fn(*mut ucp_worker) -> ucs_status_t;
     worker_arm: fn(*mut ucp_worker) -> ucs_status_t;
     worker_flush_nbx: fn(*mut ucp_worker, *const ucp_request_param_t) -> ucs_status_ptr_t;
     worker_set_am_recv_handler: fn(*mut ucp_worker, *const ucp_am_handler_param) -> ucs_status_t;

@@ -3,7 +3,7 @@
 use crate::ffi::*;
 use crate::inbox::{Inbox, Note, Work, on_end};
 use crate::keys::{self, Key};
-use crate::lane::{Notice, UcxLane};
+use crate::lane::{Drain, Notice, UcxLane};
 use crate::wire::Kind;
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
 use std::ptr::null_mut;
@@ -201,6 +201,93 @@ impl UcxLane {
                 self.ops.waiting.push(index);
                 Ok(Issued::Pending)
             }
+        }
+    }
+
+    /// The work of `signal`: two writes with a fence between them.
+    pub(crate) fn issue_signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let endpoint = self.endpoint(peer, vci)?;
+        let key = match self.find_key(endpoint, at.key.words)? {
+            Found::Shared(key) => key,
+            Found::Asked => return Err(LaneError::Again),
+            Found::Own(key) => {
+                // There is room for it once what uses the others has ended.
+                // SAFETY: unpacked just now, and not used.
+                unsafe { (self.shared.lib.rkey_destroy)(key) };
+                return Err(LaneError::Again);
+            }
+        };
+        if !data.is_empty() {
+            self.write(endpoint, key, data, remote)?;
+            // SAFETY: the worker is open.
+            let status = unsafe { (self.shared.lib.worker_fence)(self.worker) };
+            if status != UCS_OK {
+                self.broke(endpoint, status);
+                return Err(self.unusable(endpoint));
+            }
+        }
+        // If there is no room for these, the caller writes the data once more.
+        let len = size_of_val(words);
+        // SAFETY: the bytes of the words.
+        let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
+        self.write(endpoint, key, bytes, at)
+    }
+
+    /// A write from a send buffer, of which nobody is told.
+    fn write(
+        &mut self,
+        endpoint: u32,
+        key: *mut ucp_rkey,
+        data: &[u8],
+        remote: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let Some(&buffer) = self.buffers.free.last() else {
+            return Err(LaneError::Again);
+        };
+        let len = data.len();
+        let bytes = self.buffers.bytes(buffer, len);
+        bytes.copy_from_slice(data);
+        let place = bytes.as_ptr();
+        let note = self.buffers.notes[buffer as usize].arg();
+        let param = ucp_request_param_t::new(on_end, note);
+        let to = remote.key.address.wrapping_add(remote.offset);
+        let ep = self.peers.endpoint(endpoint).ep;
+        // SAFETY: the endpoint is open and the key belongs to it; buffer and note stay until the
+        // request ends, and so does the key, since the endpoint counts this operation.
+        let request = unsafe { (self.shared.lib.put_nbx)(ep, place.cast(), len, to, key, &param) };
+        match error_of(request) {
+            None => {}
+            Some(UCS_ERR_NO_RESOURCE) => return Err(LaneError::Again),
+            Some(UCS_ERR_UNREACHABLE | UCS_ERR_UNSUPPORTED) => return Err(LaneError::Unsupported),
+            Some(status) => {
+                self.broke(endpoint, status);
+                return Err(self.unusable(endpoint));
+            }
+        }
+        self.drain = Drain::Dirty;
+        let state = self.peers.endpoint(endpoint);
+        state.written = true;
+        if !request.is_null() {
+            state.ops += 1;
+            self.buffers.free.pop();
+            self.buffers.writes_to[buffer as usize] = Some(endpoint);
+        }
+        Ok(())
+    }
+
+    /// UCX has ended a [`UcxLane::write`].
+    pub(crate) fn write_ended(&mut self, endpoint: u32, status: ucs_status_t) {
+        self.peers.endpoint(endpoint).ops -= 1;
+        if status != UCS_OK {
+            self.broke(endpoint, status);
         }
     }
 

@@ -390,6 +390,13 @@ impl Transport for UcxTransport {
             native_rma: true,
             passive_target: self.has_rdma(),
             ordered_put: false,
+            // A fence keeps the order of writes.
+            signals: Some(netmod::Signals {
+                most: self.shared.config.buffer_size,
+                // Over TCP they are answered.
+                quick: self.has_rdma().then_some(32),
+                unaided: self.has_rdma(),
+            }),
             // UCX itself chooses between those of an adapter and its own, which the target's
             // progress carries out.
             native_atomics: false,

@@ -19,6 +19,26 @@ pub(crate) unsafe fn post_send(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> i32 {
     }
 }
 
+/// As [`post_send`]; with an error the first request that was not posted.
+///
+/// # Safety
+/// As for [`post_send`].
+#[inline]
+pub(crate) unsafe fn post_list(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+) -> Result<(), (i32, *mut ibv_send_wr)> {
+    let mut bad = wr;
+    // SAFETY: by the contract; every device has this operation.
+    let rc = unsafe {
+        match (*(*qp).context).ops.post_send {
+            Some(call) => call(qp, wr, &mut bad),
+            None => libc::ENOSYS,
+        }
+    };
+    if rc == 0 { Ok(()) } else { Err((rc, bad)) }
+}
+
 /// Posts a list of receive buffers to a queue pair.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! An engine: the queues of one VCI (of all, where they share a queue pair), and sending.
 
 use crate::buffers::{RecvBuffers, SendBuffers};
-use crate::calls::{errno_text, post_send};
+use crate::calls::{errno_text, post_list, post_send};
 use crate::config::Sharing;
 use crate::connect::Datagrams;
 use crate::device::Context;
@@ -333,6 +333,52 @@ impl Engine {
             connection.unsignalled + 1
         };
         Ok(())
+    }
+
+    /// Posts two work requests, one after the other, by one call. Of the second the end may be told.
+    ///
+    /// With an error also says whether the first was posted.
+    pub(crate) fn post_pair(
+        &mut self,
+        index: u32,
+        works: [&mut ibv_send_wr; 2],
+        slots: [Slot; 2],
+        signal: bool,
+    ) -> Result<(), (LaneError, bool)> {
+        let connection = &mut self.connections[index as usize];
+        debug_assert!(connection.has_room_for(2));
+        let seq = connection.posted;
+        let signal = signal || connection.unsignalled + 2 >= self.signal_every;
+        let [first, second] = works;
+        let name = |seq: u32| {
+            self.slot_bits | name::SEND | u64::from(index) << 24 | u64::from(seq & 0xff_ffff)
+        };
+        (first.wr_id, second.wr_id) = (name(seq), name(seq.wrapping_add(1)));
+        if signal {
+            second.send_flags |= IBV_SEND_SIGNALED;
+        }
+        first.next = second;
+        // SAFETY: the queue pair is open; what the requests name are buffers of ours or data that is
+        // taken over inline.
+        let posted = unsafe { post_list(connection.qp.raw, first) };
+        let count = match posted {
+            Ok(()) => 2,
+            Err((_, bad)) => u32::from(std::ptr::eq(bad, first.next)),
+        };
+        let mask = connection.slots.len() as u32 - 1;
+        for (place, slot) in slots.into_iter().enumerate().take(count as usize) {
+            let seq = seq.wrapping_add(place as u32);
+            connection.slots[(seq & mask) as usize] = slot;
+        }
+        connection.posted = seq.wrapping_add(count);
+        connection.unsignalled = match count {
+            2 if signal => 0,
+            _ => connection.unsignalled + count,
+        };
+        match posted {
+            Ok(()) => Ok(()),
+            Err((number, _)) => Err((self.refused(index, number), count > 0)),
+        }
     }
 
     #[cold]

@@ -118,6 +118,18 @@ impl Lane for VerbsLane {
         self.with(|engine| unsafe { engine.issue_put(peer, vci, local, len, remote, token) })
     }
 
+    fn signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        self.with(|engine| engine.issue_signal(peer, vci, data, remote, words, at))
+    }
+
     unsafe fn atomic(
         &mut self,
         peer: Peer,

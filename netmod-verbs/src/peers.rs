@@ -84,6 +84,10 @@ impl Connection {
     pub(crate) fn has_room(&self) -> bool {
         self.posted.wrapping_sub(self.retired) < self.slots.len() as u32
     }
+    /// Whether the send queue has room for so many more.
+    pub(crate) fn has_room_for(&self, count: u32) -> bool {
+        self.posted.wrapping_sub(self.retired) + count <= self.slots.len() as u32
+    }
     /// Whether nothing is in the send queue.
     pub(crate) fn is_idle(&self) -> bool {
         self.posted == self.retired

@@ -7,6 +7,13 @@ use crate::ops::{Action, Op};
 use crate::peers::{NO_BUFFER, Slot, State};
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
 
+/// To be filled.
+const NO_PLACE: ibv_sge = ibv_sge {
+    addr: 0,
+    length: 0,
+    lkey: 0,
+};
+
 /// Why an operation could not go on.
 pub(crate) enum Stop {
     /// No room at the moment.
@@ -151,6 +158,87 @@ impl Engine {
                 self.end_write(index, epoch);
                 Err(error)
             }
+        }
+    }
+
+    /// The work of `signal`: two writes of one queue pair, of which the second is placed after the
+    /// first. What fails on the way fails the connection, and so tells of the peer's loss.
+    pub(crate) fn issue_signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let index = self.memory_connection(peer, vci)?;
+        let connection = &self.connections[index as usize];
+        if connection.state != State::Ready || !connection.has_room_for(2) {
+            return Err(LaneError::Again);
+        }
+        let len = size_of_val(words);
+        // SAFETY: the bytes of the words.
+        let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
+        let mut word_place = NO_PLACE;
+        let (mut flag, flag_slot) = self.write_of(bytes, &at, &mut word_place)?;
+        let mut signal = self.send.are_few();
+        if data.is_empty() {
+            signal &= matches!(flag_slot, Slot::Buffer(_));
+            let posted = self.post(index, &mut flag, flag_slot, signal);
+            if posted.is_err() {
+                self.take_back(flag_slot);
+            }
+            return posted;
+        }
+        let mut data_place = NO_PLACE;
+        let (mut write, slot) = match self.write_of(data, &remote, &mut data_place) {
+            Ok(write) => write,
+            Err(error) => {
+                self.take_back(flag_slot);
+                return Err(error);
+            }
+        };
+        let posted = self.post_pair(index, [&mut write, &mut flag], [slot, flag_slot], signal);
+        posted.map_err(|(error, first)| {
+            // The caller will write the data once more.
+            self.take_back(flag_slot);
+            if !first {
+                self.take_back(slot);
+            }
+            error
+        })
+    }
+
+    /// A write whose data is taken over when it is posted, inline or through a buffer; `place` is to
+    /// stay where it is till then.
+    fn write_of(
+        &mut self,
+        bytes: &[u8],
+        remote: &RemoteAddr,
+        place: &mut ibv_sge,
+    ) -> Result<(ibv_send_wr, Slot), LaneError> {
+        place.addr = bytes.as_ptr() as u64;
+        place.length = bytes.len() as u32;
+        let (mut slot, mut flags) = (Slot::Plain, IBV_SEND_INLINE);
+        if bytes.len() > self.inline {
+            let buffer = self.send.take().ok_or(LaneError::Again)?;
+            let start = self.send.at(buffer);
+            // SAFETY: the buffer is ours and long enough, as the limits say.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
+            place.addr = start as u64;
+            place.lkey = self.send.lkey();
+            (slot, flags) = (Slot::Buffer(buffer), 0);
+        }
+        let mut wr = Self::access(IBV_WR_RDMA_WRITE, place, remote, 0);
+        wr.send_flags = flags;
+        Ok((wr, slot))
+    }
+
+    /// A work request was not posted: its buffer is free.
+    fn take_back(&mut self, slot: Slot) {
+        if let Slot::Buffer(buffer) = slot {
+            self.send.give(buffer);
         }
     }
 

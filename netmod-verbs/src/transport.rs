@@ -250,6 +250,13 @@ impl Transport for VerbsTransport {
             native_rma: true,
             passive_target: true,
             ordered_put: false,
+            // Writes of a reliable connection are placed in order.
+            signals: Some(netmod::Signals {
+                most: self.shared.config.buffer_size,
+                // What goes in one write.
+                quick: Some(32),
+                unaided: true,
+            }),
             native_atomics: self.shared.native_atomics(),
             max_vcis: (queues as usize).clamp(1, crate::queue::SLOTS),
         }

@@ -193,6 +193,20 @@ pub enum AtomicOp {
     CompareSwap,
 }
 
+/// The most words of one [`Lane::signal`].
+pub const MAX_WORDS: usize = 8;
+
+/// What a transport's [`Lane::signal`] can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signals {
+    /// The most bytes of data before the words.
+    pub most: usize,
+    /// Up to how many bytes of data they are quicker than messages, if at all.
+    pub quick: Option<usize>,
+    /// Whether they arrive without the target's processor entering the library.
+    pub unaided: bool,
+}
+
 /// What a transport can do and how much of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -209,6 +223,8 @@ pub struct Limits {
     /// Whether a put to a peer becomes visible there no later than an active message or a put that
     /// was issued after it on the same lane (what flags in remote memory need).
     pub ordered_put: bool,
+    /// What [`Lane::signal`] can do; none if it can do nothing.
+    pub signals: Option<Signals>,
     /// Whether atomics are carried out without the target's processor entering the library.
     pub native_atomics: bool,
     /// The greatest number of VCIs that can be opened.
@@ -366,6 +382,29 @@ pub trait Lane: Send {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError>;
+
+    /// Writes `data` to exposed memory of `peer` at `remote`, then `words` (1 to [`MAX_WORDS`]) at
+    /// `at`, which is aligned to 8 bytes. Whoever reads a word there as it was written by one load
+    /// that acquires, without having been told of anything, sees all of `data`, too. The words
+    /// themselves may come in any order, each as a whole or from its lowest to its highest address.
+    /// With data, there is room for a word of the transport's own in the 8 bytes before it.
+    ///
+    /// On `Ok` data and words have been taken over; there is no completion, and no flush waits for
+    /// them. That they can't be written any more is reported as the loss of the peer.
+    ///
+    /// This is what a transport that has [`Limits::signals`] guarantees by its own rules: order of
+    /// writes, a notice of completion at the target, or one after the other.
+    fn signal(
+        &mut self,
+        _peer: Peer,
+        _vci: VciId,
+        _data: &[u8],
+        _remote: RemoteAddr,
+        _words: &[u64],
+        _at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        Err(LaneError::Unsupported)
+    }
 
     /// Reads exposed memory of `peer`, from `remote` on, to `local` pieces one after the other (a
     /// scatter list), at most [`MAX_PIECES`]; complete when it returns. A transport that has no such

@@ -62,6 +62,7 @@ impl Transport for Shm {
             native_rma: true,
             passive_target: true,
             ordered_put: true,
+            signals: None,
             native_atomics: false,
             max_vcis: usize::from(VciId::MAX),
         }

@@ -128,6 +128,13 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| eager_sent(runtime, |name| name != "shm"),
     },
     Variable {
+        name: "collective_writes",
+        class: Class::Counter,
+        category: "transports",
+        help: "Writes of collectives to other processes' memory over a netmod.",
+        read: |runtime| totals(runtime).signals,
+    },
+    Variable {
         name: "eager_bytes_received",
         class: Class::Sum,
         category: "messages",

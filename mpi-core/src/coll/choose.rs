@@ -11,6 +11,8 @@ use super::alltoall::Alltoall;
 use super::barrier::Barrier;
 use super::bcast::Bcast;
 use super::gather::Rooted;
+use super::model::{GUESSED, Parameters};
+use super::rdma::DEGREES;
 use super::reduce::Reduce;
 use super::reduce_scatter::ReduceScatter;
 use super::table::Rule;
@@ -117,6 +119,13 @@ pub struct Choices {
     by_slots: u16,
     /// Which are to read long data where it is.
     by_direct: u16,
+    rdma: Option<bool>,
+    /// Which are to write to slots over the network.
+    by_rdma: u16,
+    /// The degree of the tree of an allreduce that does; 0 for pairs.
+    tree: Option<u32>,
+    /// What writes over the network cost.
+    costs: Option<Parameters>,
     pub(super) rules: Arc<[Rule]>,
 }
 
@@ -125,13 +134,24 @@ pub struct Choices {
 /// `slots` is the way by shared memory between ranks that all share a node, and `direct` by copying
 /// from each other's memory there; where they can't be, the built-in tables decide.
 ///
+/// `rdma` is the way by writes to slots over a network, where it can carry them; an allreduce goes
+/// between pairs of ranks (`rdma-pairs`) or up a tree (`rdma-tree:3`, of degree 1, 3, 7 or 15), or as
+/// the cost model says (`rdma`).
+///
 /// A name may be followed by a colon and its parameter: `chain:65536` (bytes of a segment),
 /// `pairwise:8` (rounds under way at once).
 pub const NAMES: &[(&str, &[&str])] = &[
-    ("barrier", &["dissemination", "tree", "slots"]),
+    ("barrier", &["dissemination", "tree", "slots", "rdma"]),
     (
         "bcast",
-        &["binomial", "scatter-ring", "chain", "slots", "direct"],
+        &[
+            "binomial",
+            "scatter-ring",
+            "chain",
+            "slots",
+            "direct",
+            "rdma",
+        ],
     ),
     ("gather", &["linear", "binomial", "slots"]),
     ("scatter", &["linear", "binomial", "slots"]),
@@ -153,11 +173,20 @@ pub const NAMES: &[(&str, &[&str])] = &[
     ("reduce", &["binomial", "halving", "slots"]),
     (
         "allreduce",
-        &["recursive-doubling", "halving", "ring", "slots"],
+        &[
+            "recursive-doubling",
+            "halving",
+            "ring",
+            "slots",
+            "rdma",
+            "rdma-pairs",
+            "rdma-tree",
+        ],
     ),
     ("reduce-scatter", &["halving", "pairwise", "slots"]),
     ("nodes", &["on", "off"]),
     ("slots", &["on", "off"]),
+    ("rdma", &["on", "off"]),
 ];
 
 impl Choices {
@@ -185,14 +214,20 @@ impl Choices {
             Some((name, parameter)) => (name, parameter.parse().ok().filter(|&n: &usize| n > 0)),
             None => (algorithm, None),
         };
-        let takes_one = matches!(name, "chain" | "pairwise") && collective != "reduce-scatter";
+        let is_degree =
+            parameter.is_some_and(|k| DEGREES.iter().any(|&degree| degree as usize == k));
+        let takes_one = match name {
+            "rdma-tree" => is_degree,
+            name => matches!(name, "chain" | "pairwise") && collective != "reduce-scatter",
+        };
         let wrong_parameter = algorithm.contains(':') && (parameter.is_none() || !takes_one);
         if !names.contains(&name) || wrong_parameter {
             return Err(Error::new(
                 Class::Arg,
                 format!(
                     "\"{algorithm}\" is no algorithm for {collective}; there are auto, {} \
-                     (chain and alltoall's pairwise take a number above 0, as in \"chain:65536\")",
+                     (chain and alltoall's pairwise take a number above 0, as in \"chain:65536\"; \
+                     rdma-tree takes 1, 3, 7 or 15)",
                     names.join(", ")
                 ),
             ));
@@ -202,6 +237,13 @@ impl Choices {
             self.by_slots |= bit(collective);
         } else if name == "direct" {
             self.by_direct |= bit(collective);
+        } else if name.starts_with("rdma") {
+            self.by_rdma |= bit(collective);
+            self.tree = match name {
+                "rdma-pairs" => Some(0),
+                "rdma-tree" => Some(parameter.map_or(3, |k| k as u32)),
+                _ => None,
+            };
         } else {
             self.choose(collective, name, parameter);
         }
@@ -231,7 +273,9 @@ impl Choices {
     fn clear(&mut self, collective: &str) {
         self.by_slots &= !bit(collective);
         self.by_direct &= !bit(collective);
+        self.by_rdma &= !bit(collective);
         match collective {
+            "rdma" => self.rdma = None,
             "barrier" => self.barrier = None,
             "bcast" => self.bcast = None,
             "gather" => self.gather = None,
@@ -239,7 +283,7 @@ impl Choices {
             "allgather" => self.allgather = None,
             "alltoall" => self.alltoall = None,
             "reduce" => self.reduce = None,
-            "allreduce" => self.allreduce = None,
+            "allreduce" => (self.allreduce, self.tree) = (None, None),
             "reduce-scatter" => self.reduce_scatter = None,
             "nodes" => self.nodes = None,
             _ => self.slots = None,
@@ -305,6 +349,7 @@ impl Choices {
                 });
             }
             "nodes" => self.nodes = Some(name == "on"),
+            "rdma" => self.rdma = Some(name == "on"),
             _ => self.slots = Some(name == "on"),
         }
     }
@@ -348,6 +393,56 @@ impl Choices {
             Some(rule) => rule.by_direct & own != 0,
             None => situation.bytes > least,
         }
+    }
+
+    /// Whether ranks that can write to each other's slots over the network, which take `most` bytes, do
+    /// so: unless another way was asked for, as the tables say, or else up to `quick` bytes.
+    pub fn by_writes(
+        &self,
+        collective: &str,
+        situation: &Situation,
+        most: usize,
+        quick: usize,
+    ) -> bool {
+        if self.rdma == Some(false) || self.is_asked(collective) || situation.bytes > most {
+            return false;
+        }
+        let own = bit(collective);
+        if self.by_rdma & own != 0 {
+            return true;
+        }
+        match self.rule(collective, situation) {
+            Some(rule) => rule.by_rdma & own != 0,
+            None if self.rdma == Some(true) => situation.bytes <= 8 * KIB,
+            None => situation.bytes <= quick,
+        }
+    }
+
+    /// Whether ranks are to make slots for each other's writes over the network: what was asked for, or
+    /// else what the network is good for.
+    pub fn wants_writes(&self, quick: bool) -> bool {
+        let asked = self.by_rdma != 0 || self.rules.iter().any(|rule| rule.asks_for_writes());
+        self.rdma.unwrap_or(quick || asked)
+    }
+
+    /// Whether a collective is asked for that goes by writes.
+    pub(super) fn asks_for_writes(&self) -> bool {
+        self.by_rdma != 0
+    }
+
+    /// The degree of the tree of an allreduce by writes: as asked, or as the cost model says. 0 means
+    /// pairs of ranks.
+    pub fn tree(&self, situation: &Situation) -> u32 {
+        let ruled = || self.rule("allreduce", situation)?.tree;
+        self.tree.or_else(ruled).unwrap_or_else(|| {
+            let costs = self.costs.unwrap_or(GUESSED);
+            costs.best_way(situation.ranks as u32, situation.bytes)
+        })
+    }
+
+    /// Sets what writes over the network cost.
+    pub fn set_costs(&mut self, costs: Parameters) {
+        self.costs = Some(costs);
     }
 
     /// For a barrier.

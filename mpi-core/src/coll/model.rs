@@ -38,7 +38,90 @@ pub const THESIS: Parameters = Parameters {
     operation: [0.1, 0.004],
 };
 
+/// A network of today. Guessed, not measured: `WEFT_COLL_COSTS` says better.
+pub const GUESSED: Parameters = Parameters {
+    transmit: 0.001,
+    startup: 0.5,
+    copy: 0.0002,
+    nic: 0.3,
+    descriptor: 0.1,
+    library: 0.1,
+    operation: [0.02, 0.0003],
+};
+
+impl std::str::FromStr for Parameters {
+    type Err = String;
+
+    /// From eight numbers of microseconds, in the order of the fields, with commas between.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |word: &str| {
+            let number: Option<f64> = word.trim().parse().ok();
+            let good = number.filter(|number| number.is_finite() && *number >= 0.0);
+            good.ok_or_else(|| format!("{word:?} is no time in microseconds"))
+        };
+        let numbers: Vec<f64> = text.split(',').map(number).collect::<Result<_, _>>()?;
+        let &[
+            transmit,
+            startup,
+            copy,
+            nic,
+            descriptor,
+            library,
+            once,
+            each,
+        ] = numbers.as_slice()
+        else {
+            return Err(format!(
+                "{} numbers; there are 8: wire time of a byte, start of a transfer, copy of a byte, the \
+                 adapter's and the processor's part of a write, the library's, and a reduction: once, and \
+                 per byte",
+                numbers.len()
+            ));
+        };
+        Ok(Parameters {
+            transmit,
+            startup,
+            copy,
+            nic,
+            descriptor,
+            library,
+            operation: [once, each],
+        })
+    }
+}
+
 impl Parameters {
+    /// Time of an allreduce between pairs of ranks 1, 2, 4, … apart.
+    pub fn pairs(&self, ranks: u32, bytes: usize) -> f64 {
+        let rounds = ranks.max(1).ilog2();
+        // Those beyond a power of two give their operands away, and get the result.
+        let extra = if ranks.is_power_of_two() {
+            0.0
+        } else {
+            self.step(1, bytes) + self.hop(bytes)
+        };
+        f64::from(rounds) * self.step(1, bytes) + extra + 2.0 * self.copy * bytes as f64
+    }
+
+    /// Time of a write from one rank to another, without what they do with it.
+    fn hop(&self, bytes: usize) -> f64 {
+        let operation = self.operation[0] + self.operation[1] * bytes as f64;
+        self.step(1, bytes) - operation
+    }
+
+    /// The way of an allreduce that takes the least time: the degree of a tree, from whose root the
+    /// result comes down a binomial one, or 0 for pairs of ranks.
+    pub fn best_way(&self, ranks: u32, bytes: usize) -> u32 {
+        let k = self.best_degree(ranks, bytes);
+        let down = f64::from(super::rdma::steps(ranks, 2)) * self.hop(bytes);
+        let tree = self.reduce(ranks, k, bytes) + down;
+        if tree < self.pairs(ranks, bytes) {
+            k
+        } else {
+            0
+        }
+    }
+
     /// Time of a reduction of `bytes` over `ranks` up a tree of degree `k`, and of copying in and out,
     /// in microseconds.
     pub fn reduce(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
@@ -108,6 +191,30 @@ mod tests {
                 let best = THESIS.best_degree(ranks, bytes);
                 assert_eq!(best, degree, "{ranks} ranks, {bytes} bytes");
             }
+        }
+    }
+
+    #[test]
+    fn pairs_beat_trees_but_where_ranks_are_too_many_for_them() {
+        // A power of two goes in as many steps as a tree needs downwards alone.
+        for ranks in [2, 4, 8, 16, 1024] {
+            assert_eq!(GUESSED.best_way(ranks, 4), 0, "{ranks}");
+        }
+        assert!(THESIS.pairs(5, 4) > THESIS.pairs(4, 4));
+        // Starting a transfer costs little here, so that a flat tree saves the steps of the odd ones.
+        let text = "0.001,0.01,0.0002,1,1,1,0.02,0.0003";
+        let costs: Parameters = text.parse().unwrap();
+        assert_eq!(costs.transmit, 0.001);
+        assert_eq!(costs.operation, [0.02, 0.0003]);
+        assert_ne!(costs.best_way(3, 4), 0);
+        for wrong in [
+            "",
+            "1,2,3",
+            "1,2,3,4,5,6,7,x",
+            "1,2,3,4,5,6,7,-1",
+            "1,2,3,4,5,6,7,inf",
+        ] {
+            assert!(wrong.parse::<Parameters>().is_err(), "{wrong}");
         }
     }
 

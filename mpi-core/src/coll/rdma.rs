@@ -1,17 +1,18 @@
 //! Collectives by writes to remote memory: data and flags are put into slots at their receivers, who
 //! look at their own memory only.
 //!
-//! Every rank has [`Reach::cells`] cells, each a ring of slots: a cell for each round of a barrier, one
-//! for what a broadcast brings, and one for each child in the trees of reductions: k ⌈log(k+1) N⌉ of
-//! them, not N. A flag is the number of the phase, which all ranks count alike, so that what is left
-//! from before says "not yet" whatever collective, root or degree came before.
+//! Every rank has [`Reach::cells`] cells, each a ring of slots: one for each round of a barrier, one for
+//! each child in the trees of reductions (k ⌈log(k+1) N⌉ of them, not N), one for what comes down these
+//! trees, and one for broadcasts. A flag is the number of the phase, which all ranks count alike, so
+//! that what is left from before says "not yet" whatever root or degree came before.
 //!
-//! Invariant: nobody writes data of phase n before the receiver has read what it had of phase
-//! n - depth, whose slot that was. Barriers and allreduces see to that themselves: who has come to
-//! their end knows that all had come to their beginning, and so were through with all before it. A
-//! broadcast tells nobody anything, so [`Pace`] counts, alike on all ranks, and asks for a barrier
-//! before a ring comes round.
+//! Invariant: nobody writes data of phase n before the receiver has read what was in that slot.
+//! Collectives in which all *meet* (barriers, allreduces) are numbered by themselves. Who has come to
+//! the end of one knows that all had come to its beginning, and so to the end of the one before: two
+//! slots are enough for them. A broadcast tells nobody anything. [`Pace`] counts broadcasts since the
+//! last meeting, alike on all ranks, and asks for a barrier before a ring comes round.
 
+use super::pairs::Pairs;
 use super::schedule::{Block, Buf, Schedule, Slot, slot_offset};
 use super::team::{Binomial, Part, Team};
 use crate::op::Op;
@@ -25,9 +26,16 @@ pub struct Reach {
     pub size: u32,
     /// Bytes of data that a slot holds; a multiple of 64.
     pub room: usize,
-    /// Slots of a ring.
+    /// Slots of the ring for broadcasts; a power of two.
     pub depth: u32,
 }
+
+/// Slots of the rings of collectives in which all meet.
+const MEETINGS: u32 = 2;
+/// Bytes of a slot that holds a flag and no data.
+const SIGNAL: usize = 64;
+/// Bytes of a slot in front of data that is not in line with the flag.
+pub const SLOT_HEAD: usize = 128;
 
 /// The degrees of trees that there are: children of a node in a step.
 pub const DEGREES: [u32; 4] = [1, 3, 7, 15];
@@ -52,26 +60,80 @@ impl Reach {
         steps(self.size, 2)
     }
 
-    /// The cell of a broadcast; those before are of barriers.
-    fn bcast_cell(&self) -> u32 {
+    /// Cells that hold flags without data: those of barriers.
+    fn signals(&self) -> u32 {
         self.rounds() + 2
+    }
+
+    /// Whether a cell holds flags without data.
+    #[inline]
+    pub fn is_signal(&self, cell: u32) -> bool {
+        cell < self.signals()
+    }
+
+    /// The cell of what comes down a tree of reductions.
+    fn down_cell(&self) -> u32 {
+        self.signals()
     }
 
     /// The cell of child `j`, from 1 to `k`, in step `step` of a tree.
     fn child_cell(&self, k: u32, step: u32, j: u32) -> u32 {
-        self.bcast_cell() + 1 + step * k + j - 1
+        self.down_cell() + step * k + j
+    }
+
+    /// The cell of a broadcast, the last one.
+    fn bcast_cell(&self) -> u32 {
+        let useful = DEGREES.iter().filter(|&&k| k == 1 || k < self.size);
+        let most = useful.map(|&k| k * steps(self.size, k + 1)).max();
+        self.down_cell() + 1 + most.unwrap_or(0).max(self.rounds() + 1)
     }
 
     /// Cells of each rank.
     pub fn cells(&self) -> u32 {
-        let useful = DEGREES.iter().filter(|&&k| k == 1 || k < self.size);
-        let most = useful.map(|&k| k * steps(self.size, k + 1)).max();
-        self.bcast_cell() + 1 + most.unwrap_or(0)
+        self.bcast_cell() + 1
+    }
+
+    /// Slots of a cell's ring.
+    pub fn ring(&self, cell: u32) -> u32 {
+        match cell < self.bcast_cell() {
+            true => MEETINGS,
+            false => self.depth,
+        }
+    }
+
+    /// Bytes of a slot with data.
+    fn stride(&self) -> usize {
+        SLOT_HEAD + self.room
+    }
+
+    /// Where the slot of a phase is in a rank's memory.
+    #[inline]
+    pub fn place(&self, cell: u32, number: u64) -> usize {
+        let slot = number as usize % self.ring(cell) as usize;
+        if self.is_signal(cell) {
+            return (cell * MEETINGS) as usize * SIGNAL + slot * SIGNAL;
+        }
+        let signals = self.signals();
+        let flags = (signals * MEETINGS) as usize * SIGNAL;
+        flags + (((cell - signals) * MEETINGS) as usize + slot) * self.stride()
     }
 
     /// Bytes of memory that each rank registers.
     pub fn memory(&self) -> usize {
-        self.cells() as usize * self.depth as usize * (64 + self.room)
+        let last = self.bcast_cell();
+        self.place(last, 0) + self.depth as usize * self.stride()
+    }
+
+    /// The ranks of which this one notices the loss first: those 1, 2, 4, … away.
+    pub fn neighbours(&self) -> Vec<u32> {
+        let size = u64::from(self.size);
+        let away = (0..self.rounds()).flat_map(|round| [1 << round, size - (1 << round)]);
+        let mut ranks: Vec<u32> = away
+            .map(|distance| ((u64::from(self.rank) + distance) % size) as u32)
+            .collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
     }
 
     /// The most bytes of one broadcast: half a ring.
@@ -111,6 +173,7 @@ pub enum Signals {
 
 /// A barrier.
 pub fn barrier(schedule: &mut Schedule, reach: Reach, how: Signals) {
+    schedule.meet();
     let phase = schedule.phase();
     let (rank, size) = (reach.rank, reach.size);
     if how == Signals::Dissemination {
@@ -157,7 +220,8 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
     for from in (0..len).step_by(reach.room) {
         let to = (from + reach.room).min(len);
         let phase = schedule.phase();
-        spread(schedule, reach, root, staged.bytes.cut(from..to), phase);
+        let (bytes, cell) = (staged.bytes.cut(from..to), reach.bcast_cell());
+        spread(schedule, reach, root, bytes, cell, phase);
     }
     if reach.rank != root {
         staged.unpack(schedule);
@@ -165,9 +229,8 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
 }
 
 /// Bytes that fit a slot, from `root` to all.
-fn spread(schedule: &mut Schedule, reach: Reach, root: u32, bytes: Block, phase: i32) {
+fn spread(schedule: &mut Schedule, reach: Reach, root: u32, bytes: Block, cell: u32, phase: i32) {
     let tree = Binomial::of(reach.team(), root as usize);
-    let cell = reach.bcast_cell();
     let mut source = bytes;
     if tree.parent().is_some() {
         reach.arrival(schedule, cell, phase, bytes.count);
@@ -208,6 +271,7 @@ pub fn allreduce(
     }
     let len = part.bytes();
     debug_assert!(len <= reach.room);
+    schedule.meet();
     let phase = schedule.phase();
     let typed = |bytes: Block| Block {
         datatype: recv.datatype,
@@ -239,21 +303,89 @@ pub fn allreduce(
         }
         step = step.saturating_mul(k + 1);
     }
+    // What lies in a child's cell is read before anything goes down.
+    let result = as_bytes(recv);
     if rank == 0 {
-        spread(schedule, reach, 0, as_bytes(sum), phase);
-        schedule.copy(sum, recv);
-    } else {
-        let bytes = as_bytes(recv);
-        spread(schedule, reach, 0, bytes, phase);
+        schedule.copy(as_bytes(sum), result);
+    }
+    spread(schedule, reach, 0, result, reach.down_cell(), phase);
+}
+
+/// An allreduce to the receive buffer of a vector that fits a slot: whole vectors between partners
+/// 1, 2, 4, … apart, as [`super::Allreduce::RecursiveDoubling`] does by messages.
+pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
+    if part.count == 0 {
+        return;
+    }
+    schedule.set_op(op);
+    let recv = part.block(Buf::Recv, schedule);
+    let send = Block {
+        buf: if in_place { Buf::Recv } else { Buf::Send },
+        ..recv
+    };
+    if reach.size == 1 {
+        schedule.copy(send, recv);
+        return;
+    }
+    let len = part.bytes();
+    debug_assert!(len <= reach.room);
+    schedule.meet();
+    let phase = schedule.phase();
+    let team = reach.team();
+    let pairs = Pairs::new(team);
+    let as_bytes = |block: Block| Block::bytes(block.buf, block.offset, len);
+    let arrive = |schedule: &mut Schedule, cell: u32| {
+        reach.arrival(schedule, cell, phase, len);
+        Block {
+            datatype: recv.datatype,
+            count: part.count,
+            ..reach.arrived(cell, phase, len)
+        }
+    };
+    let put = |schedule: &mut Schedule, of: u32, cell: u32, block: Block| {
+        schedule.put(Slot { of, cell, phase }, as_bytes(block));
+    };
+    let (inward, down) = (reach.child_cell(1, 0, 1), reach.down_cell());
+    let Some(number) = pairs.number else {
+        put(schedule, reach.rank + 1, inward, send);
+        let result = arrive(schedule, down);
+        schedule.copy(result, recv);
+        return;
+    };
+    // The sum so far is where its right operand was; in the caller's buffer once it has to be.
+    let mut sum = send;
+    if pairs.is_double(number) {
+        let left = arrive(schedule, inward);
+        schedule.copy(send, recv);
+        schedule.reduce(left, recv);
+        sum = recv;
+    }
+    for (round, distance) in (1..).zip(pairs.distances()) {
+        let partner = pairs.member(number ^ distance) as u32;
+        let cell = reach.child_cell(1, round, 1);
+        put(schedule, partner, cell, sum);
+        let other = arrive(schedule, cell);
+        if number & distance == 0 {
+            schedule.reduce(sum, other);
+            sum = other;
+        } else {
+            schedule.copy(sum, recv);
+            schedule.reduce(other, recv);
+            sum = recv;
+        }
+    }
+    schedule.copy(sum, recv);
+    if pairs.is_double(number) {
+        put(schedule, reach.rank - 1, down, recv);
     }
 }
 
-/// Counts, alike on all ranks, since when all are known to have read what came before.
+/// Counts, alike on all ranks, collectives in which all meet, and broadcasts since the last of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// The number of the next phase.
-    pub next: u64,
-    /// That of the last phase at whose end all knew that all had come to its beginning.
+    meetings: u64,
+    bcasts: u64,
+    /// The number of the first broadcast after the last meeting.
     met: u64,
 }
 
@@ -261,23 +393,30 @@ impl Pace {
     /// From the first phase on, before which nothing was written.
     pub fn new(first: u64) -> Pace {
         Pace {
-            next: first,
+            meetings: first,
+            bcasts: first,
             met: first,
         }
     }
 
     /// Whether a broadcast of so many phases may begin; if not, there must be a barrier before it.
+    ///
+    /// The last of its phases takes the slot of one that all had read when they met.
     pub fn allows(&self, phases: u32, depth: u32) -> bool {
-        let ahead = self.next.wrapping_sub(self.met) + u64::from(phases);
+        let ahead = self.bcasts.wrapping_sub(self.met) + u64::from(phases);
         ahead <= depth.into()
     }
 
     /// Numbers for so many phases of a collective; `meets` if all meet in it.
     pub fn take(&mut self, phases: u32, meets: bool) -> u64 {
-        let first = self.next;
-        self.next = first.wrapping_add(phases.into());
-        if meets {
-            self.met = first;
+        let next = match meets {
+            true => &mut self.meetings,
+            false => &mut self.bcasts,
+        };
+        let first = *next;
+        *next = first.wrapping_add(phases.into());
+        if meets && phases > 0 {
+            self.met = self.bcasts;
         }
         first
     }

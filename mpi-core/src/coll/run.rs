@@ -6,6 +6,17 @@ use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step, slot_offset};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 
+/// What became of a put.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put<R> {
+    /// The data was taken over.
+    Done,
+    /// It will have been when this is complete.
+    Started(R),
+    /// There was no room and nothing was done: ask again.
+    NoRoom,
+}
+
 /// What the engine needs from point-to-point: messages within one communicator's collective
 /// context, matched per (source, tag) in the order sent.
 pub trait Port {
@@ -42,8 +53,7 @@ pub trait Port {
     /// say) the request is gone and its buffer free.
     fn test(&mut self, req: Self::Req) -> Result<bool>;
 
-    /// Writes `len` bytes to a slot of rank `to`, then the flag, which is `number`; none if that is
-    /// done. To the own rank, only flag and length are written, after all that was written before.
+    /// Writes `len` bytes to a slot of rank `to`, then the flag, which is `number`. To the own rank, only flag and length are written, after all that was written before.
     ///
     /// # Safety
     /// The bytes are readable, and stay so and unchanged until the request is complete.
@@ -54,7 +64,7 @@ pub trait Port {
         number: u64,
         data: *const u8,
         len: usize,
-    ) -> Result<Option<Self::Req>>;
+    ) -> Result<Put<Self::Req>>;
 
     /// Whether the flag of the slot of phase `number` in a cell of rank `of` is up. May look for a
     /// moment before it says no.
@@ -265,8 +275,9 @@ impl<R: Copy> Run<R> {
                     let len = block.count * self.schedule.type_of(block.datatype).size();
                     // SAFETY: as for sends; such a block is gapless.
                     match unsafe { port.put(slot.of, slot.cell, number, data, len) } {
-                        Ok(None) => {}
-                        Ok(Some(request)) => self.issued(Ok(request)),
+                        Ok(Put::Done) => {}
+                        Ok(Put::Started(request)) => self.issued(Ok(request)),
+                        Ok(Put::NoRoom) => return Ok(Progress::Pending),
                         Err(error) => self.issued(Err(error)),
                     }
                 }

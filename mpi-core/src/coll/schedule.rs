@@ -234,6 +234,7 @@ pub struct Schedule {
     op: Option<Op>,
     scratch: usize,
     phases: u32,
+    meets: bool,
     /// Memory that builders borrow for a list of numbers.
     list: Vec<usize>,
 }
@@ -257,6 +258,7 @@ impl Schedule {
             op: None,
             scratch: 0,
             phases: 0,
+            meets: false,
             list: Vec::new(),
         }
     }
@@ -267,6 +269,7 @@ impl Schedule {
         self.used = 1;
         self.scratch = 0;
         self.phases = 0;
+        self.meets = false;
     }
 
     /// The steps in order.
@@ -282,6 +285,16 @@ impl Schedule {
     /// How many phases of slots the steps use.
     pub fn phases(&self) -> u32 {
         self.phases
+    }
+
+    /// Whether nobody comes to the end of it before all have come to its beginning.
+    pub fn meets(&self) -> bool {
+        self.meets
+    }
+
+    /// Says that all meet in it.
+    pub fn meet(&mut self) {
+        self.meets = true;
     }
 
     /// Another phase, the same on all ranks.

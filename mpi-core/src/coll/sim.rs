@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-use super::run::{Port, Progress, Run, has_come};
+use super::run::{Port, Progress, Put, Run, has_come};
 use super::schedule::{Step, slot_offset};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
@@ -111,6 +111,9 @@ pub struct World {
     /// All slots: by rank, cell, place in the ring.
     slots: Vec<SlotMemory>,
     cells: usize,
+    /// Slots of the ring of each cell, and the most of them.
+    rings: Vec<u32>,
+    most: u32,
     flags: Vec<u64>,
     /// By when they arrive, and of those that arrive together in order.
     writes: BTreeMap<(u64, u64), Write>,
@@ -179,8 +182,9 @@ impl World {
 
     fn place(&self, of: u32, cell: u32, number: u64) -> usize {
         assert!((cell as usize) < self.cells);
+        let ring = self.rings[cell as usize];
         let cell = of as usize * self.cells + cell as usize;
-        cell * DEPTH as usize + number as usize % DEPTH as usize
+        cell * self.most as usize + number as usize % ring as usize
     }
 
     /// Carries out the writes that have arrived by now.
@@ -304,7 +308,7 @@ impl Port for SimPort<'_> {
         number: u64,
         data: *const u8,
         len: usize,
-    ) -> Result<Option<usize>> {
+    ) -> Result<Put<usize>> {
         let world = &mut *self.world;
         let (from, to) = (self.rank, (self.peers)(self.rank, to));
         if from != to {
@@ -334,7 +338,7 @@ impl Port for SimPort<'_> {
             .writes
             .insert((due, world.written), (from == to, to, cell, number, data));
         world.changes += 1;
-        Ok(None)
+        Ok(Put::Done)
     }
 
     fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
@@ -385,7 +389,7 @@ pub fn run_all(
     network: Network,
     peers: &dyn Fn(u32, u32) -> u32,
 ) -> (Cost, Vec<Result<()>>) {
-    run_late(runs, network, peers, None)
+    run_late(runs, network, peers, &|_| DEPTH, None)
 }
 
 /// As [`run_all`]; if a rank is said to be late, every rank does its runs one after the other, and
@@ -394,6 +398,7 @@ pub fn run_late(
     runs: &mut [Vec<Run<usize>>],
     network: Network,
     peers: &dyn Fn(u32, u32) -> u32,
+    rings: &dyn Fn(u32) -> u32,
     late: Option<usize>,
 ) -> (Cost, Vec<Result<()>>) {
     let size = runs.len();
@@ -404,7 +409,9 @@ pub fn run_late(
         _ => 0,
     });
     let cells = cells.max().unwrap_or(0);
-    let slots = size * cells * DEPTH as usize;
+    let rings: Vec<u32> = (0..cells as u32).map(rings).collect();
+    let most = rings.iter().copied().max().unwrap_or(0);
+    let slots = size * cells * most as usize;
     let seed = match network {
         Network::Random(seed) => seed,
         Network::OnePort => 0,
@@ -428,6 +435,8 @@ pub fn run_late(
         },
         slots: vec![SlotMemory([0; STRIDE]); slots],
         cells,
+        rings,
+        most,
         flags: vec![FIRST.wrapping_sub(1); slots],
         writes: BTreeMap::new(),
         last_write: HashMap::new(),

@@ -18,6 +18,13 @@ pub struct Rule {
     choices: Choices,
 }
 
+impl Rule {
+    /// Whether it asks for writes over the network.
+    pub(super) fn asks_for_writes(&self) -> bool {
+        self.choices.asks_for_writes()
+    }
+}
+
 /// What the table says about a call.
 pub(super) fn find<'a>(
     rules: &'a [Rule],

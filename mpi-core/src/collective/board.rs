@@ -41,10 +41,10 @@ pub(crate) struct Board {
 }
 
 /// One of the process's [`BOARDS`].
-struct Place(Arc<AtomicUsize>);
+pub(super) struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    fn take(taken: &Arc<AtomicUsize>) -> Option<Place> {
+    pub fn take(taken: &Arc<AtomicUsize>) -> Option<Place> {
         let free = |count| (count < BOARDS).then_some(count + 1);
         let place = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
         place.ok().map(|_| Place(taken.clone()))

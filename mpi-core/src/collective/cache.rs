@@ -76,6 +76,18 @@ impl CommRun {
     }
 }
 
+impl Shape<'_> {
+    /// That of the barriers between broadcasts.
+    pub const PACE: Shape<'static> = Shape {
+        kind: 12,
+        in_place: false,
+        root: 0,
+        send: None,
+        recv: None,
+        op: None,
+    };
+}
+
 /// The one part of blocks that are all alike.
 fn uniform<'a>(layout: Option<Layout<'a>>) -> Option<Option<Part<'a>>> {
     match layout {

@@ -1,8 +1,8 @@
 //! Collective calls as data, and which algorithm each takes on a communicator.
 
 use crate::coll::{
-    self, Choices, Inter, Layout, Neighbors, Nodes, Part, Rooted, Schedule, Situation, Slots, Team,
-    inter, slots,
+    self, Choices, Inter, Layout, Neighbors, Nodes, Part, Reach, Rooted, Schedule, Situation,
+    Slots, Team, inter, rdma, slots,
 };
 use crate::comm::Comm;
 use crate::op::Op;
@@ -104,6 +104,9 @@ pub(super) struct Place<'a> {
     pub nodes: Option<&'a Nodes>,
     /// Slots that all ranks see, where there are.
     pub slots: Option<Slots>,
+    /// Slots that are written to over a network, where there are, and up to how many bytes that is
+    /// quicker than messages.
+    pub reach: Option<(Reach, usize)>,
 }
 
 impl Call<'_> {
@@ -113,7 +116,10 @@ impl Call<'_> {
         match comm.remote() {
             None => match place.slots {
                 Some(slots) if self.in_slots(slots, choices, schedule) => {}
-                _ => self.within(place, schedule),
+                _ => match place.reach {
+                    Some((reach, quick)) if self.by_writes(reach, quick, choices, schedule) => {}
+                    _ => self.within(place, schedule),
+                },
             },
             Some(remote) => {
                 let inter = Inter::new(comm.rank(), comm.size(), remote.size());
@@ -193,11 +199,64 @@ impl Call<'_> {
             0 if comm.remote().is_some() => "between groups".to_string(),
             0 if place.nodes.is_some() && choices.by_nodes(&at(bytes)) => format!("{way} by nodes"),
             0 => way,
+            _ if place.reach.is_some() => self.describe_writes(choices, &at(bytes)),
             _ => "slots".to_string(),
         };
         Some(format!(
             "{name} of {bytes} bytes on {ranks} ranks, at most {per_node} of them on a node: {way}"
         ))
+    }
+
+    fn describe_writes(&self, choices: &Choices, situation: &Situation) -> String {
+        match self {
+            Call::Allreduce { .. } => match choices.tree(situation) {
+                0 => "rdma (pairs)".to_string(),
+                k => format!("rdma (tree:{k})"),
+            },
+            _ => "rdma".to_string(),
+        }
+    }
+
+    /// By writes to slots over a network, if that is how the call is best done; otherwise nothing is
+    /// built.
+    fn by_writes(
+        &self,
+        reach: Reach,
+        quick: usize,
+        choices: &Choices,
+        schedule: &mut Schedule,
+    ) -> bool {
+        let at = |bytes: usize| Situation {
+            ranks: reach.size as usize,
+            per_node: 1,
+            bytes,
+            commutes: true,
+        };
+        match *self {
+            Call::Barrier if choices.by_writes("barrier", &at(0), usize::MAX, quick) => {
+                rdma::barrier(schedule, reach, rdma::Signals::Dissemination);
+            }
+            Call::Bcast { root, part }
+                if choices.by_writes("bcast", &at(part.bytes()), reach.most(), quick) =>
+            {
+                let root = match root {
+                    Root::Rank(rank) => rank,
+                    Root::This | Root::Other => reach.rank,
+                };
+                rdma::bcast(schedule, reach, root, part);
+            }
+            Call::Allreduce { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && choices.by_writes("allreduce", &at(part.bytes()), reach.room, quick) =>
+            {
+                match choices.tree(&at(part.bytes())) {
+                    0 => rdma::exchange(schedule, reach, in_place, part, op),
+                    k => rdma::allreduce(schedule, reach, in_place, part, op, k),
+                }
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// By slots that all ranks see, if that is how the call is best done; otherwise nothing is built.

@@ -1,6 +1,7 @@
 //! The engine itself: overlapping runs, runs started again, errors, deadlocks.
 
 use super::*;
+use crate::coll::Put;
 use crate::coll::{
     Allgather, Allreduce, Alltoall, Barrier, Bcast, Block, Buf, Layout, Part, Port, Progress, Team,
     allgather, allreduce, alltoall, barrier, bcast,
@@ -169,7 +170,7 @@ impl Port for Broken {
     fn test(&mut self, (): ()) -> Result<bool> {
         Ok(true)
     }
-    unsafe fn put(&mut self, _: u32, _: u32, _: u64, _: *const u8, _: usize) -> Result<Option<()>> {
+    unsafe fn put(&mut self, _: u32, _: u32, _: u64, _: *const u8, _: usize) -> Result<Put<()>> {
         Err(Error::new(Class::ProcFailed, "gone"))
     }
     fn is_up(&mut self, _: u32, _: u32, _: u64) -> bool {

@@ -295,7 +295,7 @@ fn in_turn(seed: u64, size: usize, late: usize, calls: &mut [One]) {
         runs.push(list);
     }
     let network = Network::Random(seed);
-    let (_, results) = run_late(&mut runs, network, &|_, to| to, Some(late));
+    let (_, results) = run_late(&mut runs, network, &|_, to| to, &|_| DEPTH, Some(late));
     assert!(results.iter().all(|result| result.is_ok()));
     for (place, call) in calls.iter().enumerate() {
         let what = (place, &call.what, size, late);

@@ -1,0 +1,364 @@
+//! The slots of a communicator between nodes: registered memory that peers write to.
+//!
+//! A slot begins with a line of words that peers write; the rest is read where it is, from
+//! [`SIGNAL_LINE`] on laid out as all slots are. In cells of flags the first word is the number of the
+//! phase. In cells of data a word is, from its lowest bits on, 32 bits of value, 24 bits of the number
+//! and 8 bits that say what it is: data of so many bytes in words of 4, each with its own flag, so that
+//! one write brings a small vector whatever the order in which its words land; or the flag over data
+//! that was written before it, whose length is the value. The owner clears the words when it has taken
+//! them, so that nothing in them is ever old.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use netmod::{LaneError, MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId};
+use parking_lot::Mutex;
+
+use super::board::Place;
+use crate::coll::rdma::Pace;
+use crate::coll::run::has_come;
+use crate::coll::{Put, Reach};
+use crate::comm::Comm;
+use crate::engine::Address;
+use crate::error::Result;
+use crate::process::Process;
+
+/// The most bytes of data of a slot, and the least that is of use.
+const ROOM: usize = 8 << 10;
+const ROOM_LEAST: usize = 1 << 10;
+/// Slots of the ring for broadcasts: a barrier is due after so many of one piece.
+const DEPTH: u32 = 16;
+/// Ranks up to which a process keeps the keys of all.
+const RANKS: u32 = 4096;
+/// The first phases of a communicator. Numbers may wrap, and soon do.
+const FIRST: u64 = u64::MAX - 1000;
+/// Where the rest of a slot begins.
+const SIGNAL_LINE: usize = 64;
+/// What a word is: a flag over data that was written before it. Less is the length of data in words,
+/// and one.
+const FLAG: u64 = 0xff;
+/// The most bytes of data in words.
+const IN_WORDS: usize = 4 * MAX_WORDS;
+
+/// A communicator's slots in this process, and how to reach those of others.
+pub(crate) struct RemoteBoard {
+    pub reach: Reach,
+    /// Up to how many bytes writes are quicker than messages.
+    pub quick: usize,
+    memory: Memory,
+    /// Of each rank.
+    keys: Box<[RemoteKey]>,
+    transport: Arc<dyn Transport>,
+    exposed: RemoteKey,
+    /// Whether writes arrive while nobody polls.
+    unaided: bool,
+    pace: Mutex<Pace>,
+    pub watch: Arc<Watch>,
+    _place: Place,
+}
+
+/// Whose loss matters to a collective that waits for flags.
+pub(crate) struct Watch {
+    pub vci: VciId,
+    pub peers: Box<[Peer]>,
+    /// Whether one waits.
+    pub waits: AtomicBool,
+}
+
+/// Zeroed memory, aligned to pages.
+struct Memory {
+    base: *mut u8,
+    layout: Layout,
+    /// A collective was given up, so that peers may write here at any time: never to be freed.
+    stays: AtomicBool,
+}
+
+impl Memory {
+    fn new(len: usize) -> Option<Memory> {
+        let layout = Layout::from_size_align(len.max(1), 4096).ok()?;
+        // SAFETY: the size is not 0.
+        let base = unsafe { alloc_zeroed(layout) };
+        let stays = AtomicBool::new(false);
+        (!base.is_null()).then_some(Memory {
+            base,
+            layout,
+            stays,
+        })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.stays.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: allocated with this layout, and nobody's but this value's.
+        unsafe { dealloc(self.base, self.layout) };
+    }
+}
+
+// SAFETY: peers write to the memory and this process reads it by the rules of `coll::rdma`, whichever
+// threads do it; the program sees to it that collectives on a communicator are called one after the
+// other (section 5.12).
+unsafe impl Send for RemoteBoard {}
+// SAFETY: as above.
+unsafe impl Sync for RemoteBoard {}
+
+/// The word of a piece of data, or of a flag.
+fn word(value: u32, number: u64, what: u64) -> u64 {
+    u64::from(value) | (number & 0xff_ffff) << 32 | what << 56
+}
+
+impl RemoteBoard {
+    /// Makes the slots of an intracommunicator, all of whose members call this. None, on all of them,
+    /// where not all can write to each other's memory over one network.
+    pub fn new(process: &Process, comm: &Comm) -> Result<Option<RemoteBoard>> {
+        let own = comm.choices();
+        let choices = own.as_deref().unwrap_or(process.choices());
+        if !choices.wants_writes(true) {
+            return Ok(None); // nobody does
+        }
+        let (rank, size) = (comm.rank(), comm.size());
+        let place = Place::take(&process.collectives.boards);
+        let others = (0..size).filter(|other| *other != rank);
+        let way = process.common_way(others.map(|other| comm.local().peer(other)));
+        let signals = way.as_ref().and_then(|way| way.limits().signals);
+        let signals = signals.filter(|signals| choices.wants_writes(signals.quick.is_some()));
+        let reach = Reach {
+            rank,
+            size,
+            room: signals.map_or(0, |signals| signals.most.min(ROOM) & !63),
+            depth: DEPTH,
+        };
+        let possible =
+            (2..=RANKS).contains(&size) && comm.points().is_none() && reach.room >= ROOM_LEAST;
+        let made = match (way, signals, place) {
+            (Some(transport), Some(signals), Some(place)) if possible => {
+                let len = reach.memory();
+                Memory::new(len).and_then(|memory| {
+                    // SAFETY: withdrawn before the memory is freed, when the board is dropped.
+                    let exposed = unsafe { transport.expose(memory.base, len) }.ok()?;
+                    Some((transport, signals, memory, exposed, place))
+                })
+            }
+            _ => None,
+        };
+        let own = match &made {
+            Some((transport, signals, _, key, _)) => {
+                let name = transport.name().bytes().fold(
+                    reach.room as u64 ^ signals.quick.map_or(0, |quick| quick as u64 + 1),
+                    |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()),
+                );
+                [name, key.address, key.words[0], key.words[1]]
+            }
+            None => [0; 4],
+        };
+        let told = process.gather_all_u64(comm, own)?;
+        let Some((transport, signals, memory, exposed, place)) = made else {
+            return Ok(None);
+        };
+        if told.iter().any(|member| member[0] != own[0]) {
+            transport.withdraw(&exposed);
+            return Ok(None);
+        }
+        let key = |member: &[u64; 4]| RemoteKey {
+            address: member[1],
+            words: [member[2], member[3]],
+        };
+        let neighbours = reach.neighbours().into_iter();
+        let watch = Arc::new(Watch {
+            vci: comm.vci(),
+            peers: neighbours.map(|rank| comm.local().peer(rank)).collect(),
+            waits: AtomicBool::new(false),
+        });
+        let board = RemoteBoard {
+            reach,
+            quick: signals.quick.unwrap_or(0),
+            memory,
+            keys: told.iter().map(key).collect(),
+            transport,
+            exposed,
+            unaided: signals.unaided,
+            pace: Mutex::new(Pace::new(FIRST)),
+            watch,
+            _place: place,
+        };
+        // Flags of barriers go up only: they begin below the first.
+        for slot in 0..(reach.memory() / SIGNAL_LINE) {
+            let at = slot * SIGNAL_LINE;
+            if board.is_flag_place(at) {
+                board.word_at(at).store(FIRST - 1, Ordering::Relaxed);
+            }
+        }
+        let watches = &process.collectives.watches;
+        let mut watches = watches.lock();
+        watches.retain(|watch| Arc::strong_count(watch) > 1);
+        watches.push(board.watch.clone());
+        drop(watches);
+        // Nobody writes before all are ready.
+        process.gather_all_u64(comm, [0])?;
+        Ok(Some(board))
+    }
+
+    /// Whether the first word of a flag without data is there.
+    fn is_flag_place(&self, at: usize) -> bool {
+        let last = (0..).take_while(|cell| self.reach.is_signal(*cell)).last();
+        last.is_some_and(|cell| at <= self.reach.place(cell, 1))
+    }
+
+    /// Has the memory stay for ever: a collective was given up.
+    pub fn keep(&self) {
+        self.memory.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a collective of so many phases may begin without a barrier before it.
+    pub fn allows(&self, phases: u32, meets: bool) -> bool {
+        meets || self.pace.lock().allows(phases, DEPTH)
+    }
+
+    /// Numbers for so many phases.
+    pub fn take(&self, phases: u32, meets: bool) -> u64 {
+        self.pace.lock().take(phases, meets)
+    }
+
+    /// How often to look at a flag before polling.
+    pub fn looks(&self, looks: u32) -> u32 {
+        if self.unaided { looks } else { 1 }
+    }
+
+    fn word_at(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && at + 8 <= self.reach.memory());
+        // SAFETY: aligned, in memory that lives as long as `self`; what writes to it from outside
+        // writes words as a whole.
+        unsafe { &*self.memory.base.add(at).cast() }
+    }
+
+    /// A slot's first byte as schedules know slots.
+    #[inline]
+    pub fn slot(&self, cell: u32, number: u64) -> *mut u8 {
+        let at = self.reach.place(cell, number) + SIGNAL_LINE;
+        self.memory.base.wrapping_add(at)
+    }
+
+    /// The bytes that were put into a slot whose flag is up.
+    pub fn length(&self, cell: u32, number: u64) -> usize {
+        let at = self.reach.place(cell, number) + SIGNAL_LINE + 8;
+        self.word_at(at).load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether the flag of a phase is up, which for data may be asked until it is; looks `times` times before it says no.
+    #[inline]
+    pub fn is_up(&self, cell: u32, number: u64, times: u32) -> bool {
+        let at = self.reach.place(cell, number);
+        let first = self.word_at(at);
+        if self.reach.is_signal(cell) {
+            for _ in 0..times {
+                if has_come(first.load(Ordering::Acquire), number) {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            return false;
+        }
+        for _ in 0..times {
+            let value = first.load(Ordering::Acquire);
+            if value != 0 && self.take_in(at, number, value) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Takes in what has come to a slot, of whose words the first is `value`. Returns whether all of
+    /// it has.
+    fn take_in(&self, at: usize, number: u64, value: u64) -> bool {
+        let what = value >> 56;
+        let is_of_phase = |value: u64| (value ^ word(0, number, what)) >> 32 == 0;
+        if !is_of_phase(value) {
+            return false;
+        }
+        let data = at + SIGNAL_LINE;
+        let len = if what == FLAG {
+            value as u32 as usize
+        } else {
+            let len = what as usize - 1;
+            if len > IN_WORDS {
+                return false;
+            }
+            let words = len.div_ceil(4);
+            let come = |i: usize| is_of_phase(self.word_at(at + 8 * i).load(Ordering::Acquire));
+            if !(1..words).all(come) {
+                return false;
+            }
+            for i in 0..words {
+                let word = self.word_at(at + 8 * i);
+                let value = word.load(Ordering::Relaxed) as u32;
+                let to = data + crate::coll::schedule::slot_offset(len) as usize + 4 * i;
+                // SAFETY: within the slot, whose line behind the words has room for all data in words;
+                // aligned, and nobody else writes there in this phase.
+                unsafe { self.memory.base.add(to).cast::<u32>().write(value) };
+                word.store(0, Ordering::Relaxed);
+            }
+            len
+        };
+        self.word_at(at).store(0, Ordering::Relaxed);
+        self.word_at(data + 8).store(len as u64, Ordering::Relaxed);
+        true
+    }
+
+    /// Writes `data` to a slot of another rank, and raises the flag.
+    pub fn put(
+        &self,
+        process: &Process,
+        comm: &Comm,
+        to: u32,
+        cell: u32,
+        number: u64,
+        data: &[u8],
+    ) -> Result<Put<super::Message>> {
+        let key = self.keys[to as usize];
+        let at = self.reach.place(cell, number);
+        let place = |at: usize| RemoteAddr {
+            key,
+            offset: at as u64,
+        };
+        let mut words = [0; MAX_WORDS];
+        let (before, count) = if self.reach.is_signal(cell) {
+            words[0] = number;
+            (&[][..], 1)
+        } else if data.len() <= IN_WORDS {
+            let what = data.len() as u64 + 1;
+            words[0] = word(0, number, what);
+            for (to, bytes) in words.iter_mut().zip(data.chunks(4)) {
+                let mut value = [0; 4];
+                value[..bytes.len()].copy_from_slice(bytes);
+                *to = word(u32::from_ne_bytes(value), number, what);
+            }
+            (&[][..], data.len().div_ceil(4).max(1))
+        } else {
+            words[0] = word(data.len() as u32, number, FLAG);
+            (data, 1)
+        };
+        let address = Address {
+            peer: comm.local().peer(to),
+            vci: comm.vci(),
+        };
+        let data_at = at + SIGNAL_LINE + crate::coll::schedule::slot_offset(data.len()) as usize;
+        let mut state = process.lock_vci(comm.vci())?;
+        match state.signal(address, before, place(data_at), &words[..count], place(at)) {
+            Ok(()) => Ok(Put::Done),
+            Err(LaneError::Again) => Ok(Put::NoRoom),
+            Err(error) => Err(state.signal_failed(address, error)),
+        }
+    }
+}
+
+impl Drop for RemoteBoard {
+    fn drop(&mut self) {
+        if !self.memory.stays.load(Ordering::Relaxed) {
+            self.transport.withdraw(&self.exposed);
+        }
+    }
+}
