@@ -219,7 +219,7 @@ impl Lane for SimLane {
         }
         world.admit(self.place, (peer, vci))?;
         if !data.is_empty() {
-            world.put(self.place, (peer, vci), remote, data.into());
+            world.put_in_order(self.place, (peer, vci), remote, data.into());
         }
         // In some order, one by one.
         let first = world.pick(words.len());
@@ -229,7 +229,7 @@ impl Lane for SimLane {
                 ..at
             };
             let word = words[place].to_ne_bytes();
-            world.put(self.place, (peer, vci), at, word.into());
+            world.put_in_order(self.place, (peer, vci), at, word.into());
         }
         Ok(())
     }

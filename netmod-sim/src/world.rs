@@ -534,6 +534,20 @@ impl World {
         self.schedule(at, from, to, what);
     }
 
+    /// Starts a write that comes after earlier ones to the same place.
+    pub fn put_in_order(&mut self, from: Place, to: Place, remote: RemoteAddr, data: Box<[u8]>) {
+        self.count_put(from, data.len());
+        let at = self.in_order(from, to, data.len());
+        self.schedule_put(at, from, to, What::Write { remote, data });
+    }
+
+    fn count_put(&mut self, from: Place, len: usize) {
+        for traffic in [&mut self.total, self.traffic.entry(from.0).or_default()] {
+            traffic.puts += 1;
+            traffic.put_bytes += len as u64;
+        }
+    }
+
     /// Starts a write; `Ok(true)`: the data has been taken over.
     pub fn put(
         &mut self,
@@ -552,10 +566,7 @@ impl World {
         if self.rng.chance(self.config.again) {
             return Err(LaneError::Again);
         }
-        for traffic in [&mut self.total, self.traffic.entry(from.0).or_default()] {
-            traffic.puts += 1;
-            traffic.put_bytes += len as u64;
-        }
+        self.count_put(from, len);
         let at = match self.config.ordered_put {
             true => self.in_order(from, to, len),
             false => self.now + self.latency(len),
