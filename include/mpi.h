@@ -1575,4 +1575,9 @@ int MPIR_Dup_fn(MPI_Comm oldcomm, int keyval, void *extra_state, void *attribute
 }
 #endif
 
+/* The C++ bindings of MPI-2.2. */
+#if defined(__cplusplus) && !defined(MPICH_SKIP_MPICXX) && !defined(OMPI_SKIP_MPICXX)
+#include "mpicxx.h"
+#endif
+
 #endif /* MPI_INCLUDED */

@@ -305,7 +305,12 @@ impl Program {
             return self.compile_fortran(prefix, binary);
         }
         let header = self.source.with_file_name("check.h");
-        let used = [&self.source, &header, &prefix.join("include/mpi.h")];
+        let used = [
+            &self.source,
+            &header,
+            &prefix.join("include/mpi.h"),
+            &prefix.join("include/mpicxx.h"),
+        ];
         let wrapper = if self
             .source
             .extension()

@@ -46,6 +46,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
         tree.link("mpicc", &format!("bin/{name}"))?;
     }
     fortran(&tree, &built)?;
+    cxx(&tree, &table)?;
     for (package, program) in PROGRAMS {
         if workspace::has_package(package) {
             tree.copy(&built.join(program), &format!("bin/{program}"), 0o755)?;
@@ -92,19 +93,74 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
     for name in ["mpif90", "mpif77"] {
         tree.link("mpifort", &format!("bin/{name}"))?;
     }
-    let there = Command::new("gfortran")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if there {
+    if is_there("gfortran") {
         workspace::run(
             Command::new(tree.path("bin/mpifort")).args(["-fc=gfortran", "-modules"]),
             "compiling the Fortran modules for gfortran",
         )?;
     }
     Ok(())
+}
+
+/// The C++ bindings of MPI-2.2: their header, and their library if there is a compiler for C++.
+fn cxx(tree: &Tree, table: &Table) -> Result {
+    let root = workspace::root();
+    tree.copy(&root.join("include/mpicxx.h"), "include/mpicxx.h", 0o644)?;
+    let compiler = std::env::var("WEFT_CXX").unwrap_or_else(|_| "c++".to_owned());
+    if !is_there(&compiler) {
+        println!("xtask: no {compiler} here, so no library for the C++ bindings of MPI-2.2");
+        return Ok(());
+    }
+    let work = workspace::target()?.join(format!("mpicxx-{}", std::process::id()));
+    let built = compile_cxx(tree, table, &root, &compiler, &work);
+    let removed = fs::remove_dir_all(&work);
+    built?;
+    removed.map_err(|error| format!("{}: {error}", work.display()))?;
+    for name in ["libmpicxx.so", "libmpichcxx.so.12", "libmpichcxx.so"] {
+        tree.link("libmpicxx.so.12", &format!("lib/{name}"))?;
+    }
+    Ok(())
+}
+
+fn compile_cxx(tree: &Tree, table: &Table, root: &Path, compiler: &str, work: &Path) -> Result {
+    let failed = |error: io::Error| format!("{}: {error}", work.display());
+    fs::create_dir_all(work).map_err(failed)?;
+    fs::write(work.join("missing.h"), table.missing_header()).map_err(failed)?;
+    let folder = root.join("mpicxx");
+    let mut sources: Vec<PathBuf> = fs::read_dir(&folder)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    sources.retain(|path| path.extension().is_some_and(|ending| ending == "cpp"));
+    sources.sort();
+
+    let library = work.join("libmpicxx.so.12");
+    workspace::run(
+        Command::new(compiler)
+            .args(["-std=c++11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared"])
+            .arg("-Wl,-soname,libmpicxx.so.12,-rpath,$ORIGIN,-z,relro")
+            .arg("-I")
+            .arg(work)
+            .arg("-I")
+            .arg(tree.path("include"))
+            .arg("-o")
+            .arg(&library)
+            .args(sources)
+            .arg("-L")
+            .arg(tree.path("lib"))
+            .arg("-lmpi"),
+        "compiling the library for the C++ bindings of MPI-2.2",
+    )?;
+    tree.copy(&library, "lib/libmpicxx.so.12", 0o755)
+}
+
+/// Whether a compiler can be started.
+fn is_there(compiler: &str) -> bool {
+    Command::new(compiler)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// Builds what is installed; gives the folder with the results.

@@ -24,8 +24,27 @@ impl Table {
              }\n\
              #endif\n\
              \n\
+             /* The C++ bindings of MPI-2.2. */\n\
+             #if defined(__cplusplus) && !defined(MPICH_SKIP_MPICXX) && !defined(OMPI_SKIP_MPICXX)\n\
+             #include \"mpicxx.h\"\n\
+             #endif\n\
+             \n\
              #endif /* MPI_INCLUDED */\n",
         );
+        text
+    }
+
+    /// The text of a header for the library of the C++ bindings: the functions that `mpi.h` doesn't
+    /// declare because they are missing, as weak references.
+    pub fn missing_header(&self) -> String {
+        let mut text = String::from("extern \"C\" {\n");
+        for function in self.functions.all() {
+            if function.implementation.is_none() && function.is_standard() {
+                let prototype = function.prototype(&function.name);
+                line(&mut text, &format!("{prototype} __attribute__((weak));"));
+            }
+        }
+        text.push_str("}\n");
         text
     }
 

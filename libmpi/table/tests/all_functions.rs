@@ -147,7 +147,11 @@ fn compile(compiler: &str, options: &[&str], file: &str, text: &str) {
         .args(if compiler == "rustc" {
             &[][..]
         } else {
-            &["-c"]
+            // For mpicxx.h, which mpi.h includes.
+            &[
+                "-c",
+                concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include"),
+            ]
         })
         .arg(&source)
         .output()

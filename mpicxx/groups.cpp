@@ -1,0 +1,462 @@
+/* Communicators: their members, names, attributes and topologies, and new ones from old ones. */
+#include "call.h"
+
+using weft::Array;
+using weft::call;
+using weft::check;
+
+namespace MPI {
+
+/* What a function of the C interface returned for this communicator. */
+#define CHECK(code)                                \
+    do {                                           \
+        const int returned = (code);               \
+        if (returned != MPI_SUCCESS)               \
+            weft::raise_comm(handle, returned);    \
+    } while (0)
+
+int Comm::Get_rank() const
+{
+    int rank = MPI_UNDEFINED;
+    CHECK(MPI_Comm_rank(handle, &rank));
+    return rank;
+}
+
+int Comm::Get_size() const
+{
+    int size = 0;
+    CHECK(MPI_Comm_size(handle, &size));
+    return size;
+}
+
+Group Comm::Get_group() const
+{
+    MPI_Group group = MPI_GROUP_NULL;
+    CHECK(MPI_Comm_group(handle, &group));
+    return group;
+}
+
+bool Comm::Is_inter() const
+{
+    int flag = 0;
+    CHECK(MPI_Comm_test_inter(handle, &flag));
+    return flag != 0;
+}
+
+int Comm::Get_topology() const
+{
+    int topology = MPI_UNDEFINED;
+    CHECK(MPI_Topo_test(handle, &topology));
+    return topology;
+}
+
+void Comm::Abort(int errorcode) const
+{
+    CHECK(MPI_Abort(handle, errorcode));
+}
+
+void Comm::Free()
+{
+    CHECK(MPI_Comm_free(&handle));
+}
+
+void Comm::Disconnect()
+{
+    CHECK(call(MPI_Comm_disconnect, &handle));
+}
+
+void Comm::Set_errhandler(const Errhandler &errhandler)
+{
+    CHECK(MPI_Comm_set_errhandler(handle, errhandler));
+}
+
+Errhandler Comm::Get_errhandler() const
+{
+    MPI_Errhandler errhandler = MPI_ERRHANDLER_NULL;
+    CHECK(MPI_Comm_get_errhandler(handle, &errhandler));
+    return errhandler;
+}
+
+void Comm::Set_name(const char *comm_name)
+{
+    CHECK(MPI_Comm_set_name(handle, comm_name));
+}
+
+void Comm::Get_name(char *comm_name, int &resultlen) const
+{
+    CHECK(MPI_Comm_get_name(handle, comm_name, &resultlen));
+}
+
+bool Comm::Get_attr(int comm_keyval, void *attribute_val) const
+{
+    int flag = 0;
+    CHECK(MPI_Comm_get_attr(handle, comm_keyval, attribute_val, &flag));
+    return flag != 0;
+}
+
+void Comm::Set_attr(int comm_keyval, const void *attribute_val)
+{
+    CHECK(MPI_Comm_set_attr(handle, comm_keyval, const_cast<void *>(attribute_val)));
+}
+
+void Comm::Delete_attr(int comm_keyval)
+{
+    CHECK(MPI_Comm_delete_attr(handle, comm_keyval));
+}
+
+int Comm::Compare(const Comm &comm1, const Comm &comm2)
+{
+    int result = MPI_UNEQUAL;
+    check(MPI_Comm_compare(comm1, comm2, &result));
+    return result;
+}
+
+Intercomm Comm::Get_parent()
+{
+    MPI_Comm parent = MPI_COMM_NULL;
+    check(MPI_Comm_get_parent(&parent));
+    return parent;
+}
+
+Intercomm Comm::Join(int fd)
+{
+    MPI_Comm other = MPI_COMM_NULL;
+    check(call(MPI_Comm_join, fd, &other));
+    return other;
+}
+
+/* A duplicate, of the class that is asked for. */
+template <class To> static To duplicate(MPI_Comm handle)
+{
+    MPI_Comm twin = MPI_COMM_NULL;
+    CHECK(MPI_Comm_dup(handle, &twin));
+    return twin;
+}
+
+Intracomm Intracomm::Dup() const
+{
+    return duplicate<Intracomm>(handle);
+}
+
+Intercomm Intercomm::Dup() const
+{
+    return duplicate<Intercomm>(handle);
+}
+
+Cartcomm Cartcomm::Dup() const
+{
+    return duplicate<Cartcomm>(handle);
+}
+
+Graphcomm Graphcomm::Dup() const
+{
+    return duplicate<Graphcomm>(handle);
+}
+
+/* MPI-2.2, section 16.1.5: a new object, which the caller deletes. */
+Nullcomm &Nullcomm::Clone() const
+{
+    return *new Nullcomm();
+}
+
+Intracomm &Intracomm::Clone() const
+{
+    return *new Intracomm(Dup());
+}
+
+Intercomm &Intercomm::Clone() const
+{
+    return *new Intercomm(Dup());
+}
+
+Cartcomm &Cartcomm::Clone() const
+{
+    return *new Cartcomm(Dup());
+}
+
+Graphcomm &Graphcomm::Clone() const
+{
+    return *new Graphcomm(Dup());
+}
+
+Intracomm Intracomm::Create(const Group &group) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(MPI_Comm_create(handle, group, &comm));
+    return comm;
+}
+
+Intercomm Intercomm::Create(const Group &group) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(MPI_Comm_create(handle, group, &comm));
+    return comm;
+}
+
+Intracomm Intracomm::Split(int color, int key) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(MPI_Comm_split(handle, color, key, &comm));
+    return comm;
+}
+
+Intercomm Intercomm::Split(int color, int key) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(MPI_Comm_split(handle, color, key, &comm));
+    return comm;
+}
+
+Intercomm Intracomm::Create_intercomm(int local_leader, const Comm &peer_comm, int remote_leader,
+    int tag) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(MPI_Intercomm_create(handle, local_leader, peer_comm, remote_leader, tag, &comm));
+    return comm;
+}
+
+Intracomm Intercomm::Merge(bool high) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(MPI_Intercomm_merge(handle, high, &comm));
+    return comm;
+}
+
+Group Intercomm::Get_remote_group() const
+{
+    MPI_Group group = MPI_GROUP_NULL;
+    CHECK(MPI_Comm_remote_group(handle, &group));
+    return group;
+}
+
+int Intercomm::Get_remote_size() const
+{
+    int size = 0;
+    CHECK(MPI_Comm_remote_size(handle, &size));
+    return size;
+}
+
+Cartcomm Intracomm::Create_cart(int ndims, const int dims[], const bool periods[], bool reorder) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    Array<int> wraps(ndims, periods);
+    CHECK(MPI_Cart_create(handle, ndims, dims, wraps, reorder, &comm));
+    return comm;
+}
+
+Graphcomm Intracomm::Create_graph(int nnodes, const int index[], const int edges[], bool reorder) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(MPI_Graph_create(handle, nnodes, index, edges, reorder, &comm));
+    return comm;
+}
+
+int Cartcomm::Get_dim() const
+{
+    int ndims = 0;
+    CHECK(MPI_Cartdim_get(handle, &ndims));
+    return ndims;
+}
+
+void Cartcomm::Get_topo(int maxdims, int dims[], bool periods[], int coords[]) const
+{
+    int ndims = 0;
+    CHECK(PMPI_Cartdim_get(handle, &ndims));
+    Array<int> wraps(maxdims);
+    CHECK(MPI_Cart_get(handle, maxdims, dims, wraps, coords));
+    wraps.tell(ndims < maxdims ? ndims : maxdims, periods);
+}
+
+int Cartcomm::Get_cart_rank(const int coords[]) const
+{
+    int rank = MPI_UNDEFINED;
+    CHECK(MPI_Cart_rank(handle, coords, &rank));
+    return rank;
+}
+
+void Cartcomm::Get_coords(int rank, int maxdims, int coords[]) const
+{
+    CHECK(MPI_Cart_coords(handle, rank, maxdims, coords));
+}
+
+void Cartcomm::Shift(int direction, int disp, int &rank_source, int &rank_dest) const
+{
+    CHECK(MPI_Cart_shift(handle, direction, disp, &rank_source, &rank_dest));
+}
+
+Cartcomm Cartcomm::Sub(const bool remain_dims[]) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    int ndims = 0;
+    CHECK(PMPI_Cartdim_get(handle, &ndims));
+    Array<int> remain(ndims, remain_dims);
+    CHECK(MPI_Cart_sub(handle, remain, &comm));
+    return comm;
+}
+
+int Cartcomm::Map(int ndims, const int dims[], const bool periods[]) const
+{
+    int rank = MPI_UNDEFINED;
+    Array<int> wraps(ndims, periods);
+    CHECK(MPI_Cart_map(handle, ndims, dims, wraps, &rank));
+    return rank;
+}
+
+void Graphcomm::Get_dims(int nnodes[], int nedges[]) const
+{
+    CHECK(MPI_Graphdims_get(handle, nnodes, nedges));
+}
+
+void Graphcomm::Get_topo(int maxindex, int maxedges, int index[], int edges[]) const
+{
+    CHECK(MPI_Graph_get(handle, maxindex, maxedges, index, edges));
+}
+
+int Graphcomm::Get_neighbors_count(int rank) const
+{
+    int count = 0;
+    CHECK(MPI_Graph_neighbors_count(handle, rank, &count));
+    return count;
+}
+
+void Graphcomm::Get_neighbors(int rank, int maxneighbors, int neighbors[]) const
+{
+    CHECK(MPI_Graph_neighbors(handle, rank, maxneighbors, neighbors));
+}
+
+int Graphcomm::Map(int nnodes, const int index[], const int edges[]) const
+{
+    int rank = MPI_UNDEFINED;
+    CHECK(MPI_Graph_map(handle, nnodes, index, edges, &rank));
+    return rank;
+}
+
+Intercomm Intracomm::Accept(const char *port_name, const Info &info, int root) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(call(MPI_Comm_accept, port_name, MPI_Info(info), root, handle, &comm));
+    return comm;
+}
+
+Intercomm Intracomm::Connect(const char *port_name, const Info &info, int root) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(call(MPI_Comm_connect, port_name, MPI_Info(info), root, handle, &comm));
+    return comm;
+}
+
+Intercomm Intracomm::Spawn(const char *command, const char *argv[], int maxprocs, const Info &info,
+    int root, int errcodes[]) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK(call(MPI_Comm_spawn, command, const_cast<char **>(argv), maxprocs, MPI_Info(info), root,
+        handle, &comm, errcodes));
+    return comm;
+}
+
+Intercomm Intracomm::Spawn(const char *command, const char *argv[], int maxprocs, const Info &info,
+    int root) const
+{
+    return Spawn(command, argv, maxprocs, info, root, MPI_ERRCODES_IGNORE);
+}
+
+Intercomm Intracomm::Spawn_multiple(int count, const char *commands[], const char **argvs[],
+    const int maxprocs[], const Info infos[], int root, int errcodes[])
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    /* They are read at the root alone. */
+    Array<MPI_Info> told(Get_rank() == root ? count : 0, infos);
+    CHECK(call(MPI_Comm_spawn_multiple, count, const_cast<char **>(commands),
+        const_cast<char ***>(argvs), maxprocs, static_cast<const MPI_Info *>(told), root, handle,
+        &comm, errcodes));
+    return comm;
+}
+
+Intercomm Intracomm::Spawn_multiple(int count, const char *commands[], const char **argvs[],
+    const int maxprocs[], const Info infos[], int root)
+{
+    return Spawn_multiple(count, commands, argvs, maxprocs, infos, root, MPI_ERRCODES_IGNORE);
+}
+
+int Group::Get_size() const
+{
+    int size = 0;
+    check(MPI_Group_size(handle, &size));
+    return size;
+}
+
+int Group::Get_rank() const
+{
+    int rank = MPI_UNDEFINED;
+    check(MPI_Group_rank(handle, &rank));
+    return rank;
+}
+
+void Group::Translate_ranks(const Group &group1, int n, const int ranks1[], const Group &group2,
+    int ranks2[])
+{
+    check(MPI_Group_translate_ranks(group1, n, ranks1, group2, ranks2));
+}
+
+int Group::Compare(const Group &group1, const Group &group2)
+{
+    int result = MPI_UNEQUAL;
+    check(MPI_Group_compare(group1, group2, &result));
+    return result;
+}
+
+Group Group::Union(const Group &group1, const Group &group2)
+{
+    MPI_Group group = MPI_GROUP_NULL;
+    check(MPI_Group_union(group1, group2, &group));
+    return group;
+}
+
+Group Group::Intersect(const Group &group1, const Group &group2)
+{
+    MPI_Group group = MPI_GROUP_NULL;
+    check(MPI_Group_intersection(group1, group2, &group));
+    return group;
+}
+
+Group Group::Difference(const Group &group1, const Group &group2)
+{
+    MPI_Group group = MPI_GROUP_NULL;
+    check(MPI_Group_difference(group1, group2, &group));
+    return group;
+}
+
+Group Group::Incl(int n, const int ranks[]) const
+{
+    MPI_Group group = MPI_GROUP_NULL;
+    check(MPI_Group_incl(handle, n, ranks, &group));
+    return group;
+}
+
+Group Group::Excl(int n, const int ranks[]) const
+{
+    MPI_Group group = MPI_GROUP_NULL;
+    check(MPI_Group_excl(handle, n, ranks, &group));
+    return group;
+}
+
+Group Group::Range_incl(int n, const int ranges[][3]) const
+{
+    MPI_Group group = MPI_GROUP_NULL;
+    check(MPI_Group_range_incl(handle, n, const_cast<int(*)[3]>(ranges), &group));
+    return group;
+}
+
+Group Group::Range_excl(int n, const int ranges[][3]) const
+{
+    MPI_Group group = MPI_GROUP_NULL;
+    check(MPI_Group_range_excl(handle, n, const_cast<int(*)[3]>(ranges), &group));
+    return group;
+}
+
+void Group::Free()
+{
+    check(MPI_Group_free(&handle));
+}
+
+} // namespace MPI
