@@ -64,7 +64,9 @@ impl Transport for Loopback {
     fn limits(&self) -> Limits {
         Limits {
             max_payload: MAX_PAYLOAD,
+            eager: netmod::EAGER,
             get: true,
+            borrow: usize::MAX,
             ordered_put: true,
             native_atomics: true,
             max_vcis: usize::from(VciId::MAX),

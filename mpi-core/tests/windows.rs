@@ -49,7 +49,7 @@ fn process(book: &Book, me: Peer, shared: bool) -> Process {
         transports: vec![shm.clone()],
         router: Arc::new(First),
         wait: WaitPolicy::for_share(8, 2),
-        eager_limit: 300,
+        eager_limit: Some(300),
         window: 5_000,
         max_vcis: 1,
         threaded: false,

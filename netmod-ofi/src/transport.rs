@@ -290,7 +290,9 @@ impl Transport for OfiTransport {
         let domain = self.shared.info.domain();
         Limits {
             max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
+            eager: netmod::EAGER,
             get: true,
+            borrow: usize::MAX,
             ordered_put: false,
             native_atomics: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
             max_vcis: domain

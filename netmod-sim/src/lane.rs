@@ -40,7 +40,9 @@ impl Transport for SimTransport {
         let config = self.world.lock().config;
         Limits {
             max_payload: config.max_payload,
+            eager: netmod::EAGER,
             get: config.get != Get::Unsupported,
+            borrow: usize::MAX,
             ordered_put: config.ordered_put,
             native_atomics: true,
             max_vcis: usize::from(VciId::MAX),

@@ -246,7 +246,9 @@ impl Transport for VerbsTransport {
         };
         Limits {
             max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
+            eager: netmod::EAGER,
             get: true,
+            borrow: usize::MAX,
             ordered_put: false,
             native_atomics: self.shared.native_atomics(),
             max_vcis: (queues as usize).clamp(1, crate::queue::SLOTS),

@@ -58,7 +58,9 @@ impl Transport for Shm {
     fn limits(&self) -> Limits {
         Limits {
             max_payload: BODY,
+            eager: netmod::EAGER,
             get: self.config.single_copy,
+            borrow: usize::MAX,
             ordered_put: true,
             native_atomics: false,
             max_vcis: usize::from(VciId::MAX),
