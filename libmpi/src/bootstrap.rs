@@ -275,9 +275,12 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         ),
         _ => Ok(()),
     };
+    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
     let place = Place {
         me,
         settings,
+        // Threads, and a helper, may be more than the cores.
+        may_sleep: wait.is_crowded() || threaded || settings.async_progress,
         one_machine: size > 1 && here == Some(size) && settings.netmod == Netmod::Auto,
         cards: &cards,
     };
@@ -316,7 +319,6 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     let head = [crate::api::env::LIBRARY_VERSION.to_string(), launcher];
     notes = head.into_iter().chain(used).chain(notes).collect();
 
-    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
     wait.spins = settings.spin.unwrap_or(wait.spins);
     wait.yields = settings.yields.unwrap_or(wait.yields);
     wait.global_every = settings.progress_round.unwrap_or(wait.global_every);
@@ -372,6 +374,8 @@ struct Place<'a> {
     /// All ranks are on this machine, and the choice is free: they need no more than its loopback
     /// interface.
     one_machine: bool,
+    /// Waiting threads may have to leave the cores to others, and so need a bell to be woken by.
+    may_sleep: bool,
     cards: &'a Arc<Cards>,
 }
 
@@ -441,6 +445,8 @@ fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
     let mut config = netmod_ofi::Config {
         provider: settings.ofi_provider.clone(),
         interface: settings.ofi_interface.clone(),
+        // For its bell the tcp provider makes two system calls per message.
+        doorbell: place.may_sleep,
         ..netmod_ofi::Config::new(place.me)
     };
     if config.interface.is_none() && place.one_machine {

@@ -932,7 +932,8 @@ impl Process {
         // Another thread may have brought it about before it saw that it must ring.
         let value = if self.threaded { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
-            wait::sleep(&bells, self.threaded.then_some(&**self.bell), self.wait.nap);
+            let local = self.threaded.then_some(&**self.bell);
+            wait::sleep(&bells, local, self.wait.nap, patience.short_nap(&self.wait));
         }
         for number in armed {
             let slot = self.vci(number)?;
