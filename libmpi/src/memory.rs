@@ -1,4 +1,5 @@
-//! Memory for the program (section 8.2). One place, so that transports can provide it.
+//! Memory for the program (section 8.2): large pieces in memory that processes of this node can map,
+//! so that windows created of it are as quick as those that MPI allocates.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
@@ -8,6 +9,8 @@ use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
+use crate::runtime::Runtime;
+
 /// A cache line; what is asked for by hint may be more.
 const ALIGN: usize = 64;
 const MAX_ALIGN: usize = 1 << 30;
@@ -15,14 +18,26 @@ const MAX_ALIGN: usize = 1 << 30;
 /// Where pieces begin, and how they were allocated.
 static PIECES: LazyLock<Mutex<HashMap<usize, Layout>>> = LazyLock::new(Mutex::default);
 
+/// From so many bytes on memory is shared: below, whole pages would be a waste.
+const SHARED: usize = 1 << 16;
+/// So shared memory begins.
+const PAGE: usize = 4096;
+
 /// Allocates `size` bytes, aligned as the hint `mpi_minimum_memory_alignment` wants it.
 ///
 /// # Errors
 /// `MPI_ERR_NO_MEM` if there is not so much.
-pub fn allocate(size: usize, info: Option<&Info>) -> Result<*mut u8> {
+pub fn allocate(runtime: &Runtime, size: usize, info: Option<&Info>) -> Result<*mut u8> {
     let hint = info.and_then(|info| info.hint("mpi_minimum_memory_alignment"));
     let hint = hint.and_then(|text| text.parse().ok());
     let align = hint.filter(|hint: &usize| hint.is_power_of_two() && *hint <= MAX_ALIGN);
+    if size >= SHARED
+        && runtime.shared_alloc
+        && align.is_none_or(|align| align <= PAGE)
+        && let Ok(piece) = runtime.process.lend(size)
+    {
+        return Ok(piece);
+    }
     let layout = Layout::from_size_align(size.max(1), align.unwrap_or(1).max(ALIGN));
     // SAFETY: the layout's size is not zero.
     let piece = layout.ok().map(|layout| (layout, unsafe { alloc(layout) }));
@@ -45,7 +60,11 @@ pub fn allocate(size: usize, info: Option<&Info>) -> Result<*mut u8> {
 ///
 /// # Safety
 /// Nobody uses the memory any more.
-pub unsafe fn free(piece: *mut u8) -> Result<()> {
+pub unsafe fn free(runtime: &Runtime, piece: *mut u8) -> Result<()> {
+    // SAFETY: as for this function.
+    if unsafe { runtime.process.take_back(piece) } {
+        return Ok(());
+    }
     let Some(layout) = PIECES.lock().remove(&piece.addr()) else {
         return Err(Error::new(
             Class::Base,

@@ -44,6 +44,8 @@ pub struct Runtime {
     pub main_thread: ThreadId,
     /// VCIs that a duplicate gets without hints; 0: those of all.
     pub dup_vcis: u32,
+    /// Whether `MPI_Alloc_mem` gives memory that others of the node can map.
+    pub shared_alloc: bool,
     /// For errors on files that are not open (section 13.7).
     pub file_errhandler: Mutex<Attached>,
 }
@@ -132,6 +134,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         thread_level,
         main_thread: std::thread::current().id(),
         dup_vcis: settings.dup_vcis,
+        shared_alloc: settings.alloc_shared && size > 1,
         file_errhandler: Mutex::new(RETURN),
     });
     crate::infos::set_env(size, level_name(thread_level));

@@ -138,6 +138,14 @@ pub const VARIABLES: &[Variable] = &[
                windows. All calls take locks then, as with MPI_THREAD_MULTIPLE.",
     },
     Variable {
+        name: "WEFT_ALLOC_SHARED",
+        kind: "0 or 1",
+        default: "1",
+        help: "MPI_Alloc_mem takes 64 KiB and more from memory that processes of the node can map, so \
+               that windows created of it are as quick as allocated ones. A forked process has it in \
+               common with its parent. 0: from memory of the process alone.",
+    },
+    Variable {
         name: "WEFT_SPIN",
         kind: "count",
         default: "20000; 4 when a node has more ranks than cores",
@@ -297,6 +305,7 @@ pub struct Settings {
     pub request_caches: bool,
     pub progress_round: Option<u32>,
     pub async_progress: bool,
+    pub alloc_shared: bool,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
     pub netmod: Netmod,
@@ -386,6 +395,7 @@ impl Settings {
                 .number("WEFT_PROGRESS_ROUND", 0..=1 << 30)?
                 .map(|polls| polls as u32),
             async_progress: reader.flag("WEFT_ASYNC_PROGRESS", false)?,
+            alloc_shared: reader.flag("WEFT_ALLOC_SHARED", true)?,
             spin: reader
                 .number("WEFT_SPIN", 0..=1 << 30)?
                 .map(|count| count as u32),

@@ -35,7 +35,10 @@ pub(crate) struct Front {
 
 const CELLS_AT: usize = 4096;
 const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
-const LENGTH: usize = BODIES_AT + CELLS * BODY;
+/// From one body to the next: an odd number of cache lines, so that the beginnings of bodies do not
+/// compete for the same few places in the caches.
+const STRIDE: usize = BODY + 3 * 64;
+const LENGTH: usize = BODIES_AT + CELLS * STRIDE;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
 
 /// A mapped segment.
@@ -182,7 +185,7 @@ impl Segment {
     #[inline(always)]
     pub fn body(&self, number: usize) -> *mut u8 {
         debug_assert!(number < CELLS);
-        self.base.as_ptr().wrapping_add(BODIES_AT + number * BODY)
+        self.base.as_ptr().wrapping_add(BODIES_AT + number * STRIDE)
     }
 }
 

@@ -5,6 +5,7 @@ mod dist;
 mod docs;
 mod headers;
 mod install;
+mod races;
 mod test;
 mod vm;
 mod workspace;
@@ -49,6 +50,12 @@ enum Task {
     Docs,
     /// Reports which functions of MPI-3.1 there are.
     Coverage,
+    /// Looks for data races: tests, and programs of many threads, under ThreadSanitizer.
+    Races {
+        /// How long the random program goes on.
+        #[arg(long, default_value_t = 120)]
+        seconds: u32,
+    },
     /// Runs the tests that need RDMA devices, in a virtual machine.
     RdmaTest {
         /// Only tests whose names contain this.
@@ -77,6 +84,7 @@ fn main() -> ExitCode {
         Task::Dist { to, dev } => dist::run(to.as_deref(), dev),
         Task::Demo(place) => demo::run(&place.prefix, place.dev),
         Task::Test => test::run(),
+        Task::Races { seconds } => races::run(seconds),
         Task::Headers { check } => headers::run(check),
         Task::Docs => docs::run(),
         Task::Coverage => headers::coverage(),

@@ -14,7 +14,7 @@ use crate::{infos, memory};
 /// # Safety
 /// `baseptr` is the address of a pointer, or NULL.
 pub unsafe fn alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> Result<()> {
-    runtime()?;
+    let runtime = runtime()?;
     let Ok(bytes) = usize::try_from(size) else {
         return Err(Error::new(
             Class::Arg,
@@ -25,7 +25,7 @@ pub unsafe fn alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) ->
     if baseptr.is_null() {
         return Err(null("baseptr"));
     }
-    let piece = memory::allocate(bytes, info)?;
+    let piece = memory::allocate(runtime, bytes, info)?;
     // SAFETY: the caller's contract.
     unsafe { baseptr.cast::<*mut u8>().write(piece) };
     Ok(())
@@ -36,10 +36,10 @@ pub unsafe fn alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) ->
 /// # Safety
 /// Nobody uses the memory any more.
 pub unsafe fn free_mem(base: *mut c_void) -> Result<()> {
-    runtime()?;
+    let runtime = runtime()?;
     if base.is_null() {
         return Ok(());
     }
     // SAFETY: the caller's contract.
-    unsafe { memory::free(base.cast()) }
+    unsafe { memory::free(runtime, base.cast()) }
 }

@@ -113,6 +113,30 @@ unsafe fn nodes_and_edges(
     }
 }
 
+/// What tells this process's node from others, if ranks may be given anew by it.
+fn node_if(runtime: &Runtime, reorder: c_int) -> Option<u64> {
+    let process = &runtime.process;
+    let node = process.node_of(process.me());
+    (reorder != 0).then(|| node.map_or(runtime.node, u64::from))
+}
+
+/// The new ranks that `find` gives for the first `size` members, where it is known who is on which
+/// node; the calling process's among them.
+fn mapped(
+    runtime: &Runtime,
+    comm: &Comm,
+    size: u32,
+    find: impl FnOnce(&[u32]) -> Vec<u32>,
+) -> c_int {
+    let peers = comm.local().peers().take(size as usize);
+    let nodes: Option<Vec<u32>> = peers.map(|peer| runtime.process.node_of(peer)).collect();
+    match nodes {
+        _ if comm.rank() >= size => MPI_UNDEFINED,
+        Some(nodes) => find(&nodes)[comm.rank() as usize] as c_int,
+        None => comm.rank() as c_int,
+    }
+}
+
 /// `MPI_Cart_create`. Ranks are given anew by node if `reorder` allows it.
 ///
 /// # Safety
@@ -132,9 +156,7 @@ pub unsafe fn cart_create(
     if comm_cart.is_null() {
         return Err(null("comm_cart"));
     }
-    let process = &runtime.process;
-    let node = process.node_of(process.me());
-    let node = (reorder != 0).then(|| node.map_or(runtime.node, u64::from));
+    let node = node_if(runtime, reorder);
     let made = runtime.process.create_cart(&old.comm, cart, node)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, old, comm_cart) }
@@ -151,7 +173,7 @@ pub unsafe fn dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> Resu
     topo::dims_create(nnodes, unsafe { list_mut(ndims, "ndims", dims, "dims")? })
 }
 
-/// `MPI_Graph_create`. Ranks stay as they are.
+/// `MPI_Graph_create`. Ranks are given anew by node if `reorder` allows it.
 ///
 /// # Safety
 /// `index` is valid for `nnodes` integers, `edges` for as many as its last one says, `comm_graph`
@@ -161,7 +183,7 @@ pub unsafe fn graph_create(
     nnodes: c_int,
     index: *const c_int,
     edges: *const c_int,
-    _reorder: c_int,
+    reorder: c_int,
     comm_graph: *mut MPI_Comm,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -171,7 +193,9 @@ pub unsafe fn graph_create(
     if comm_graph.is_null() {
         return Err(null("comm_graph"));
     }
-    let made = runtime.process.create_graph(&old.comm, graph)?;
+    let made = runtime
+        .process
+        .create_graph(&old.comm, graph, node_if(runtime, reorder))?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, old, comm_graph) }
 }
@@ -199,7 +223,8 @@ unsafe fn weights<'a>(count: usize, weights: *const c_int, name: &str) -> Result
     }
 }
 
-/// `MPI_Dist_graph_create_adjacent`. Ranks stay as they are.
+/// `MPI_Dist_graph_create_adjacent`. If `reorder` allows it, processes on several nodes may take each
+/// other's places: who has a rank in the new communicator has the edges that were given for it.
 ///
 /// # Safety
 /// The lists are as long as the degrees say, weights may be the constants, `comm_dist_graph` is
@@ -213,7 +238,7 @@ pub unsafe fn dist_graph_create_adjacent(
     destinations: *const c_int,
     destweights: *const c_int,
     info: MPI_Info,
-    _reorder: c_int,
+    reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -234,12 +259,14 @@ pub unsafe fn dist_graph_create_adjacent(
     if comm_dist_graph.is_null() {
         return Err(null("comm_dist_graph"));
     }
-    let made = runtime.process.create_dist_graph(&old.comm, graph)?;
+    let made = runtime
+        .process
+        .create_dist_graph(&old.comm, graph, node_if(runtime, reorder))?;
     // SAFETY: the caller's contract.
     unsafe { give_with_info(runtime, Some(made), old, info, comm_dist_graph) }
 }
 
-/// `MPI_Dist_graph_create`. Ranks stay as they are.
+/// `MPI_Dist_graph_create`. `reorder` is as for [`dist_graph_create_adjacent`].
 ///
 /// # Safety
 /// `sources` and `degrees` are valid for `n` integers, the other lists for as many as the degrees
@@ -253,7 +280,7 @@ pub unsafe fn dist_graph_create(
     destinations: *const c_int,
     weights: *const c_int,
     info: MPI_Info,
-    _reorder: c_int,
+    reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -284,9 +311,10 @@ pub unsafe fn dist_graph_create(
     if comm_dist_graph.is_null() {
         return Err(null("comm_dist_graph"));
     }
+    let node = node_if(runtime, reorder);
     let made = runtime
         .process
-        .create_dist_graph_of(&old.comm, &edges, weighted)?;
+        .create_dist_graph_of(&old.comm, &edges, weighted, node)?;
     // SAFETY: the caller's contract.
     unsafe { give_with_info(runtime, Some(made), old, info, comm_dist_graph) }
 }
@@ -609,15 +637,8 @@ pub unsafe fn cart_map(
     let object = parent(runtime, comm)?;
     // SAFETY: the caller's contract.
     let cart = unsafe { grid(&object.comm, ndims, dims, periods)? };
-    let peers = object.comm.local().peers().take(cart.size() as usize);
-    let nodes: Option<Vec<u32>> = peers.map(|peer| runtime.process.node_of(peer)).collect();
-    let new_ranks = nodes.map(|nodes| topo::reorder(&cart, &nodes));
-    let own = object.comm.rank();
-    let rank = match new_ranks {
-        _ if own >= cart.size() => MPI_UNDEFINED,
-        Some(new_ranks) => new_ranks[own as usize] as c_int,
-        None => own as c_int,
-    };
+    let find = |nodes: &[u32]| topo::reorder(&cart, nodes);
+    let rank = mapped(runtime, &object.comm, cart.size(), find);
     // SAFETY: the caller's contract.
     unsafe { put(newrank, "newrank", rank) }
 }
@@ -633,15 +654,12 @@ pub unsafe fn graph_map(
     edges: *const c_int,
     newrank: *mut c_int,
 ) -> Result<()> {
-    let object = parent(runtime()?, comm)?;
+    let runtime = runtime()?;
+    let object = parent(runtime, comm)?;
     // SAFETY: the caller's contract.
     let graph = unsafe { nodes_and_edges(&object.comm, nnodes, index, edges)? };
-    let own = object.comm.rank();
-    let rank = if own < graph.size() {
-        own as c_int
-    } else {
-        MPI_UNDEFINED
-    };
+    let find = |nodes: &[u32]| topo::reorder_graph(&graph.links(), nodes);
+    let rank = mapped(runtime, &object.comm, graph.size(), find);
     // SAFETY: the caller's contract.
     unsafe { put(newrank, "newrank", rank) }
 }

@@ -7,6 +7,7 @@ use netmod::{OpenError, RemoteKey, SharedPiece};
 use parking_lot::Mutex;
 
 use super::control::Control;
+use super::lent::Place;
 use super::mail::{self, Mailbox};
 use super::members::{Member, Members, Reach};
 use super::quick::Quick;
@@ -62,6 +63,8 @@ struct Plan<'a> {
     unit: i32,
     /// Whether all members have as much memory and the same unit.
     alike: bool,
+    /// Where a created window's memory is, if all members' lie in memory that others can map.
+    lent: Option<Place>,
     probe: &'a AtomicU64,
 }
 
@@ -106,7 +109,12 @@ impl Window {
         // The least of a number is what the greatest of its complement is the complement of.
         let (bytes, step) = (size as u64, u64::from(unit as u32));
         let near = u64::from(local || shared);
-        let mut told = [bytes, !bytes, step, !step, !near];
+        let lent = match flavor {
+            Flavor::Created(base) => process.windows.lent(base, size),
+            _ => None,
+        };
+        let lacks = u64::from(lent.is_none());
+        let mut told = [bytes, !bytes, step, !step, !near, lacks];
         process.greatest_u64(&comm, &mut told)?;
         let plan = Plan {
             process,
@@ -115,6 +123,7 @@ impl Window {
             size,
             unit,
             alike: told[0] == !told[1] && told[2] == !told[3],
+            lent: lent.filter(|_| told[5] == 0),
             probe: &probe,
         };
         let made = match !told[4] {
@@ -209,6 +218,7 @@ impl Plan<'_> {
         )?;
         let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
         let mut memory = Memory::default();
+        let mapped = self.map_lent(&mut memory)?;
         let way;
         if count == 1 {
             memory.heap.push(Heap::new(parts.total)?);
@@ -220,6 +230,7 @@ impl Plan<'_> {
             };
             let single_copy = local
                 && !self.has_own_memory()
+                && mapped.is_none()
                 && (0..count).all(|rank| can_copy(process, comm, rank as u32, told[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
             let able = process.gather_all_u64(comm, able)?;
@@ -231,6 +242,7 @@ impl Plan<'_> {
             way = match self.flavor {
                 _ if !all(0) => Way::Messages,
                 Flavor::Allocated | Flavor::Shared { .. } => Way::Mapped,
+                _ if mapped.is_some() => Way::Mapped,
                 _ if all(1) => Way::Copied,
                 _ => Way::Messages,
             };
@@ -270,6 +282,9 @@ impl Plan<'_> {
                     Reach::Here(start.wrapping_add(parts.at[rank]))
                 }
                 (Way::Mapped | Way::Copied, _) if rank == me => Reach::Here(base),
+                (Way::Mapped, _) => mapped
+                    .as_ref()
+                    .map_or(Reach::Messages, |mapped| Reach::Here(mapped[rank])),
                 (Way::Copied, _) => Reach::There(told[rank][0]),
                 _ => Reach::Messages,
             },
@@ -285,6 +300,30 @@ impl Plan<'_> {
             control,
             base,
         })
+    }
+
+    /// Maps the memory of all members of a created window, if it lies in what they can map. Gives
+    /// where it is here, or nothing to anybody.
+    fn map_lent(&self, memory: &mut Memory) -> Result<Option<Vec<*mut u8>>> {
+        let Plan { process, comm, .. } = *self;
+        let (Some(own), Some(shared)) = (self.lent, process.windows.memory.get()) else {
+            return Ok(None);
+        };
+        let told = process.gather_all_u64(comm, own.words())?;
+        let mut mapped = Vec::with_capacity(told.len());
+        for (rank, words) in told.into_iter().enumerate() {
+            let Place { key, len, offset } = Place::of(words);
+            if rank == comm.rank() as usize {
+                mapped.push(self.own_base());
+            } else if let Ok(piece) = shared.open(&key, len as usize) {
+                mapped.push(piece.as_ptr().wrapping_add(offset as usize));
+                memory.lent.push(piece);
+            }
+        }
+        let lacks = u64::from(mapped.len() < comm.size() as usize);
+        let mut lacking = [lacks];
+        process.greatest_u64(comm, &mut lacking)?;
+        Ok((lacking[0] == 0).then_some(mapped))
     }
 
     /// A window whose members are reached by messages, but for those of this process's node.

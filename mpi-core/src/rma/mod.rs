@@ -3,9 +3,9 @@
 //! All members of a window reach each other in one of three ways, so that each window has one
 //! domain of atomicity:
 //!
-//! - *mapped*: they are on one node and its memory is shared memory that all have mapped. Transfers
-//!   are copies and the processor's atomic operations.
-//! - *copied*: they are on one node, but the program gave the memory. The kernel copies between
+//! - *mapped*: they are on one node and its memory is shared memory that all have mapped: what MPI
+//!   allocates, by `MPI_Alloc_mem` too. Transfers are copies and the processor's atomic operations.
+//! - *copied*: they are on one node, but the memory is the program's own. The kernel copies between
 //!   address spaces; accumulates do so under a lock of the target's.
 //! - *messages*: all else. Targets carry out what origins ask for while they make progress.
 //!
@@ -23,6 +23,7 @@ mod control;
 mod creation;
 mod helper;
 mod lanes;
+mod lent;
 mod mail;
 mod members;
 mod message;
@@ -115,6 +116,8 @@ unsafe impl Sync for Window {}
 #[derive(Default)]
 struct Memory {
     piece: Option<Box<dyn SharedPiece>>,
+    /// What the program's memory lies in, of other members.
+    lent: Vec<Box<dyn SharedPiece>>,
     heap: Vec<Heap>,
 }
 

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::apply::{self, Reduction};
 use super::helper::Bed;
 use super::lanes::{Lane, Lanes};
+use super::lent::Lent;
 use super::mail::Mailbox;
 use super::message::{Kind, Request};
 use crate::ANY_SOURCE;
@@ -39,6 +40,8 @@ pub(crate) struct Windows {
     /// Where the thread that serves windows beside the program's own sleeps.
     pub(super) bed: Bed,
     pub(crate) memory: OnceLock<Arc<dyn SharedMemory>>,
+    /// Such memory that the program has.
+    pub(super) lent: Lent,
 }
 
 /// Windows that have a lane on a VCI, and which of theirs it is.
@@ -66,6 +69,7 @@ impl Windows {
             count: AtomicUsize::new(0),
             bed: Bed::default(),
             memory: OnceLock::new(),
+            lent: Lent::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Cart, DistGraph, Edge, Graph, Topology, reorder};
+use super::{Cart, DistGraph, Edge, Graph, Link, Topology, reorder, reorder_graph};
 use crate::coll::{self, Block, Buf, Layout, Part, Team};
 use crate::collective::Buffers;
 use crate::comm::{Comm, ContextId};
@@ -36,6 +36,28 @@ impl Process {
         Ok(Some(made.with_topology(Arc::new(topology))))
     }
 
+    /// The nodes of the first `size` members, numbered in the order of their first ranks, if each
+    /// tells the number of its own, and a context for a communicator of them.
+    fn nodes_and_context(
+        &self,
+        comm: &Comm,
+        size: u32,
+        node: u64,
+    ) -> Result<(Vec<u32>, ContextId)> {
+        let told = self.gather_all_u64(comm, [node, self.new_context().to_bits()])?;
+        let Some([_, context]) = told.first() else {
+            return Err(Error::new(Class::Intern, "a communicator without members"));
+        };
+        let mut numbers = HashMap::new();
+        let mut number = |node: u64| {
+            let next = numbers.len() as u32;
+            *numbers.entry(node).or_insert(next)
+        };
+        let nodes = told.iter().take(size as usize);
+        let nodes = nodes.map(|[node, _]| number(*node)).collect();
+        Ok((nodes, ContextId::from_bits(*context)))
+    }
+
     /// Makes a communicator with a Cartesian topology (`MPI_Cart_create`). With `node`, a number
     /// that tells this process's node from others, ranks are given anew such that neighbours share
     /// nodes. None for processes that have no part in the grid.
@@ -45,31 +67,11 @@ impl Process {
         let Some(node) = node else {
             return self.first_ranks(comm, size, Topology::Cart(cart));
         };
-        let told = self.gather_all_u64(comm, [node, self.new_context().to_bits()])?;
-        let Some([_, context]) = told.first() else {
-            return Err(Error::new(Class::Intern, "a communicator without members"));
-        };
-        if comm.rank() >= size {
-            return Ok(None);
-        }
-        let mut numbers = HashMap::new();
-        let mut number = |node: u64| {
-            let next = numbers.len() as u32;
-            *numbers.entry(node).or_insert(next)
-        };
-        let nodes: Vec<u32> = told[..size as usize]
-            .iter()
-            .map(|[node, _]| number(*node))
-            .collect();
-        let new_ranks = reorder(&cart, &nodes);
-        let mut old_ranks = vec![0; size as usize];
-        for (old, new) in new_ranks.iter().enumerate() {
-            old_ranks[*new as usize] = old as u32;
-        }
-        let group: Group = comm.local().of_ranks(&old_ranks);
-        let rank = new_ranks[comm.rank() as usize];
-        let made = Comm::new(ContextId::from_bits(*context), group, rank);
-        Ok(Some(made.with_topology(Arc::new(Topology::Cart(cart)))))
+        let (nodes, context) = self.nodes_and_context(comm, size, node)?;
+        Ok((comm.rank() < size).then(|| {
+            let new_ranks = reorder(&cart, &nodes);
+            placed(comm, context, &new_ranks, Topology::Cart(cart))
+        }))
     }
 
     /// Makes communicators of the subgrids of a Cartesian topology (`MPI_Cart_sub`).
@@ -92,21 +94,93 @@ impl Process {
         Ok(made.map(|made| made.with_topology(Arc::new(Topology::Cart(sub.cart)))))
     }
 
-    /// Makes a communicator with a graph topology (`MPI_Graph_create`). None for processes beyond
-    /// the number of nodes.
-    pub fn create_graph(&self, comm: &Comm, graph: Graph) -> Result<Option<Comm>> {
+    /// Makes a communicator with a graph topology (`MPI_Graph_create`); `node` as for
+    /// [`Process::create_cart`]. None for processes beyond the number of nodes.
+    pub fn create_graph(
+        &self,
+        comm: &Comm,
+        graph: Graph,
+        node: Option<u64>,
+    ) -> Result<Option<Comm>> {
         comm.check_plain("MPI_Graph_create")?;
         let size = graph.size();
-        self.first_ranks(comm, size, Topology::Graph(graph))
+        let Some(node) = node else {
+            return self.first_ranks(comm, size, Topology::Graph(graph));
+        };
+        let (nodes, context) = self.nodes_and_context(comm, size, node)?;
+        Ok((comm.rank() < size).then(|| {
+            let new_ranks = reorder_graph(&graph.links(), &nodes);
+            placed(comm, context, &new_ranks, Topology::Graph(graph))
+        }))
     }
 
     /// Makes a communicator with a distributed graph topology of which each process gives its own
-    /// edges (`MPI_Dist_graph_create_adjacent`).
-    pub fn create_dist_graph(&self, comm: &Comm, graph: DistGraph) -> Result<Comm> {
+    /// edges (`MPI_Dist_graph_create_adjacent`). With `node`, as for [`Process::create_cart`],
+    /// processes may take the places of others.
+    pub fn create_dist_graph(
+        &self,
+        comm: &Comm,
+        graph: DistGraph,
+        node: Option<u64>,
+    ) -> Result<Comm> {
         comm.check_plain("MPI_Dist_graph_create_adjacent")?;
-        let context = self.lead(comm)?;
-        let made = Comm::new(context, comm.local().clone(), comm.rank());
-        Ok(made.with_topology(Arc::new(Topology::DistGraph(graph))))
+        let keep = |context, graph| {
+            let made = Comm::new(context, comm.local().clone(), comm.rank());
+            made.with_topology(Arc::new(Topology::DistGraph(graph)))
+        };
+        let Some(node) = node else {
+            return Ok(keep(self.lead(comm)?, graph));
+        };
+        let (nodes, context) = self.nodes_and_context(comm, comm.size(), node)?;
+        if nodes.iter().all(|node| *node == 0) {
+            return Ok(keep(context, graph));
+        }
+        let new_ranks = self.place(comm, &graph, &nodes)?;
+        let graph = self.hand_over(comm, &graph, &new_ranks)?;
+        let topology = Topology::DistGraph(graph);
+        Ok(placed(comm, context, &new_ranks, topology))
+    }
+
+    /// New ranks for a distributed graph, which rank 0 finds for all.
+    fn place(&self, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Result<Vec<u32>> {
+        let own = graph.edges_from(comm.rank());
+        let words: Vec<u64> = own.flat_map(words_of).collect();
+        let lengths = self.gather_all_u64(comm, [words.len() as u64])?;
+        let lengths: Vec<usize> = match comm.rank() {
+            0 => lengths.iter().map(|[length]| *length as usize).collect(),
+            _ => Vec::new(),
+        };
+        let told = self.exchange(comm, &BTreeMap::from([(0, words)]), &lengths)?;
+        let mut new_ranks = vec![0; nodes.len()];
+        if comm.rank() == 0 {
+            let links: Vec<Link> = edges_of(&told).map(Link::from).collect();
+            let found = reorder_graph(&links, nodes);
+            new_ranks = found.into_iter().map(u64::from).collect();
+        }
+        self.broadcast_u64(comm, &mut new_ranks)?;
+        Ok(new_ranks.into_iter().map(|rank| rank as u32).collect())
+    }
+
+    /// Gives this process's edges to who takes its place, and takes over those of its new one.
+    fn hand_over(&self, comm: &Comm, graph: &DistGraph, new_ranks: &[u32]) -> Result<DistGraph> {
+        let words = graph.to_words();
+        let mut lengths: Vec<usize> = self
+            .gather_all_u64(comm, [words.len() as u64])?
+            .iter()
+            .map(|[length]| *length as usize)
+            .collect();
+        let me = comm.rank();
+        let place = new_ranks[me as usize];
+        let heir = new_ranks.iter().position(|rank| *rank == me);
+        for (rank, length) in lengths.iter_mut().enumerate() {
+            if rank as u32 != place {
+                *length = 0;
+            }
+        }
+        let heir = heir.map(|heir| (heir as u32, words)).into_iter();
+        let told = self.exchange(comm, &heir.collect(), &lengths)?;
+        DistGraph::from_words(&told)
+            .ok_or_else(|| Error::new(Class::Intern, "the edges of another process are garbled"))
     }
 
     /// As [`Process::create_dist_graph`] of edges that any process may give
@@ -119,11 +193,12 @@ impl Process {
         comm: &Comm,
         edges: &[Edge],
         weighted: bool,
+        node: Option<u64>,
     ) -> Result<Comm> {
         comm.check_plain("MPI_Dist_graph_create")?;
         let edges = self.hand_out(comm, edges, weighted)?;
         let graph = DistGraph::from_edges(comm.rank(), edges, weighted);
-        self.create_dist_graph(comm, graph)
+        self.create_dist_graph(comm, graph, node)
     }
 
     /// Sends each edge to both its ends; gives those that have this process as an end, by the rank
@@ -131,8 +206,7 @@ impl Process {
     fn hand_out(&self, comm: &Comm, edges: &[Edge], weighted: bool) -> Result<Vec<Edge>> {
         let mut out: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for edge in edges {
-            let ends = u64::from(edge.source) << 32 | u64::from(edge.destination);
-            let words = [ends, edge.weight as u64];
+            let words = words_of(*edge);
             out.entry(edge.source).or_default().extend(words);
             if edge.destination != edge.source {
                 out.entry(edge.destination).or_default().extend(words);
@@ -155,6 +229,18 @@ impl Process {
             .iter()
             .map(|count| (count & !WEIGHTED) as usize)
             .collect();
+        let received = self.exchange(comm, &out, &lengths)?;
+        Ok(edges_of(&received).collect())
+    }
+
+    /// Sends lists of words to some members, and receives as many words from each as `lengths`
+    /// says, in the order of their ranks.
+    fn exchange(
+        &self,
+        comm: &Comm,
+        out: &BTreeMap<u32, Vec<u64>>,
+        lengths: &[usize],
+    ) -> Result<Vec<u64>> {
         let sent: Vec<u64> = out.values().flatten().copied().collect();
         let mut received = vec![0u64; lengths.iter().sum()];
         let buffers = Buffers {
@@ -173,7 +259,7 @@ impl Process {
                     offset += length * word;
                 }
                 offset = 0;
-                for (to, words) in &out {
+                for (to, words) in out.iter().filter(|(_, words)| !words.is_empty()) {
                     let block = Block::bytes(Buf::Send, offset as isize, words.len() * word);
                     schedule.send(*to, block);
                     offset += words.len() * word;
@@ -181,13 +267,7 @@ impl Process {
                 schedule.wait(first..schedule.here());
             })?;
         }
-        let (pairs, _) = received.as_chunks::<WORDS>();
-        let edge = |[ends, weight]: &[u64; WORDS]| Edge {
-            source: (ends >> 32) as u32,
-            destination: *ends as u32,
-            weight: *weight as i32,
-        };
-        Ok(pairs.iter().map(edge).collect())
+        Ok(received)
     }
 
     /// Tells each process its own element of the list, and is told one by each.
@@ -212,4 +292,29 @@ impl Process {
         }
         Ok(told)
     }
+}
+
+/// The communicator of those who have a new rank, which tell for each old rank the new one.
+fn placed(comm: &Comm, context: ContextId, new_ranks: &[u32], topology: Topology) -> Comm {
+    let mut old_ranks = vec![0; new_ranks.len()];
+    for (old, new) in new_ranks.iter().enumerate() {
+        old_ranks[*new as usize] = old as u32;
+    }
+    let group: Group = comm.local().of_ranks(&old_ranks);
+    let rank = new_ranks[comm.rank() as usize];
+    Comm::new(context, group, rank).with_topology(Arc::new(topology))
+}
+
+fn words_of(edge: Edge) -> [u64; WORDS] {
+    let ends = u64::from(edge.source) << 32 | u64::from(edge.destination);
+    [ends, edge.weight as u64]
+}
+
+fn edges_of(words: &[u64]) -> impl Iterator<Item = Edge> {
+    let (pairs, _) = words.as_chunks::<WORDS>();
+    pairs.iter().map(|[ends, weight]| Edge {
+        source: (ends >> 32) as u32,
+        destination: *ends as u32,
+        weight: *weight as i32,
+    })
 }

@@ -95,6 +95,50 @@ impl DistGraph {
         }
     }
 
+    /// The edges that lead away from the process, whose rank is given.
+    pub fn edges_from(&self, rank: u32) -> impl Iterator<Item = Edge> {
+        let weights = self.destination_weights.as_deref();
+        let weight = move |at: usize| weights.map_or(1, |weights| weights[at]);
+        let edges = self.destinations.iter().enumerate();
+        edges.map(move |(at, destination)| Edge {
+            source: rank,
+            destination: *destination,
+            weight: weight(at),
+        })
+    }
+
+    /// For another process: how many sources, and whether there are weights, then the lists.
+    pub fn to_words(&self) -> Vec<u64> {
+        let head = [self.sources.len() as u64, u64::from(self.is_weighted())];
+        let ranks = self.sources.iter().chain(&self.destinations);
+        let weights = [&self.source_weights, &self.destination_weights];
+        let weights = weights.into_iter().flatten().flatten();
+        let words = head.into_iter().chain(ranks.map(|rank| u64::from(*rank)));
+        words.chain(weights.map(|weight| *weight as u64)).collect()
+    }
+
+    /// From what [`DistGraph::to_words`] gave.
+    pub fn from_words(words: &[u64]) -> Option<DistGraph> {
+        let ([sources, weighted], lists) = words.split_first_chunk()?;
+        let degree = lists.len() / (1 + *weighted as usize);
+        let (ranks, weights) = lists.split_at_checked(degree)?;
+        let (from, to) = ranks.split_at_checked(usize::try_from(*sources).ok()?)?;
+        let ranks = |list: &[u64]| list.iter().map(|rank| *rank as u32).collect();
+        let numbers = |list: &[u64]| list.iter().map(|weight| *weight as i32).collect();
+        let mut graph = DistGraph {
+            sources: ranks(from),
+            destinations: ranks(to),
+            source_weights: None,
+            destination_weights: None,
+        };
+        if *weighted != 0 {
+            let (of_sources, of_destinations) = weights.split_at_checked(from.len())?;
+            graph.source_weights = Some(numbers(of_sources));
+            graph.destination_weights = Some(numbers(of_destinations));
+        }
+        Some(graph)
+    }
+
     /// Whether it has weights (`weighted` of `MPI_Dist_graph_neighbors_count`).
     pub fn is_weighted(&self) -> bool {
         self.source_weights.is_some()

@@ -1,6 +1,6 @@
 //! Graph topologies (MPI-3.1 section 7.5.3).
 
-use super::check_rank;
+use super::{Link, check_rank};
 use crate::{Class, Error, Result};
 
 /// A graph topology: for each rank the list of its neighbours.
@@ -92,6 +92,20 @@ impl Graph {
     /// The `edges` of `MPI_Graph_get`.
     pub fn edges(&self) -> &[u32] {
         &self.edges
+    }
+
+    /// The edges, each with weight 1.
+    pub fn links(&self) -> Vec<Link> {
+        let mut start = 0;
+        let of = |(rank, end): (u32, &u32)| {
+            let edges = &self.edges[start..*end as usize];
+            start = *end as usize;
+            edges.iter().map(move |to| Link {
+                ends: [rank, *to],
+                weight: 1,
+            })
+        };
+        (0..).zip(&self.index).flat_map(of).collect()
     }
 
     /// The neighbours of a rank (`MPI_Graph_neighbors`, `MPI_Graph_neighbors_count`), both sources

@@ -9,12 +9,14 @@ mod create;
 mod dims;
 mod dist_graph;
 mod graph;
+mod partition;
 mod reorder;
 
 pub use cart::{Cart, Dimension, Sub};
 pub use dims::dims_create;
 pub use dist_graph::{DistGraph, Edge, Weights, edges};
 pub use graph::Graph;
+pub use partition::{Link, reorder_graph};
 pub use reorder::reorder;
 
 use crate::{Class, Error, Result};

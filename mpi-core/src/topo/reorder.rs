@@ -52,7 +52,7 @@ pub fn reorder(cart: &Cart, nodes: &[u32]) -> Vec<u32> {
 }
 
 /// The nodes in the order of their first ranks, each with its ranks.
-fn places(nodes: &[u32]) -> Vec<(u32, Vec<u32>)> {
+pub(super) fn places(nodes: &[u32]) -> Vec<(u32, Vec<u32>)> {
     let mut places: Vec<(u32, Vec<u32>)> = Vec::new();
     let mut known = HashMap::new();
     for (rank, &node) in nodes.iter().enumerate() {

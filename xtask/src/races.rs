@@ -1,0 +1,123 @@
+//! Data races, looked for by ThreadSanitizer in tests and in a C program of many threads.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{Result, workspace};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// C programs (in tests/c) with the arguments and settings that they are run with, on two ranks.
+const PROGRAMS: &[(&str, Option<&str>)] = &[
+    ("vcis_stress", None),
+    ("threads_wait", None),
+    ("threads_shared", Some("nonblocking")),
+    ("threads_shared", Some("mprobe")),
+];
+
+/// Runs everything; the random program goes on for so many seconds.
+pub fn run(seconds: u32) -> Result {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Err("ThreadSanitizer is used on x86-64 Linux only".into());
+    }
+    let target = workspace::target()?.join("races");
+    let suppressions = workspace::root().join("tests/races.supp");
+    let options = format!(
+        "suppressions={} allocator_may_return_null=1",
+        suppressions.display()
+    );
+    let cargo = |arguments: &[&str], rest: &[&str]| {
+        let mut command = workspace::cargo();
+        // The sanitizer is an unstable option, which this variable has a stable compiler accept.
+        command
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env(
+                "RUSTFLAGS",
+                "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
+            )
+            .env("TSAN_OPTIONS", &options)
+            .args(arguments)
+            .args(["--target", TARGET, "--target-dir"])
+            .arg(&target)
+            .args(rest);
+        command
+    };
+    workspace::run(
+        // Of what no other thread can see, much is computed: left out.
+        &mut cargo(
+            &[
+                "test",
+                "-p",
+                "mpi-core",
+                "-p",
+                "shmmod",
+                "-p",
+                "netmod-sim",
+                "--lib",
+                "--tests",
+            ],
+            &[
+                "--",
+                "--skip",
+                "datatype::",
+                "--skip",
+                "coll::",
+                "--skip",
+                "op::",
+            ],
+        ),
+        "running tests under ThreadSanitizer",
+    )?;
+    workspace::run(
+        &mut cargo(&["build", "-p", "libmpi"], &[]),
+        "building the library for ThreadSanitizer",
+    )?;
+    let lib = target.join("lib");
+    let failed = |error: std::io::Error| format!("{}: {error}", lib.display());
+    fs::create_dir_all(&lib).map_err(failed)?;
+    let built = target.join(TARGET).join("debug/libmpi.so");
+    for name in ["libmpi.so", "libmpi.so.12"] {
+        fs::copy(&built, lib.join(name)).map_err(failed)?;
+    }
+    workspace::run(
+        workspace::cargo().args(["build", "-p", "mpiexec"]),
+        "building the launcher",
+    )?;
+    let mpiexec = workspace::target()?.join("debug/mpiexec");
+    for (name, argument) in PROGRAMS {
+        let program = target.join(name);
+        workspace::run(
+            &mut compile(name, &lib, &program),
+            &format!("compiling {name}.c"),
+        )?;
+        let mut command = Command::new(&mpiexec);
+        command
+            .args(["-timeout", &(seconds + 300).to_string(), "-n", "2"])
+            .arg(&program)
+            .args(argument.iter())
+            .env("LD_LIBRARY_PATH", &lib)
+            .env("TSAN_OPTIONS", &options)
+            .env("WEFT_NUM_VCIS", "16")
+            .env("WEFT_STRESS_SECONDS", seconds.to_string());
+        workspace::run(&mut command, &format!("running {name}"))?;
+    }
+    Ok(())
+}
+
+fn compile(name: &str, lib: &Path, program: &Path) -> Command {
+    let root = workspace::root();
+    let mut command = Command::new("cc");
+    command
+        .args(["-fsanitize=thread", "-fno-builtin", "-g", "-O1", "-pthread"])
+        .arg("-I")
+        .arg(root.join("include"))
+        .arg(root.join(format!("tests/c/{name}.c")))
+        .arg(root.join("tests/c/tools/races.c"))
+        .arg("-rdynamic")
+        .arg("-L")
+        .arg(lib)
+        .args(["-lmpi", "-lm", "-o"])
+        .arg(program);
+    command
+}
