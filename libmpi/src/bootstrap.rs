@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use mpi_core::process::{Config, Process, Router};
 use mpi_core::wait::WaitPolicy;
@@ -14,7 +15,16 @@ use netmod::{OpenError, Peer, Resolver, Transport, VciId};
 use parking_lot::Mutex;
 use pmi::Client;
 
+use crate::node_table::{self, Found, Table};
 use crate::settings::{Info, Netmod, Settings};
+
+/// How many cards the launcher was asked for.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// How many cards of processes this one has asked the launcher for.
+pub fn cards_asked() -> u64 {
+    ASKED.load(Ordering::Relaxed)
+}
 
 /// A process's card.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -73,6 +83,8 @@ struct Cards {
     pmi: Arc<Client>,
     node: u64,
     known: Mutex<HashMap<Peer, Card>>,
+    /// What the ranks of this node know together.
+    table: OnceLock<Table>,
     /// Addresses of VCIs other than 0 by transport, as far as communicators have exchanged them.
     further: Mutex<HashMap<(Peer, VciId), Named>>,
     /// Names of the opened transports, in the order of the process's list.
@@ -91,22 +103,37 @@ impl Cards {
         if let Some(card) = known.get(&peer) {
             return use_it(card);
         }
+        let bytes = match self.table.get().map(|table| table.find(peer)) {
+            Some(Found::Card(card)) => Some(card),
+            Some(Found::Vacant(slot)) => {
+                let card = self.ask(peer)?;
+                if let Some(card) = &card {
+                    slot.fill(card);
+                }
+                card
+            }
+            Some(Found::Nothing) | None => self.ask(peer)?,
+        };
+        let card = bytes.and_then(|bytes| Card::parse(&bytes)).ok_or_else(|| {
+            OpenError(
+                "it has published no address that this Weft understands; does it run the same \
+                     library?"
+                    .to_string(),
+            )
+        })?;
+        use_it(known.entry(peer).or_insert(card))
+    }
+}
+
+impl Cards {
+    /// Asks the launcher for the card of a peer.
+    fn ask(&self, peer: Peer) -> Result<Option<Vec<u8>>, OpenError> {
+        ASKED.fetch_add(1, Ordering::Relaxed);
         let text = self
             .pmi
             .get(peer, &key(peer))
             .map_err(|error| OpenError(format!("the launcher did not answer: {error}")))?;
-        let card = text
-            .as_deref()
-            .and_then(pmi::text::decode)
-            .and_then(|bytes| Card::parse(&bytes))
-            .ok_or_else(|| {
-                OpenError(
-                    "it has published no address that this Weft understands; does it run the same \
-                     library?"
-                        .to_string(),
-                )
-            })?;
-        use_it(known.entry(peer).or_insert(card))
+        Ok(text.as_deref().and_then(pmi::text::decode))
     }
 }
 
@@ -236,6 +263,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         pmi: pmi.clone(),
         node,
         known: Mutex::default(),
+        table: OnceLock::new(),
         further: Mutex::default(),
         transports: Mutex::default(),
         no_netmod: Mutex::default(),
@@ -275,9 +303,12 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         ),
         _ => Ok(()),
     };
+    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
     let place = Place {
         me,
         settings,
+        // Threads, and a helper, may be more than the cores.
+        may_sleep: wait.is_crowded() || threaded || settings.async_progress,
         one_machine: size > 1 && here == Some(size) && settings.netmod == Netmod::Auto,
         cards: &cards,
     };
@@ -316,7 +347,6 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     let head = [crate::api::env::LIBRARY_VERSION.to_string(), launcher];
     notes = head.into_iter().chain(used).chain(notes).collect();
 
-    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
     wait.spins = settings.spin.unwrap_or(wait.spins);
     wait.yields = settings.yields.unwrap_or(wait.yields);
     wait.global_every = settings.progress_round.unwrap_or(wait.global_every);
@@ -324,7 +354,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     let mut process = Process::new(Config {
         me,
         transports: transports.clone(),
-        router: cards,
+        router: cards.clone(),
         wait,
         eager_limit: settings.eager_limit,
         window: settings.eager_window.unwrap_or(window.max(16 << 10)),
@@ -363,7 +393,14 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         let failed = |error| OpenError(format!("the launcher did not take our address: {error}"));
         pmi.put(&key(me), &pmi::text::encode(&card.to_bytes()))
             .map_err(failed)?;
+        let shared = settings.shm && here != Some(1);
+        let table = shared
+            .then(|| node_table::begin(pmi.kvs_name(), node, size, &shmmod::Pieces))
+            .flatten();
         pmi.fence().map_err(failed)?;
+        if let Some(table) = table.and_then(|begun| begun.finish(size, &shmmod::Pieces)) {
+            let _ = cards.table.set(table);
+        }
     }
     Ok(Started {
         process,
@@ -379,6 +416,8 @@ struct Place<'a> {
     /// All ranks are on this machine, and the choice is free: they need no more than its loopback
     /// interface.
     one_machine: bool,
+    /// Waiting threads may have to leave the cores to others, and so need a bell to be woken by.
+    may_sleep: bool,
     cards: &'a Arc<Cards>,
 }
 
@@ -448,6 +487,8 @@ fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
     let mut config = netmod_ofi::Config {
         provider: settings.ofi_provider.clone(),
         interface: settings.ofi_interface.clone(),
+        // For its bell the tcp provider makes two system calls per message.
+        doorbell: place.may_sleep,
         ..netmod_ofi::Config::new(place.me)
     };
     if config.interface.is_none() && place.one_machine {

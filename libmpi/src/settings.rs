@@ -79,7 +79,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_EAGER_LIMIT",
         kind: "bytes",
-        default: "8184",
+        default: "8184; 65536 between nodes over TCP",
         help: "Messages up to this size are sent before the receiver asks for them. Transports may \
                allow less.",
     },
@@ -316,7 +316,7 @@ pub const VARIABLES: &[Variable] = &[
 pub struct Settings {
     pub shm: bool,
     pub shm_single_copy: bool,
-    pub eager_limit: usize,
+    pub eager_limit: Option<usize>,
     pub eager_window: Option<u32>,
     pub num_vcis: usize,
     pub dup_vcis: u32,
@@ -394,7 +394,7 @@ impl Settings {
             shm_single_copy: reader.flag("WEFT_SHM_SINGLE_COPY", true)?,
             eager_limit: reader
                 .number("WEFT_EAGER_LIMIT", 0..=1 << 30)?
-                .unwrap_or(8184) as usize,
+                .map(|bytes| bytes as usize),
             eager_window: reader
                 .number("WEFT_EAGER_WINDOW", 4096..=1 << 30)?
                 .map(|bytes| bytes as u32),

@@ -61,6 +61,10 @@ impl Action {
     }
 }
 
+/// In a token: the payload of a message has left the program's memory. (Without any such mark: data
+/// has been read for a receive.)
+pub(crate) const LEFT: u64 = 1 << 32;
+
 /// A message that has arrived and not been received.
 pub(crate) struct Message {
     pub from: Address,
@@ -405,7 +409,8 @@ impl Engine {
         let Some(record) = self.records.get(id) else {
             return;
         };
-        let (status, error) = (probe_status(&record.key, record.total), record.error.take());
+        let status = probe_status(&record.key, record.total);
+        let error = record.error.take();
         self.records.complete(id, status, error);
     }
 
@@ -448,6 +453,14 @@ impl Engine {
         };
         record.role = Role::Ending;
         self.outbox.push(Action::Withdraw(to, id, status));
+    }
+
+    /// The transport has taken a send from the program's memory.
+    fn has_left(&mut self, id: RequestId, result: std::result::Result<(), LaneError>) {
+        match result {
+            Ok(()) => self.finish_send(id),
+            Err(error) => self.fail(id, Error::new(Class::ProcFailed, error.to_string())),
+        }
     }
 
     /// Cancels a receive if it has not matched, asks the receiver to give a send back if it has not
@@ -675,6 +688,11 @@ impl Sink for Engine {
         let Some(id) = RequestId::from_index(token.0 as u32) else {
             return;
         };
+        match token.0 & !u64::from(u32::MAX) {
+            0 => {}
+            LEFT => return self.has_left(id, result),
+            _ => return,
+        }
         match result {
             Ok(()) => self.finish_fetch(id),
             Err(LaneError::Unsupported | LaneError::Again) => self.ask_for_data(id),

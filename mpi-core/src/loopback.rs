@@ -64,9 +64,11 @@ impl Transport for Loopback {
     fn limits(&self) -> Limits {
         Limits {
             max_payload: MAX_PAYLOAD,
+            eager: netmod::EAGER,
             get: true,
             native_rma: true,
             passive_target: true,
+            borrow: usize::MAX,
             ordered_put: true,
             signals: None,
             native_atomics: true,

@@ -35,8 +35,9 @@ pub struct Config {
     pub router: Arc<dyn Router>,
     /// How to wait.
     pub wait: WaitPolicy,
-    /// The longest message sent eagerly, in bytes; transports may allow less.
-    pub eager_limit: usize,
+    /// The longest message sent eagerly, in bytes; transports may allow less. `None`: as is best for
+    /// each transport ([`netmod::Limits::eager`]).
+    pub eager_limit: Option<usize>,
     /// Bytes of eager messages that may lie unexpected at a receiver, per stream.
     pub window: u32,
     /// The greatest number of VCIs.
@@ -161,7 +162,7 @@ pub struct Process {
     waiters: CachePadded<AtomicU32>,
     /// Wakes the thread that sleeps, when another thread has brought something about.
     bell: Arc<CachePadded<LocalBell>>,
-    eager_limit: usize,
+    eager_limit: Option<usize>,
     window: u32,
     threaded: bool,
     critical: CriticalSections,
@@ -941,7 +942,8 @@ impl Process {
         // Another thread may have brought it about before it saw that it must ring.
         let value = if self.threaded { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
-            wait::sleep(&bells, self.threaded.then_some(&**self.bell), nap);
+            let local = self.threaded.then_some(&**self.bell);
+            wait::sleep(&bells, local, nap, patience.short_nap(&self.wait));
         }
         for number in armed {
             let slot = self.vci(number)?;
@@ -1083,7 +1085,7 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
             Role::Receiving => "receive, data on its way",
             Role::Queued => "send, waiting for room in the transport",
             Role::AwaitingAck | Role::AwaitingReceiver => "send, waiting for its receive",
-            Role::Streaming | Role::Ending => "send, data on its way",
+            Role::Streaming | Role::Leaving | Role::Ending => "send, data on its way",
             Role::Outside => "collective or generalized request",
             Role::Idle => continue,
         };

@@ -227,6 +227,9 @@ pub(crate) enum Role {
     AwaitingReceiver,
     /// A rendezvous send whose data is being streamed.
     Streaming,
+    /// A send that the transport takes straight from the program's memory, and will tell when it is
+    /// done.
+    Leaving,
     /// A send that is over but for the withdrawal of its memory.
     Ending,
     /// Completed by its owner, not by the protocol (collectives, generalized requests).

@@ -25,6 +25,7 @@ use crate::request::{Records, RequestId, RequestTable, Returned, Role};
 use crate::wait::Patience;
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 
+mod lend;
 mod pieces;
 mod remote;
 
@@ -61,6 +62,8 @@ struct Way {
     limits: Limits,
     /// The longest message that is sent eagerly.
     eager_max: usize,
+    /// The longest message that is copied in order to be sent: longer ones need a request.
+    quick_max: usize,
     /// Messages sent eagerly.
     eager_sent: u64,
 }
@@ -86,20 +89,23 @@ impl VciState {
         table: Arc<RequestTable>,
         transports: &[Arc<dyn Transport>],
         router: Arc<dyn Router>,
-        eager_limit: usize,
+        eager_limit: Option<usize>,
         window: u32,
     ) -> Result<Self, OpenError> {
         let mut ways = Vec::new();
         for transport in transports {
             let limits = transport.limits();
             // Room for the request number of an eager synchronous send.
-            let eager_max = eager_limit.min(limits.max_payload - 8);
+            let eager_max = eager_limit
+                .unwrap_or(limits.eager)
+                .min(limits.max_payload - 8);
             let lane = transport.open_lane(vci)?;
             ways.push(Way {
                 lane,
                 transport: transport.clone(),
                 limits,
                 eager_max,
+                quick_max: eager_max.min(limits.borrow.saturating_sub(1)),
                 eager_sent: 0,
             });
         }
@@ -341,7 +347,8 @@ impl VciState {
                 Role::Posted(_) => with_it || from_any,
                 Role::Receiving => with_it && !record.fetching,
                 Role::AwaitingAck | Role::AwaitingReceiver | Role::Streaming => with_it,
-                Role::Queued | Role::Ending | Role::Outside | Role::Idle => false,
+                Role::Queued | Role::Leaving | Role::Ending => false,
+                Role::Outside | Role::Idle => false,
             };
             if ends {
                 let to = Address {
@@ -686,7 +693,9 @@ impl VciState {
         let len = record.total as usize;
         let cost = cost(len.min(eager_max));
         if len <= eager_max && in_flight.saturating_add(cost) <= self.engine.window {
-            self.launch_eager(to, id, len)?;
+            if !self.launch_lent(to, id, len)? {
+                self.launch_eager(to, id, len)?;
+            }
             self.engine.streams.get(to.peer, to.vci).in_flight += cost;
             Ok(())
         } else {
@@ -879,7 +888,7 @@ impl Quick<'_> {
         let Some(way) = self.ways.get_mut(route) else {
             return false;
         };
-        if data.len() > way.eager_max || stream.pending {
+        if data.len() > way.quick_max || stream.pending {
             return false;
         }
         // Neither number is near 2^31: the window is bounded when it is set.

@@ -48,6 +48,11 @@ impl WaitPolicy {
         }
     }
 
+    /// Whether there are more ranks than cores.
+    pub fn is_crowded(&self) -> bool {
+        self.spins <= CROWDED.0
+    }
+
     /// The policy while more than [`WaitPolicy::waiters`] threads wait.
     pub(crate) fn crowded(self) -> Self {
         WaitPolicy {
@@ -271,8 +276,13 @@ impl LocalBell {
 pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
 
 /// Sleeps until one of the doorbells rings, or another thread of the process if it may, at most for
-/// `nap`.
-pub(crate) fn sleep(doorbells: &[Doorbell], local: Option<&LocalBell>, nap: Duration) {
+/// `nap`; where one has no bell, for `silent_nap`.
+pub(crate) fn sleep(
+    doorbells: &[Doorbell],
+    local: Option<&LocalBell>,
+    nap: Duration,
+    silent_nap: Duration,
+) {
     let futexes = doorbells.iter().filter_map(|bell| match bell {
         Doorbell::Futex(word) => Some(*word),
         _ => None,
@@ -293,7 +303,7 @@ pub(crate) fn sleep(doorbells: &[Doorbell], local: Option<&LocalBell>, nap: Dura
     let mut words: Vec<*const AtomicU32> = futexes.collect();
     // Two kinds of bell cannot be waited for together: look at both, often.
     if silent || (!words.is_empty() && !fds.is_empty()) {
-        return std::thread::sleep(nap.min(SHORT_NAP));
+        return std::thread::sleep(silent_nap);
     }
     match local {
         Some(local) if fds.is_empty() => words.push(&raw const local.word),

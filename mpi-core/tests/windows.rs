@@ -45,7 +45,7 @@ fn process(me: Peer, transport: Arc<dyn Transport>) -> Process {
         transports: vec![transport],
         router: Arc::new(First),
         wait: WaitPolicy::for_share(8, 2),
-        eager_limit: 300,
+        eager_limit: Some(300),
         window: 5_000,
         max_vcis: 1,
         threaded: false,

@@ -2,7 +2,7 @@
 
 use crate::ffi::{FI_READ, FI_RECV, FI_SEND, FI_WRITE};
 use crate::transport::{Region, Shared};
-use netmod::OpenError;
+use netmod::{OpenError, Token};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -17,6 +17,12 @@ pub(crate) enum Role {
     Recv { buffer: u32 },
     /// A message left its send buffer.
     Send { buffer: u32, endpoint: u32 },
+    /// The payload of a message left the program's memory; its head was in the send buffer.
+    Lent {
+        buffer: u32,
+        endpoint: u32,
+        token: Token,
+    },
     /// A message that means nothing left its send buffer.
     Nop { buffer: u32 },
     /// A small put left its send buffer and is visible.
@@ -146,14 +152,14 @@ pub(crate) struct Buffers {
 impl Buffers {
     pub(crate) fn new(shared: &Shared) -> Result<Self, OpenError> {
         let config = &shared.config;
-        let recv = Area::new(shared, config.buffer_size, config.recv_buffers, FI_RECV)?;
+        let recv = Area::new(shared, shared.buffer_size, config.recv_buffers, FI_RECV)?;
         // Puts and atomics leave from send buffers too, results of atomics arrive there.
         let access = if shared.rma {
             FI_SEND | FI_WRITE | FI_READ
         } else {
             FI_SEND
         };
-        let send = Area::new(shared, config.buffer_size, config.send_buffers, access)?;
+        let send = Area::new(shared, shared.buffer_size, config.send_buffers, access)?;
         Ok(Buffers {
             send_desc: send.desc(),
             recv_desc: recv.desc(),

@@ -5,6 +5,9 @@ use crate::wire::{self, Kind};
 use netmod::bundle::{Bundle, SMALL};
 use netmod::{Header, LaneError};
 
+/// The longest bundle, in bytes: longer ones would save no more calls worth saving.
+const BUNDLE_MOST: usize = 16 << 10;
+
 impl OfiLane {
     /// Sends a message of the core with a payload of `len` bytes that `fill` writes: at once, or
     /// together with others. With `keep`, what the provider has no room for is kept.
@@ -46,7 +49,7 @@ impl OfiLane {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), LaneError> {
-        let most = self.shared.config.buffer_size - wire::PREFIX;
+        let most = self.shared.buffer_size.min(BUNDLE_MOST) - wire::PREFIX;
         if let Some((_, bundle)) = self.peers.endpoint(endpoint).bundle
             && bundle.used + wire::MESSAGE + len > most
             && !self.send_bundle(endpoint)
@@ -77,7 +80,7 @@ impl OfiLane {
     }
 
     /// Sends the bundle of an endpoint. Returns whether it is gone.
-    fn send_bundle(&mut self, endpoint: u32) -> bool {
+    pub(crate) fn send_bundle(&mut self, endpoint: u32) -> bool {
         let state = self.peers.endpoint(endpoint);
         let Some((buffer, bundle)) = state.bundle else {
             return true;

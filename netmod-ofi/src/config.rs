@@ -27,8 +27,9 @@ pub struct Config {
     /// Use only this interface: a domain ("eth0", "mlx5_0"), a fabric ("192.0.2.0/24") or an IP
     /// address of this host.
     pub interface: Option<String>,
-    /// Size of an eager buffer, in bytes, our headers included; 2,048 to 1 MiB.
-    pub buffer_size: usize,
+    /// Size of an eager buffer, in bytes, our headers included; 2,048 to 1 MiB. `None`: 16 KiB, but
+    /// over TCP 64 KiB and headers.
+    pub buffer_size: Option<usize>,
     /// Eager buffers for sending, per lane; 4 to 16,384.
     pub send_buffers: usize,
     /// Eager buffers posted for receiving, per lane; 4 to 16,384.
@@ -56,7 +57,7 @@ impl Config {
             library: "libfabric.so.1".to_string(),
             provider: None,
             interface: None,
-            buffer_size: 16 << 10,
+            buffer_size: None,
             send_buffers: 64,
             recv_buffers: 64,
             operations: 256,
@@ -99,7 +100,9 @@ impl Config {
                 .parse()
                 .map_err(|_| OpenError(format!("{name} is {text:?}; it must be a whole number"))),
         };
-        config.buffer_size = number("WEFT_OFI_BUFFER_SIZE", config.buffer_size)?;
+        if lookup("WEFT_OFI_BUFFER_SIZE").is_some() {
+            config.buffer_size = Some(number("WEFT_OFI_BUFFER_SIZE", 0)?);
+        }
         let buffers = number("WEFT_OFI_BUFFERS", config.send_buffers)?;
         config.send_buffers = buffers;
         config.recv_buffers = buffers;
@@ -119,7 +122,12 @@ impl Config {
     /// Whether the numbers are within their bounds.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bounds = [
-            ("the eager buffer size", self.buffer_size, 2048, 1 << 20),
+            (
+                "the eager buffer size",
+                self.buffer_size.unwrap_or(2048),
+                2048,
+                1 << 20,
+            ),
             ("the number of send buffers", self.send_buffers, 4, 16384),
             ("the number of receive buffers", self.recv_buffers, 4, 16384),
             ("the number of operations", self.operations, 4, 16384),

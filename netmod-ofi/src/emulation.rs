@@ -73,7 +73,7 @@ impl OfiLane {
             },
             Kind::Get => {
                 answer.offset = request.extra;
-                let most = self.shared.config.buffer_size - wire::INTERNAL;
+                let most = self.shared.buffer_size - wire::INTERNAL;
                 match usize::try_from(request.value) {
                     Ok(len) if len <= most => {
                         source = Some((request.exposure, request.offset, len));

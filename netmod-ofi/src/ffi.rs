@@ -400,7 +400,14 @@ pub struct fi_ops_msg {
         fi_addr_t,
         *mut c_void,
     ) -> isize,
-    pub sendv: Unused,
+    pub sendv: unsafe extern "C" fn(
+        *mut fid_ep,
+        *const iovec,
+        *mut *mut c_void,
+        usize,
+        fi_addr_t,
+        *mut c_void,
+    ) -> isize,
     pub sendmsg: Unused,
     pub inject: unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, fi_addr_t) -> isize,
     pub senddata: Unused,
@@ -730,6 +737,20 @@ pub unsafe fn fi_send(
 ) -> isize {
     // SAFETY: by the contract, `ep` and its table are valid.
     unsafe { ((*(*ep).msg).send)(ep, buf, len, desc, to, context) }
+}
+
+/// # Safety
+/// As for all data transfers; the list itself is free again on return.
+#[inline]
+pub unsafe fn fi_sendv(
+    ep: *mut fid_ep,
+    pieces: &[iovec],
+    desc: *mut *mut c_void,
+    to: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: by the contract, `ep` and its table are valid.
+    unsafe { ((*(*ep).msg).sendv)(ep, pieces.as_ptr(), desc, pieces.len(), to, context) }
 }
 
 /// # Safety

@@ -257,7 +257,7 @@ impl OfiLane {
             fi_recv(
                 self.objects.ep,
                 self.buffers.recv_at(buffer).cast(),
-                self.shared.config.buffer_size,
+                self.shared.buffer_size,
                 self.buffers.recv_desc,
                 context,
             )
@@ -392,6 +392,61 @@ impl OfiLane {
         rc
     }
 
+    /// Sends a message whose payload stays where it is until its completion.
+    ///
+    /// # Safety
+    /// As for `Lane::send_from`.
+    unsafe fn lend(
+        &mut self,
+        endpoint: u32,
+        header: &Header,
+        payload: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        if self.peers.endpoint(endpoint).stalled > 0 {
+            // Order: what was accepted before goes first.
+            return Err(LaneError::Again);
+        }
+        let buffer = self.buffers.take().ok_or(LaneError::Again)?;
+        let prefix = self.prefix(Kind::Message, 0);
+        let head = self.buffers.send_at(buffer);
+        // SAFETY: the buffer is ours, free and longer than that.
+        unsafe {
+            head.cast::<[u8; wire::PREFIX]>().write(prefix);
+            let place = head.add(wire::PREFIX).cast::<[u8; Header::SIZE]>();
+            place.write(header.to_bytes());
+        }
+        let pieces = [
+            iovec {
+                base: head.cast(),
+                len: wire::MESSAGE,
+            },
+            iovec {
+                base: payload.cast_mut().cast(),
+                len,
+            },
+        ];
+        let role = Role::Lent {
+            buffer,
+            endpoint,
+            token,
+        };
+        let context = self.buffers.send_context(buffer, role);
+        let addr = self.peers.endpoint(endpoint).addr;
+        let mut desc = [null_mut(); 2];
+        // SAFETY: head and context are the lane's, not in use, and outlive the endpoint; the payload
+        // stays by the contract, and needs no registration (`Shared::lends`).
+        let rc = unsafe { fi_sendv(self.objects.ep, &pieces, desc.as_mut_ptr(), addr, context) };
+        if rc == 0 {
+            self.sends_under_way += 1;
+            self.peers.endpoint(endpoint).stuck = None;
+            return Ok(Issued::Pending);
+        }
+        self.buffers.give(buffer);
+        Err(self.refused(endpoint, rc, "sending"))
+    }
+
     /// Sends a message that means nothing. Returns `false` if there is no room.
     fn send_nop(&mut self, endpoint: u32) -> bool {
         let Some(buffer) = self.buffers.take() else {
@@ -415,7 +470,7 @@ impl OfiLane {
     }
 
     fn check(&self, payload: usize) -> Result<(), LaneError> {
-        if wire::MESSAGE + payload > self.shared.config.buffer_size {
+        if wire::MESSAGE + payload > self.shared.buffer_size {
             Err(LaneError::Unsupported)
         } else {
             Ok(())
@@ -491,6 +546,25 @@ impl Lane for OfiLane {
         let endpoint = self.endpoint(to, vci)?;
         // Kept if there is no room: `fill` can't be taken back.
         self.send_message(endpoint, header, len, true, fill)
+    }
+
+    unsafe fn send_from(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        self.check(len)?;
+        let endpoint = self.endpoint(to, vci)?;
+        // Order: what was accepted before goes first.
+        if !self.send_bundle(endpoint) {
+            return Err(LaneError::Again);
+        }
+        // SAFETY: passed on.
+        unsafe { self.lend(endpoint, header, payload, len, token) }
     }
 
     fn gathers(&self) -> bool {

@@ -45,6 +45,10 @@ impl Library {
             // transports are opened. What the user has set stays.
             unsafe { libc::setenv(quiet.as_ptr(), c"1".as_ptr(), 0) };
         }
+        // Over TCP ofi_rxm sends messages up to this size at once; 16 KiB by default.
+        let (eager, limit) = (c"FI_OFI_RXM_EAGER_LIMIT", c"66560");
+        // SAFETY: as above.
+        unsafe { libc::setenv(eager.as_ptr(), limit.as_ptr(), 0) };
         // SAFETY: loading runs the library's initializers, which is what the user asked for by
         // choosing it; the name is a valid C string.
         let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

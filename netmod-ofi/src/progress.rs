@@ -106,6 +106,11 @@ impl OfiLane {
                 self.sends_under_way -= 1;
                 self.buffers.give(buffer);
             }
+            Role::Lent { buffer, token, .. } => {
+                self.sends_under_way -= 1;
+                self.buffers.give(buffer);
+                self.notices.push_back(Notice::Complete(token, Ok(())));
+            }
             Role::Put {
                 buffer,
                 endpoint,
@@ -137,7 +142,7 @@ impl OfiLane {
     /// A message has arrived.
     #[inline]
     fn arrived(&mut self, buffer: u32, len: usize, sink: &mut dyn Sink) {
-        let len = len.min(self.shared.config.buffer_size);
+        let len = len.min(self.shared.buffer_size);
         let place = self.buffers.recv_at(buffer);
         // SAFETY: the buffer was filled, is not posted until `repost`, and lives as long as the
         // lane; nobody else uses it.
@@ -185,6 +190,17 @@ impl OfiLane {
                 self.sends_under_way -= 1;
                 self.buffers.give(buffer);
                 self.fail_peer(endpoint, "sending", &why);
+            }
+            Role::Lent {
+                buffer,
+                endpoint,
+                token,
+            } => {
+                self.sends_under_way -= 1;
+                self.buffers.give(buffer);
+                self.fail_peer(endpoint, "sending", &why);
+                let error = self.lost(endpoint);
+                self.notices.push_back(Notice::Complete(token, Err(error)));
             }
             Role::Nop { buffer } => {
                 self.sends_under_way -= 1;

@@ -92,7 +92,7 @@ impl OfiLane {
         if len == 0 {
             return Ok(Issued::Done);
         }
-        let small = len <= SMALL_PUT.min(self.shared.config.buffer_size - wire::INTERNAL);
+        let small = len <= SMALL_PUT.min(self.shared.buffer_size - wire::INTERNAL);
         if self.shared.rma && small {
             // SAFETY: passed on.
             return unsafe { self.small_put(endpoint, local, len, remote) };
@@ -542,7 +542,7 @@ impl OfiLane {
         if self.requests_under_way >= REQUESTS_MOST {
             return Err(0);
         }
-        let most = self.shared.config.buffer_size - wire::INTERNAL;
+        let most = self.shared.buffer_size - wire::INTERNAL;
         let cookie = self.ops.cookie(index);
         let Some(op) = self.ops.get(index) else {
             return Err(0);

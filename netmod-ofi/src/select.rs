@@ -7,9 +7,14 @@
 use crate::config::{Config, Offload};
 use crate::ffi::*;
 use crate::library::{API_VERSION, Library, text};
+use crate::wire::MESSAGE;
 use netmod::OpenError;
 use std::ffi::CString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The largest message that is sent at once over TCP, in bytes: an exchange of messages before costs
+/// more than copies.
+pub(crate) const TCP_EAGER: usize = 64 << 10;
 
 /// An owned `fi_info`, one entry long.
 pub(crate) struct Info {
@@ -308,6 +313,19 @@ pub(crate) fn place(info: &Info) -> String {
     }
 }
 
+/// Whether a provider sends by TCP.
+pub(crate) fn is_tcp(provider: &str) -> bool {
+    ["tcp", "net"].contains(&provider.split(';').next().unwrap_or_default())
+}
+
+/// The size of an eager buffer for a provider.
+pub(crate) fn buffer_size(provider: &str, config: &Config) -> usize {
+    config.buffer_size.unwrap_or(match is_tcp(provider) {
+        true => TCP_EAGER + MESSAGE + 8,
+        false => 16 << 10,
+    })
+}
+
 /// How far down the list an entry belongs, or why it can't be used.
 fn cost(info: &Info, config: &Config) -> Result<u32, String> {
     let provider = info.provider();
@@ -341,11 +359,11 @@ fn cost(info: &Info, config: &Config) -> Result<u32, String> {
     if info.ep().msg_prefix_size != 0 {
         return Err("wants room in front of every message".to_string());
     }
-    if info.ep().max_msg_size < config.buffer_size {
+    let buffer_size = buffer_size(&provider, config);
+    if info.ep().max_msg_size < buffer_size {
         return Err(format!(
-            "carries messages of at most {} bytes, {} are needed",
+            "carries messages of at most {} bytes, {buffer_size} are needed",
             info.ep().max_msg_size,
-            config.buffer_size
         ));
     }
     if info.domain().mr_key_size > 8 {

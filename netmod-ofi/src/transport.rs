@@ -46,12 +46,19 @@ struct Exposure {
     _region: Option<Region>,
 }
 
+/// Messages from this size on are not copied before they are sent, in bytes.
+const LONG: usize = 8 << 10;
+
 /// What lanes share.
 pub(crate) struct Shared {
     pub(crate) lib: Library,
     pub(crate) config: Config,
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) provider: String,
+    /// Of an eager buffer.
+    pub(crate) buffer_size: usize,
+    /// The provider sends by TCP.
+    pub(crate) tcp: bool,
     pub(crate) info: Info,
     pub(crate) fabric: *mut fid_fabric,
     pub(crate) domain: *mut fid_domain,
@@ -114,6 +121,8 @@ impl Shared {
             lib,
             config: config.clone(),
             resolver: resolver.clone(),
+            buffer_size: select::buffer_size(&info.provider(), config),
+            tcp: select::is_tcp(&info.provider()),
             provider: info.provider(),
             info,
             fabric,
@@ -145,6 +154,12 @@ impl Shared {
     /// Whether local buffers must be registered.
     pub(crate) fn needs_local_regions(&self) -> bool {
         self.info.domain().mr_mode & FI_MR_LOCAL != 0 || self.config.register_local
+    }
+
+    /// Whether messages are sent from where they lie. Where that needs memory to be registered, a copy
+    /// is cheaper.
+    fn lends(&self) -> bool {
+        self.tcp && !self.needs_local_regions() && self.info.tx().iov_limit >= 2
     }
 
     /// Registers memory.
@@ -293,13 +308,23 @@ impl Transport for OfiTransport {
     fn limits(&self) -> Limits {
         let domain = self.shared.info.domain();
         Limits {
-            max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
+            max_payload: self.shared.buffer_size - crate::wire::MESSAGE,
+            eager: if self.shared.tcp {
+                select::TCP_EAGER
+            } else {
+                netmod::EAGER
+            },
             get: true,
             native_rma: self.shared.rma,
             passive_target: self.shared.rma && domain.data_progress == FI_PROGRESS_AUTO,
+            borrow: if self.shared.lends() {
+                LONG
+            } else {
+                usize::MAX
+            },
             ordered_put: false,
             signals: self.shared.ordered.then_some(netmod::Signals {
-                most: self.shared.config.buffer_size - 8,
+                most: self.shared.buffer_size - 8,
                 quick: Some(8 << 10),
                 unaided: domain.data_progress == FI_PROGRESS_AUTO,
             }),

@@ -40,9 +40,11 @@ impl Transport for SimTransport {
         let config = self.world.lock().config;
         Limits {
             max_payload: config.max_payload,
+            eager: netmod::EAGER,
             get: config.get != Get::Unsupported,
             native_rma: config.get != Get::Unsupported,
             passive_target: config.burst == 0,
+            borrow: usize::MAX,
             ordered_put: config.ordered_put,
             signals: config.ordered_put.then_some(Signals {
                 most: config.max_payload,

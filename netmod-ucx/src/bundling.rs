@@ -5,6 +5,9 @@ use crate::wire::{HEAD, Kind};
 use netmod::bundle::{Bundle, SMALL};
 use netmod::{Header, LaneError};
 
+/// The longest bundle, in bytes: what fills a few packets saves no more calls worth saving.
+const BUNDLE_MOST: usize = 16 << 10;
+
 impl UcxLane {
     /// Sends a message of the core with a payload of `len` bytes that `fill` writes: at once, or
     /// together with others.
@@ -40,7 +43,7 @@ impl UcxLane {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), LaneError> {
-        let most = self.shared.config.buffer_size - HEAD;
+        let most = self.shared.buffer_size.min(BUNDLE_MOST) - HEAD;
         if let Some((_, bundle)) = self.peers.endpoint(endpoint).bundle
             && bundle.used + HEAD + len > most
         {
@@ -63,7 +66,7 @@ impl UcxLane {
     }
 
     /// Sends the bundle of an endpoint, if it has one.
-    fn send_bundle(&mut self, endpoint: u32) -> Result<(), LaneError> {
+    pub(crate) fn send_bundle(&mut self, endpoint: u32) -> Result<(), LaneError> {
         let Some((buffer, bundle)) = self.peers.endpoint(endpoint).bundle else {
             return Ok(());
         };

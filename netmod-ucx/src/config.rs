@@ -15,8 +15,9 @@ pub struct Config {
     /// Network devices to use, in UCX's words ("eth0", "mlx5_0:1"). `None`: what `UCX_NET_DEVICES`
     /// says, or all but bridges to containers and virtual machines of this host.
     pub devices: Option<String>,
-    /// The largest active message, in bytes, our headers included; 2,048 to 1 MiB.
-    pub buffer_size: usize,
+    /// The largest active message, in bytes, our headers included; 2,048 to 1 MiB. `None`: 16 KiB, but
+    /// over TCP 64 KiB and headers.
+    pub buffer_size: Option<usize>,
     /// Active messages that a lane can have on their way, each in a buffer; 4 to 16,384.
     pub send_buffers: usize,
     /// Operations on remote memory that one lane can have under way; 4 to 16,384.
@@ -36,7 +37,7 @@ impl Config {
             library: "libucp.so.0".to_string(),
             tls: None,
             devices: None,
-            buffer_size: 16 << 10,
+            buffer_size: None,
             send_buffers: 64,
             operations: 256,
             doorbell: true,
@@ -47,7 +48,12 @@ impl Config {
     /// Whether the numbers are within their bounds.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bounds = [
-            ("the eager buffer size", self.buffer_size, 2048, 1 << 20),
+            (
+                "the eager buffer size",
+                self.buffer_size.unwrap_or(2048),
+                2048,
+                1 << 20,
+            ),
             ("the number of send buffers", self.send_buffers, 4, 16384),
             ("the number of operations", self.operations, 4, 16384),
         ];

@@ -35,6 +35,8 @@ pub(crate) enum Event {
     Ended(Work, ucs_status_t),
     /// An endpoint, by its number, has broken.
     Broken(u32, ucs_status_t),
+    /// Memory that was asked for, by a number, is to be received from UCX's descriptor: so many bytes.
+    Pulled(u64, *mut c_void, usize),
     /// A message that is not the core's.
     Internal(Head, Vec<u8>),
 }
@@ -214,19 +216,35 @@ pub(crate) unsafe extern "C" fn on_message(
     let inbox = unsafe { &*arg.cast::<Inbox>() };
     // SAFETY: UCX passes a valid structure.
     let attr = unsafe { (*param).recv_attr };
-    // What is not one of ours is dropped; we never send by UCX's rendezvous.
-    if header_len != HEAD || header.is_null() || attr & UCP_AM_RECV_ATTR_FLAG_RNDV != 0 {
-        return UCS_OK;
-    }
-    // SAFETY: `header` has `header_len` bytes.
-    let bytes = unsafe { header.cast::<[u8; HEAD]>().read_unaligned() };
-    let payload: &[u8] = if len == 0 || data.is_null() {
-        &[]
-    } else {
-        // SAFETY: `data` has `len` bytes, which stay during the call.
-        unsafe { std::slice::from_raw_parts(data.cast(), len) }
+    let bytes = |place: *const c_void, len: usize| -> &[u8] {
+        if place.is_null() {
+            return &[];
+        }
+        // SAFETY: UCX gives both places with so many bytes, which stay during the call.
+        unsafe { std::slice::from_raw_parts(place.cast(), len) }
     };
-    if let Some(head) = Head::parse(&bytes) {
+    let (header, descriptor) = (bytes(header, header_len), data);
+    // By UCX's rendezvous comes only what was asked for; what is not one of ours is dropped.
+    if attr & UCP_AM_RECV_ATTR_FLAG_RNDV != 0 {
+        let head = header.first_chunk::<HEAD>().and_then(Head::parse);
+        return match head {
+            Some(head) if head.kind == Kind::Pulled => {
+                inbox.push(Event::Pulled(head.header.0[0], descriptor, len));
+                UCS_INPROGRESS
+            }
+            _ => UCS_OK,
+        };
+    }
+    let data = bytes(data, len);
+    // The head stands before the payload, or by itself if that was sent from where it lay.
+    let split = match header.first_chunk::<HEAD>() {
+        Some(head) => Some((head, data)),
+        None => data.split_first_chunk::<HEAD>(),
+    };
+    let Some((head, payload)) = split else {
+        return UCS_OK;
+    };
+    if let Some(head) = Head::parse(head) {
         inbox.arrived(&head, payload);
     }
     UCS_OK
@@ -248,6 +266,20 @@ pub(crate) unsafe extern "C" fn on_end(
     // SAFETY: the request has ended, and nobody else frees it.
     unsafe { (inbox.request_free)(request) };
     inbox.push(Event::Ended(note.work, status));
+}
+
+/// The data of a message has been received.
+///
+/// # Safety
+/// As for [`on_end`].
+pub(crate) unsafe extern "C" fn on_received(
+    request: *mut c_void,
+    status: ucs_status_t,
+    _len: usize,
+    arg: *mut c_void,
+) {
+    // SAFETY: passed on.
+    unsafe { on_end(request, status, arg) };
 }
 
 /// Argument of [`on_break`].

@@ -4,6 +4,7 @@ use crate::connect::marked;
 use crate::ffi::*;
 use crate::inbox::{Event, Inbox, Note, Work, on_end, on_message};
 use crate::peers::Peers;
+use crate::pull::Pulls;
 use crate::remote::{Flush, Ops};
 use crate::transport::Shared;
 use crate::wire::{HEAD, Head, Kind};
@@ -13,12 +14,12 @@ use netmod::{
 };
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::RawFd;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The number of our active messages in UCX.
-const AM_ID: u32 = 7;
+pub(crate) const AM_ID: u32 = 7;
 
 /// What a peer's resolver takes at most.
 const ADDRESS_MOST: usize = 320;
@@ -47,9 +48,12 @@ pub(crate) struct Buffers {
     /// Bytes of each.
     size: usize,
     pub(crate) free: Vec<u32>,
-    pub(crate) notes: Box<[Note]>,
     /// The endpoint whose key a write from a buffer uses; none for messages.
     pub(crate) writes_to: Box<[Option<u32>]>,
+    /// Of buffers that only hold the head of a message, whose payload is elsewhere: who is to be told
+    /// when it has left.
+    lent: Box<[Option<(Token, u32)>]>,
+    pub(crate) notes: Box<[Note]>,
 }
 
 impl Buffers {
@@ -60,6 +64,7 @@ impl Buffers {
             size,
             free: (0..count as u32).rev().collect(),
             writes_to: vec![None; count].into_boxed_slice(),
+            lent: vec![None; count].into_boxed_slice(),
             notes: (0..count as u32)
                 .map(|index| Note {
                     inbox,
@@ -106,12 +111,14 @@ pub(crate) struct UcxLane {
     replies: VecDeque<(Peer, VciId, u64)>,
     /// Keys that peers have been asked for, with the endpoint.
     pub(crate) asked: HashSet<(u32, u64)>,
+    /// Memory that was asked for.
+    pub(crate) pulls: Pulls,
     pub(crate) close_note: Box<Note>,
     /// Endpoints being closed.
     pub(crate) closing: usize,
     pub(crate) drain: Drain,
     drain_note: Box<Note>,
-    vci: VciId,
+    pub(crate) vci: VciId,
     doorbell: Option<RawFd>,
     pub(crate) shared: Arc<Shared>,
 }
@@ -155,7 +162,7 @@ impl UcxLane {
         let config = &shared.config;
         let mut lane = UcxLane {
             worker,
-            buffers: Buffers::new(place, config.buffer_size, config.send_buffers),
+            buffers: Buffers::new(place, shared.buffer_size, config.send_buffers),
             peers: Peers::new(vci),
             ops: Ops::new(place, config.operations),
             flushes: Vec::new(),
@@ -166,6 +173,7 @@ impl UcxLane {
             doubts: 0,
             replies: VecDeque::new(),
             asked: HashSet::new(),
+            pulls: Pulls::default(),
             close_note: note(Work::Close),
             closing: 0,
             drain: Drain::Done,
@@ -269,11 +277,60 @@ impl UcxLane {
         let ep = state.ep;
         let bytes = self.buffers.bytes(buffer, HEAD + len);
         bytes[..HEAD].copy_from_slice(&head.to_bytes());
-        let (place, payload) = (bytes.as_ptr(), bytes[HEAD..].as_ptr());
+        let place = bytes.as_ptr();
         let note = &self.buffers.notes[buffer as usize];
         let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_EAGER);
+        // What UCX calls a header would cost a list of pieces per message; ours goes with the data.
         // SAFETY: the endpoint is open (it is not broken), buffer and note stay until the request
         // ends.
+        let request = unsafe {
+            (self.shared.lib.am_send_nbx)(ep, AM_ID, null(), 0, place.cast(), HEAD + len, &param)
+        };
+        match error_of(request) {
+            None => {}
+            Some(UCS_ERR_NO_RESOURCE) => return Err(LaneError::Again),
+            Some(status) => {
+                self.broke(endpoint, status);
+                return Err(self.unusable(endpoint));
+            }
+        }
+        self.peers.endpoint(endpoint).seq = head.seq.wrapping_add(1);
+        self.drain = Drain::Dirty;
+        Ok(!request.is_null())
+    }
+
+    /// Sends a message whose payload stays where it is until its request ends.
+    ///
+    /// # Safety
+    /// As for `Lane::send_from`.
+    unsafe fn lend(
+        &mut self,
+        endpoint: u32,
+        header: &Header,
+        payload: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let Some(&buffer) = self.buffers.free.last() else {
+            return Err(LaneError::Again);
+        };
+        let (peer, vci) = (self.shared.config.peer, self.vci);
+        let state = self.peers.endpoint(endpoint);
+        let (ep, seq) = (state.ep, state.seq);
+        let head = Head {
+            peer,
+            vci,
+            kind: Kind::Message,
+            seq,
+            header: *header,
+        };
+        let place = self.buffers.bytes(buffer, HEAD);
+        place.copy_from_slice(&head.to_bytes());
+        let place = place.as_ptr();
+        let note = &self.buffers.notes[buffer as usize];
+        let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_EAGER);
+        // SAFETY: the endpoint is open (it is not broken), head and note stay until the request ends,
+        // the payload by the contract.
         let request = unsafe {
             (self.shared.lib.am_send_nbx)(
                 ep,
@@ -293,9 +350,14 @@ impl UcxLane {
                 return Err(self.unusable(endpoint));
             }
         }
-        self.peers.endpoint(endpoint).seq = head.seq.wrapping_add(1);
+        self.peers.endpoint(endpoint).seq = seq.wrapping_add(1);
         self.drain = Drain::Dirty;
-        Ok(!request.is_null())
+        if request.is_null() {
+            return Ok(Issued::Done);
+        }
+        self.buffers.free.pop();
+        self.buffers.lent[buffer as usize] = Some((token, endpoint));
+        Ok(Issued::Pending)
     }
 
     /// Sends a message of our own.
@@ -313,7 +375,7 @@ impl UcxLane {
     }
 
     fn check(&self, payload: usize) -> Result<(), LaneError> {
-        if HEAD + payload > self.shared.config.buffer_size {
+        if HEAD + payload > self.shared.buffer_size {
             Err(LaneError::Unsupported)
         } else {
             Ok(())
@@ -329,6 +391,10 @@ impl UcxLane {
                     if let Some(endpoint) = self.buffers.writes_to[buffer as usize].take() {
                         self.write_ended(endpoint, status);
                     }
+                    if let Some((token, endpoint)) = self.buffers.lent[buffer as usize].take() {
+                        let result = self.result(endpoint, "sending", status);
+                        self.notices.push_back(Notice::Complete(token, result));
+                    }
                 }
                 Event::Ended(Work::Op(index), status) => self.op_ended(index, status),
                 Event::Ended(Work::Flush(index), status) => self.flush_ended(index, status),
@@ -339,14 +405,17 @@ impl UcxLane {
                 }
                 Event::Ended(Work::Close, _) => self.closing = self.closing.saturating_sub(1),
                 Event::Broken(endpoint, status) => self.broke(endpoint, status),
+                Event::Pulled(number, data, len) => self.pulled(number, data, len),
                 Event::Internal(head, data) => match head.kind {
                     Kind::Bye => self.shared.set_departed(head.peer),
                     Kind::KeyRequest => {
                         self.replies
                             .push_back((head.peer, head.vci, head.header.0[0]));
                     }
+                    Kind::Pull => self.pulls.asked(head.peer, head.vci, &data),
+                    Kind::NoMemory => self.pull_refused(head.header.0[0]),
                     Kind::Key => self.key_arrived(head.peer, head.vci, head.header.0[0], &data),
-                    Kind::Message | Kind::Bundle => {}
+                    Kind::Message | Kind::Bundle | Kind::Pulled => {}
                 },
             }
         }
@@ -441,6 +510,23 @@ impl Lane for UcxLane {
         self.send_message(endpoint, header, len, fill)
     }
 
+    unsafe fn send_from(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        self.check(len)?;
+        let endpoint = self.endpoint(to, vci)?;
+        // Order: what was accepted before goes first.
+        self.send_bundle(endpoint)?;
+        // SAFETY: passed on.
+        unsafe { self.lend(endpoint, header, payload, len, token) }
+    }
+
     fn gathers(&self) -> bool {
         true
     }
@@ -469,6 +555,9 @@ impl Lane for UcxLane {
         }
         if !self.replies.is_empty() {
             any |= self.send_replies();
+        }
+        if self.pulls.are_asked() {
+            any |= self.serve_pulls();
         }
         if !self.bundled.is_empty() {
             any |= self.send_bundles();
@@ -541,7 +630,8 @@ impl Lane for UcxLane {
     }
 
     fn drained(&mut self) -> bool {
-        if !self.buffers.are_free() || !self.replies.is_empty() || !self.say_good_bye() {
+        let owes = self.pulls.are_asked() || !self.replies.is_empty();
+        if !self.buffers.are_free() || owes || !self.say_good_bye() {
             return false;
         }
         if self.drain == Drain::Dirty && self.buffers.are_free() {
@@ -558,6 +648,7 @@ impl Lane for UcxLane {
         let idle = self.inbox.is_empty()
             && self.notices.is_empty()
             && self.replies.is_empty()
+            && !self.pulls.are_asked()
             && self.bundled.is_empty()
             && self.doubts == 0;
         // SAFETY: the worker is open.

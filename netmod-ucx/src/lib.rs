@@ -28,6 +28,7 @@ mod lane;
 mod library;
 mod order;
 mod peers;
+mod pull;
 mod remote;
 mod transport;
 mod wire;

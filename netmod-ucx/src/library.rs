@@ -69,6 +69,9 @@ functions! {
     rkey_destroy: fn(*mut ucp_rkey);
     am_send_nbx: fn(*mut ucp_ep, c_uint, *const c_void, usize, *const c_void, usize,
         *const ucp_request_param_t) -> ucs_status_ptr_t;
+    am_recv_data_nbx: fn(*mut ucp_worker, *mut c_void, *mut c_void, usize,
+        *const ucp_request_param_t) -> ucs_status_ptr_t;
+    am_data_release: fn(*mut ucp_worker, *mut c_void);
     put_nbx: fn(*mut ucp_ep, *const c_void, usize, u64, *mut ucp_rkey, *const ucp_request_param_t)
         -> ucs_status_ptr_t;
     get_nbx: fn(*mut ucp_ep, *mut c_void, usize, u64, *mut ucp_rkey, *const ucp_request_param_t)
@@ -80,12 +83,15 @@ functions! {
 
 /// What is set in the environment before UCX is loaded, which is when it reads this, unless the user
 /// has set it.
-const MANNERS: [(&CStr, &CStr); 3] = [
+const MANNERS: [(&CStr, &CStr); 4] = [
     // SIGSEGV and its like are the program's.
     (c"UCX_ERROR_SIGNALS", c""),
     // Standard output is the program's. What matters is in our own messages.
     (c"UCX_LOG_FILE", c"stderr"),
     (c"UCX_LOG_LEVEL", c"error"),
+    // What is received from TCP at once; 64 KiB by default. Our longest messages fit, so that they
+    // need not be put together by one more copy, and long gets come in larger pieces.
+    (c"UCX_TCP_RX_SEG_SIZE", c"288k"),
 ];
 
 impl Library {

@@ -4,8 +4,10 @@ use crate::ffi::*;
 use crate::inbox::{Inbox, Note, Work, on_end};
 use crate::keys::{self, Key};
 use crate::lane::{Drain, Notice, UcxLane};
+use crate::pull;
 use crate::wire::Kind;
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 
 /// What an operation does.
@@ -62,6 +64,46 @@ impl Ops {
         self.ops.get_mut(index as usize)?.as_mut()
     }
 
+    /// The place for the next operation, if there is one.
+    pub(crate) fn next(&self) -> Option<u32> {
+        self.free.last().copied()
+    }
+
+    /// Notes a get that a message asks for; gives its place.
+    pub(crate) fn add_pull(
+        &mut self,
+        endpoint: u32,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) {
+        if let Some(index) = self.free.pop() {
+            self.ops[index as usize] = Some(Op {
+                action: Action::Get,
+                token,
+                endpoint,
+                local,
+                len,
+                remote,
+                own_key: null_mut(),
+                waits: false,
+            });
+        }
+    }
+
+    /// Where the data of a get goes, and how much of it; and the argument for the callback.
+    pub(crate) fn pull_place(&mut self, index: u32) -> Option<(*mut u8, usize, *mut c_void)> {
+        let arg = self.notes.get(index as usize)?.arg();
+        let op = self.get(index)?;
+        Some((op.local, op.len, arg))
+    }
+
+    /// The endpoint of an operation.
+    pub(crate) fn endpoint(&mut self, index: u32) -> Option<u32> {
+        self.get(index).map(|op| op.endpoint)
+    }
+
     fn remove(&mut self, index: u32) -> Option<Op> {
         let op = self.ops.get_mut(index as usize)?.take()?;
         self.free.push(index);
@@ -105,6 +147,9 @@ impl UcxLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
+        if len >= pull::LEAST && self.shared.tcp {
+            return self.pull(peer, vci, local, len, remote, token);
+        }
         self.start(peer, vci, Action::Get, local, len, remote, token)
     }
 
@@ -336,7 +381,7 @@ impl UcxLane {
     }
 
     #[cold]
-    fn no_memory(&mut self, endpoint: u32) -> LaneError {
+    pub(crate) fn no_memory(&mut self, endpoint: u32) -> LaneError {
         let number = self.peers.process_of(endpoint).number;
         let why = format!("UCX: process {number} exposes no such memory (it was withdrawn)");
         LaneError::lost(number, why)
@@ -463,7 +508,7 @@ impl UcxLane {
     }
 
     /// Takes an operation from the table.
-    fn end(&mut self, index: u32) -> Option<(Token, u32)> {
+    pub(crate) fn end(&mut self, index: u32) -> Option<(Token, u32)> {
         let op = self.ops.remove(index)?;
         self.peers.endpoint(op.endpoint).ops -= 1;
         if !op.own_key.is_null() {
@@ -484,7 +529,12 @@ impl UcxLane {
         }
     }
 
-    fn result(&mut self, endpoint: u32, what: &str, status: ucs_status_t) -> Result<(), LaneError> {
+    pub(crate) fn result(
+        &mut self,
+        endpoint: u32,
+        what: &str,
+        status: ucs_status_t,
+    ) -> Result<(), LaneError> {
         if status == UCS_OK {
             return Ok(());
         }
@@ -512,6 +562,7 @@ impl UcxLane {
                 self.notices.push_back(Notice::Complete(token, result));
             }
         }
+        self.abandon_pulls(process);
         let peers = &mut self.peers;
         self.asked
             .retain(|&(endpoint, _)| peers.endpoint(endpoint).peer != process);

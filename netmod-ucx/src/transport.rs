@@ -6,6 +6,7 @@ use crate::ffi::*;
 use crate::keys;
 use crate::lane::UcxLane;
 use crate::library::Library;
+use crate::wire::HEAD;
 use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -20,6 +21,16 @@ const TLS: &str = "^sm,self";
 /// How long UCX tries to reach a peer over unreliable datagrams; its own default is five minutes.
 const PATIENCE: (&str, &str) = ("UD_TIMEOUT", "20s");
 
+/// The largest message that is sent at once over TCP, in bytes: an exchange of messages before costs
+/// more than copies.
+const TCP_EAGER: usize = 64 << 10;
+
+/// Messages from this size on are not copied before they are sent, in bytes.
+const LONG: usize = 8 << 10;
+
+/// The largest active message over anything else.
+const BUFFER: usize = 16 << 10;
+
 /// What lanes share.
 pub(crate) struct Shared {
     pub(crate) lib: Library,
@@ -28,6 +39,10 @@ pub(crate) struct Shared {
     pub(crate) context: *mut ucp_context,
     /// UCX's transports with their devices: "tcp/eth0".
     pub(crate) resources: Vec<String>,
+    /// The largest active message, our headers included.
+    pub(crate) buffer_size: usize,
+    /// There is nothing but TCP, as far as is known.
+    pub(crate) tcp: bool,
     exposures: Mutex<Exposures>,
     next_key: AtomicU64,
     /// Processes that some lane found lost, and why.
@@ -40,7 +55,7 @@ pub(crate) struct Shared {
 struct Exposures {
     /// Registered memory by what [`Transport::expose`] has returned; the same piece may be exposed
     /// several times.
-    memory: HashMap<[u64; 3], Vec<*mut ucp_mem>>,
+    memory: HashMap<[u64; 3], Vec<(*mut ucp_mem, usize)>>,
     /// Keys that are too long to travel in the words of a [`RemoteKey`].
     long: HashMap<u64, Vec<u8>>,
 }
@@ -155,13 +170,26 @@ impl Shared {
             resolver,
             context,
             resources: Vec::new(),
+            buffer_size: 0,
+            tcp: false,
             exposures: Mutex::default(),
             next_key: AtomicU64::new(1),
             lost: Mutex::default(),
             departed: Mutex::default(),
         };
         shared.resources = shared.list_resources();
+        shared.tcp = shared.has_only_tcp();
+        shared.buffer_size = shared.config.buffer_size.unwrap_or(match shared.tcp {
+            true => TCP_EAGER + HEAD + 8,
+            false => BUFFER,
+        });
         Ok(shared)
+    }
+
+    /// Whether there is nothing but TCP, as far as is known.
+    fn has_only_tcp(&self) -> bool {
+        let of_tcp = |name: &String| name.starts_with("tcp/") || name.starts_with("self/");
+        !self.resources.is_empty() && self.resources.iter().all(of_tcp)
     }
 
     /// Asks UCX for its transports and devices; there is no other way than by a text for people.
@@ -184,6 +212,16 @@ impl Shared {
             text
         };
         resources_of(&text)
+    }
+
+    /// Where `len` bytes of a piece of exposed memory are, if they are all exposed.
+    pub(crate) fn exposed(&self, key: &RemoteKey, offset: u64, len: u64) -> Option<*const u8> {
+        let place = [key.address, key.words[0], key.words[1]];
+        let exposures = locked(&self.exposures);
+        let same = exposures.memory.get(&place)?;
+        let longest = same.iter().map(|(_, len)| *len).max()?;
+        let end = offset.checked_add(len)?;
+        (end <= longest as u64).then_some((key.address + offset) as *const u8)
     }
 
     /// Why a process is lost, if a lane found that.
@@ -275,7 +313,7 @@ impl Shared {
             keys::named(number)
         });
         let same = exposures.memory.entry([address, words[0], words[1]]);
-        same.or_default().push(memory);
+        same.or_default().push((memory, len));
         Ok(RemoteKey { address, words })
     }
 
@@ -290,7 +328,7 @@ impl Shared {
         let Some(same) = exposures.memory.get_mut(&place) else {
             return;
         };
-        let memory = same.pop();
+        let memory = same.pop().map(|(memory, _)| memory);
         if same.is_empty() {
             exposures.memory.remove(&place);
         }
@@ -307,7 +345,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let exposures = std::mem::take(&mut *locked(&self.exposures));
-        for memory in exposures.memory.into_values().flatten() {
+        for (memory, _) in exposures.memory.into_values().flatten() {
             self.unmap(memory);
         }
         // SAFETY: workers, which hang off the context, are destroyed: lanes hold an `Arc` of this
@@ -384,15 +422,18 @@ impl Transport for UcxTransport {
     }
 
     fn limits(&self) -> Limits {
+        let tcp = self.shared.tcp;
         Limits {
-            max_payload: self.shared.config.buffer_size - crate::wire::HEAD,
+            max_payload: self.shared.buffer_size - HEAD,
+            eager: if tcp { TCP_EAGER } else { netmod::EAGER },
             get: true,
             native_rma: true,
             passive_target: self.has_rdma(),
+            borrow: if tcp { LONG } else { usize::MAX },
             ordered_put: false,
             // A fence keeps the order of writes.
             signals: Some(netmod::Signals {
-                most: self.shared.config.buffer_size,
+                most: self.shared.buffer_size,
                 // Over TCP they are answered.
                 quick: self.has_rdma().then_some(32),
                 unaided: self.has_rdma(),

@@ -23,6 +23,12 @@ pub(crate) enum Kind {
     Key,
     /// Several of the core's; its own header says nothing.
     Bundle,
+    /// Asks for exposed memory; see `pull.rs`.
+    Pull,
+    /// The memory that was asked for by the header's first word. Not one of a stream's messages.
+    Pulled,
+    /// There is no such memory.
+    NoMemory,
 }
 
 /// All that stands in front of a payload.
@@ -59,6 +65,9 @@ impl Head {
             3 => Kind::KeyRequest,
             4 => Kind::Key,
             5 => Kind::Bundle,
+            6 => Kind::Pull,
+            7 => Kind::Pulled,
+            8 => Kind::NoMemory,
             _ => return None,
         };
         Some(Head {
@@ -78,8 +87,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_survive(peer: u32, vci: u16, seq: u32, words: [u64; 3], kind in 0usize..5) {
-            let kinds = [Kind::Message, Kind::Bye, Kind::KeyRequest, Kind::Key, Kind::Bundle];
+        fn heads_survive(peer: u32, vci: u16, seq: u32, words: [u64; 3], kind in 0usize..8) {
+            let kinds = [
+                Kind::Message, Kind::Bye, Kind::KeyRequest, Kind::Key, Kind::Bundle, Kind::Pull,
+                Kind::Pulled, Kind::NoMemory,
+            ];
             let kind = kinds[kind];
             let head = Head { peer, vci, kind, seq, header: Header(words) };
             prop_assert_eq!(Head::parse(&head.to_bytes()), Some(head));

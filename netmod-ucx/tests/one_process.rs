@@ -633,7 +633,7 @@ fn failures_to_open_say_what_was_tried() {
     );
 
     let mut size = Config::new(0);
-    size.buffer_size = 17;
+    size.buffer_size = Some(17);
     assert!(open_error(size).contains("17"));
 }
 

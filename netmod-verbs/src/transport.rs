@@ -246,9 +246,11 @@ impl Transport for VerbsTransport {
         };
         Limits {
             max_payload: self.shared.config.buffer_size - crate::wire::MESSAGE,
+            eager: netmod::EAGER,
             get: true,
             native_rma: true,
             passive_target: true,
+            borrow: usize::MAX,
             ordered_put: false,
             // Writes of a reliable connection are placed in order.
             signals: Some(netmod::Signals {

@@ -18,18 +18,24 @@ const EXTRA: usize = 4 + Header::SIZE;
 const LEAST: u32 = 4;
 /// The same, at most.
 const MOST: u32 = 1024;
+/// After so many bursts the first messages leave at once only at least again.
+const ANEW: u32 = 64;
 
 /// Decides which messages to one destination leave at once.
 ///
 /// A burst is what is sent in a row, without a poll in between. Its first messages leave at once, so
 /// that a program that sends a few and computes on does not delay them. If what was held back turns
 /// out to be one message each time, as with blocking sends, the pace quickens: holding it back has
-/// bought nothing.
+/// bought nothing. After some bursts it begins anew, since the program may have changed its ways.
 #[derive(Debug)]
 pub struct Pace {
     round: u32,
     sent: u32,
     limit: u32,
+    /// A message was held back since the last bundle.
+    held: bool,
+    /// Bursts longer than [`LEAST`] since the pace was last slow.
+    bursts: u32,
 }
 
 impl Default for Pace {
@@ -38,6 +44,8 @@ impl Default for Pace {
             round: 0,
             sent: 0,
             limit: LEAST,
+            held: false,
+            bursts: 0,
         }
     }
 }
@@ -51,11 +59,25 @@ impl Pace {
             self.sent = 0;
         }
         self.sent += 1;
+        if self.sent <= LEAST {
+            return true;
+        }
+        if self.sent == LEAST + 1 {
+            self.bursts += 1;
+            if self.bursts >= ANEW {
+                self.bursts = 0;
+                self.limit = LEAST;
+            }
+        }
+        self.held |= self.sent > self.limit;
         self.sent <= self.limit
     }
 
     /// A bundle of so many messages has left.
     pub fn gathered(&mut self, count: u32) {
+        if !std::mem::take(&mut self.held) && count <= 1 {
+            return; // the core's own, which is offered this way only
+        }
         self.limit = match count {
             0 | 1 => (2 * self.limit).min(MOST),
             _ => LEAST,
@@ -172,11 +194,35 @@ mod tests {
         assert_eq!(burst(&mut pace, 3), 4);
         pace.gathered(1);
         assert_eq!(burst(&mut pace, 4), 8);
-        for _ in 0..20 {
+        for round in 5..20 {
+            pace.gathered(1);
+            burst(&mut pace, round);
+        }
+        pace.gathered(1);
+        assert_eq!(burst(&mut pace, 20), 1024);
+        pace.gathered(2);
+        assert_eq!(burst(&mut pace, 21), 4);
+    }
+
+    #[test]
+    fn what_was_not_held_back_changes_nothing_and_habits_are_forgotten() {
+        let mut pace = Pace::default();
+        for round in 0..20 {
+            assert!(pace.may_leave(round));
             pace.gathered(1);
         }
-        assert_eq!(burst(&mut pace, 5), 1024);
-        pace.gathered(2);
-        assert_eq!(burst(&mut pace, 6), 4);
+        let burst = |pace: &mut Pace, round| (0..50).filter(|_| pace.may_leave(round)).count();
+        for round in 20..30 {
+            burst(&mut pace, round);
+            pace.gathered(1);
+        }
+        assert_eq!(burst(&mut pace, 30), 50);
+        let slow = (31..31 + ANEW)
+            .filter(|&round| burst(&mut pace, round) < 50)
+            .count();
+        assert!(
+            slow > 0,
+            "bursts that all leave at once would never be gathered again"
+        );
     }
 }

@@ -207,11 +207,18 @@ pub struct Signals {
     pub unaided: bool,
 }
 
+/// The size up to which most transports send messages at once, in bytes: beyond it the copies on the
+/// way cost more than asking first.
+pub const EAGER: usize = 8184;
+
 /// What a transport can do and how much of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// The largest payload of one active message, in bytes; at least 1,024.
     pub max_payload: usize,
+    /// Messages up to this size, in bytes, are best sent at once, before anybody asks for them; the
+    /// core sends as much less as fits beside its own header.
+    pub eager: usize,
     /// Whether peers' exposed memory may be read by [`Lane::get`] in general (a single peer may
     /// still answer [`LaneError::Unsupported`]).
     pub get: bool,
@@ -220,6 +227,8 @@ pub struct Limits {
     pub native_rma: bool,
     /// Whether get and put are carried out without the target's processor entering the library.
     pub passive_target: bool,
+    /// Payloads from this size on are best sent by [`Lane::send_from`]; `usize::MAX`: none.
+    pub borrow: usize,
     /// Whether a put to a peer becomes visible there no later than an active message or a put that
     /// was issued after it on the same lane (what flags in remote memory need).
     pub ordered_put: bool,
@@ -334,6 +343,24 @@ pub trait Lane: Send {
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError>;
+
+    /// Like [`Lane::send`] of `len` bytes that stay as they are until completion, so that they need not
+    /// be copied; for payloads of [`Limits::borrow`] bytes and more. The default answers
+    /// [`LaneError::Unsupported`].
+    ///
+    /// # Safety
+    /// `payload` must be valid for reads of `len` bytes until completion.
+    unsafe fn send_from(
+        &mut self,
+        _to: Peer,
+        _vci: VciId,
+        _header: &Header,
+        _payload: *const u8,
+        _len: usize,
+        _token: Token,
+    ) -> Result<Issued, LaneError> {
+        Err(LaneError::Unsupported)
+    }
 
     /// Several messages are about to be sent, between `gather(true)` and `gather(false)`: the lane may
     /// let small ones to the same destination travel together, and has sent them all when

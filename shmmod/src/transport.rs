@@ -58,9 +58,11 @@ impl Transport for Shm {
     fn limits(&self) -> Limits {
         Limits {
             max_payload: BODY,
+            eager: netmod::EAGER,
             get: self.config.single_copy,
             native_rma: true,
             passive_target: true,
+            borrow: usize::MAX,
             ordered_put: true,
             signals: None,
             native_atomics: false,

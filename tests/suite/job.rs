@@ -186,6 +186,8 @@ pub struct Job<'a> {
     pub variant: Variant,
     pub program: &'a Program,
     pub case: &'a Case,
+    /// One more variable of the environment.
+    pub setting: Option<(&'static str, &'static str)>,
 }
 
 impl Job<'_> {
@@ -221,6 +223,7 @@ impl Job<'_> {
         }
         command.envs(self.variant.env().iter().copied());
         command.envs(self.program.env.iter().cloned());
+        command.envs(self.setting);
         if self.program.is_foreign() {
             command.env("LD_LIBRARY_PATH", self.program.libraries(prefix)?);
         }

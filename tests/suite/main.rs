@@ -16,6 +16,7 @@ mod launchers;
 mod outcome;
 mod prefix;
 mod program;
+mod providers;
 mod room;
 mod tools;
 
@@ -72,6 +73,7 @@ fn trials() -> Result<Vec<Trial>> {
     programs.extend(Program::all(&here.join("f"))?);
     for program in programs {
         let program = Arc::new(program);
+        trials.extend(providers::trials(&program));
         for case in 0..program.cases.len() {
             for &variant in &program.variants {
                 for &ranks in &program.ranks {
@@ -108,6 +110,7 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
             variant,
             program: &program,
             case: &program.cases[case],
+            setting: None,
         };
         job.run(prefix)
     })

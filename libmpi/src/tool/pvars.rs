@@ -213,6 +213,13 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| totals(runtime).native_gets,
     },
     Variable {
+        name: "addresses_asked",
+        class: Class::Counter,
+        category: "transports",
+        help: "Processes whose addresses the launcher was asked for. The ranks of a node ask for each once.",
+        read: |_| crate::bootstrap::cards_asked(),
+    },
+    Variable {
         name: "vcis_open",
         class: Class::Level,
         category: "vcis",

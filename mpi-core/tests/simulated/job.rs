@@ -110,7 +110,7 @@ fn process(sim: &Simulation, me: Peer, setup: Setup) -> Process {
         transports: vec![sim.transport(me)],
         router: Arc::new(OnlyWay),
         wait: WaitPolicy::for_share(2, 1),
-        eager_limit: setup.eager_limit,
+        eager_limit: Some(setup.eager_limit),
         window: setup.window,
         max_vcis: usize::from(setup.vcis),
         threaded: setup.threaded,

@@ -1,0 +1,53 @@
+//! Messages that the transport takes straight from the program's memory.
+
+use netmod::{Issued, LaneError, Token};
+
+use super::VciState;
+use crate::engine::{Address, LEFT};
+use crate::request::{RequestId, Role};
+use crate::wire::{self, Kind};
+
+impl VciState {
+    /// Sends a message of `len` bytes eagerly without a copy, where that pays. Returns whether it has
+    /// been sent.
+    pub(super) fn launch_lent(
+        &mut self,
+        to: Address,
+        id: RequestId,
+        len: usize,
+    ) -> Result<bool, LaneError> {
+        if len < self.way(to)?.limits.borrow {
+            return Ok(false);
+        }
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(true);
+        };
+        let (Some(ptr), false) = (record.buffer.as_ptr(), record.sync) else {
+            return Ok(false);
+        };
+        let key = record.key;
+        let trailer = self.engine.trailer(to, Kind::Eager);
+        let header = wire::matched(key, trailer);
+        let token = Token(LEFT | u64::from(id.index()));
+        let way = self.way(to)?;
+        // SAFETY: the program has lent the memory until the send completes, and it completes when the
+        // lane says that this has.
+        let result = unsafe {
+            way.lane
+                .send_from(to.peer, to.vci, &header, ptr, len, token)
+        };
+        self.restore_credit(to, trailer, &result);
+        match result {
+            Ok(issued) => {
+                self.way(to)?.eager_sent += 1;
+                match (issued, self.engine.records.get(id)) {
+                    (Issued::Pending, Some(record)) => record.role = Role::Leaving,
+                    _ => self.engine.finish_send(id),
+                }
+                Ok(true)
+            }
+            Err(LaneError::Unsupported) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

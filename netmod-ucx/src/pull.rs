@@ -1,0 +1,200 @@
+//! Long gets over TCP. UCX has these carried out by copies, in small pieces; but its own rendezvous
+//! writes data straight from one process's memory to the other's. So the initiator asks for the memory
+//! by a message, and the target sends it by rendezvous.
+
+use crate::ffi::*;
+use crate::inbox::{on_end, on_received};
+use crate::lane::{AM_ID, Notice, UcxLane};
+use crate::wire::{HEAD, Head, Kind};
+use netmod::{Header, Issued, LaneError, Peer, RemoteAddr, RemoteKey, Token, VciId};
+use std::collections::{HashMap, VecDeque};
+use std::ffi::c_void;
+
+/// Gets from this size on, in bytes, go this way.
+pub(crate) const LEAST: usize = 16 << 10;
+
+/// A wish: the key's three words, offset, length, and a number that names the operation.
+type Wish = [u64; 6];
+
+/// What a lane has asked for and has been asked for.
+#[derive(Default)]
+pub(crate) struct Pulls {
+    next: u64,
+    /// Operations whose data has not come, by the number that was given with the wish.
+    open: HashMap<u64, u32>,
+    /// What others wish.
+    wishes: VecDeque<(Peer, VciId, Wish)>,
+}
+
+impl Pulls {
+    /// Somebody asks. What is garbled is dropped.
+    pub(crate) fn asked(&mut self, peer: Peer, vci: VciId, data: &[u8]) {
+        let mut wish = Wish::default();
+        if data.len() == size_of::<Wish>() {
+            for (word, bytes) in wish.iter_mut().zip(data.chunks_exact(8)) {
+                *word = bytes.try_into().map_or(0, u64::from_ne_bytes);
+            }
+            self.wishes.push_back((peer, vci, wish));
+        }
+    }
+
+    /// Whether somebody waits for an answer.
+    pub(crate) fn are_asked(&self) -> bool {
+        !self.wishes.is_empty()
+    }
+}
+
+impl UcxLane {
+    /// Asks for `len` bytes of a peer's memory. What `local` must be is the contract of `Lane::get`.
+    pub(crate) fn pull(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let endpoint = self.endpoint(peer, vci)?;
+        let Some(index) = self.ops.next() else {
+            return Err(LaneError::Again);
+        };
+        let number = self.pulls.next;
+        let RemoteKey { address, words } = remote.key;
+        let wish: Wish = [
+            address,
+            words[0],
+            words[1],
+            remote.offset,
+            len as u64,
+            number,
+        ];
+        let bytes = wish.map(u64::to_ne_bytes).concat();
+        self.internal(endpoint, Kind::Pull, 0, &bytes)?;
+        self.pulls.next += 1;
+        self.pulls.open.insert(number, index);
+        self.ops.add_pull(endpoint, local, len, remote, token);
+        self.peers.endpoint(endpoint).ops += 1;
+        Ok(Issued::Pending)
+    }
+
+    /// The data of a wish is there to be received.
+    pub(crate) fn pulled(&mut self, number: u64, data: *mut c_void, len: usize) {
+        let (worker, lib) = (self.worker, self.shared.lib);
+        let index = self.pulls.open.remove(&number);
+        let place = index.and_then(|index| Some((index, self.ops.pull_place(index)?)));
+        let Some((index, (local, wanted, arg))) = place else {
+            // SAFETY: the worker is open and the descriptor was kept for this.
+            return unsafe { (lib.am_data_release)(worker, data) };
+        };
+        if wanted != len {
+            // SAFETY: as above.
+            unsafe { (lib.am_data_release)(worker, data) };
+            return self.op_ended(index, UCS_ERR_CANCELED);
+        }
+        let param = ucp_request_param_t::receive(on_received, arg);
+        // SAFETY: the worker is open, the descriptor was kept for this; the place is valid until
+        // completion, by the contract of `Lane::get`, and the argument lives as long as the lane.
+        let request = unsafe { (lib.am_recv_data_nbx)(worker, data, local.cast(), len, &param) };
+        match error_of(request) {
+            Some(status) => self.op_ended(index, status),
+            None if request.is_null() => self.op_ended(index, UCS_OK),
+            None => {}
+        }
+    }
+
+    /// What was wished for is not exposed.
+    pub(crate) fn pull_refused(&mut self, number: u64) {
+        let Some(index) = self.pulls.open.remove(&number) else {
+            return;
+        };
+        if let Some((token, endpoint)) = self.end(index) {
+            let error = self.no_memory(endpoint);
+            self.notices.push_back(Notice::Complete(token, Err(error)));
+        }
+    }
+
+    /// Sends what others wish. Returns whether any was sent.
+    #[cold]
+    pub(crate) fn serve_pulls(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..self.pulls.wishes.len() {
+            let Some((peer, vci, wish)) = self.pulls.wishes.pop_front() else {
+                break;
+            };
+            match self.serve(peer, vci, wish) {
+                Err(LaneError::Again) => self.pulls.wishes.push_back((peer, vci, wish)),
+                // Who is lost needs no answer; that it is lost is told elsewhere.
+                _ => any = true,
+            }
+        }
+        any
+    }
+
+    fn serve(&mut self, peer: Peer, vci: VciId, wish: Wish) -> Result<(), LaneError> {
+        let [address, first, second, offset, len, number] = wish;
+        let endpoint = self.endpoint(peer, vci)?;
+        let key = RemoteKey {
+            address,
+            words: [first, second],
+        };
+        let Some(payload) = self.shared.exposed(&key, offset, len) else {
+            return self.internal(endpoint, Kind::NoMemory, number, &[]);
+        };
+        let Some(&buffer) = self.buffers.free.last() else {
+            return Err(LaneError::Again);
+        };
+        let head = Head {
+            peer: self.shared.config.peer,
+            vci: self.vci,
+            kind: Kind::Pulled,
+            seq: 0,
+            header: Header([number, 0, 0]),
+        };
+        let place = self.buffers.bytes(buffer, HEAD);
+        place.copy_from_slice(&head.to_bytes());
+        let place = place.as_ptr();
+        let note = &self.buffers.notes[buffer as usize];
+        let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_RNDV);
+        let ep = self.peers.endpoint(endpoint).ep;
+        // SAFETY: the endpoint is open (it is not broken), head and note stay until the request ends;
+        // the payload is exposed, and is withdrawn only when the initiator has it or is lost.
+        let request = unsafe {
+            (self.shared.lib.am_send_nbx)(
+                ep,
+                AM_ID,
+                place.cast(),
+                HEAD,
+                payload.cast(),
+                len as usize,
+                &param,
+            )
+        };
+        match error_of(request) {
+            None => {}
+            Some(UCS_ERR_NO_RESOURCE) => return Err(LaneError::Again),
+            Some(status) => {
+                self.broke(endpoint, status);
+                return Err(self.unusable(endpoint));
+            }
+        }
+        if !request.is_null() {
+            self.buffers.free.pop();
+        }
+        Ok(())
+    }
+
+    /// A process is lost: what it was asked for and has not begun to send ends.
+    pub(crate) fn abandon_pulls(&mut self, process: u32) {
+        let open: Vec<(u64, u32)> = self.pulls.open.iter().map(|(&n, &i)| (n, i)).collect();
+        for (number, index) in open {
+            let endpoint = self.ops.endpoint(index);
+            if endpoint.is_some_and(|endpoint| self.peers.endpoint(endpoint).peer == process) {
+                self.pulls.open.remove(&number);
+                self.op_ended(index, UCS_ERR_CANCELED);
+            }
+        }
+        let number = self.peers.processes[process as usize].number;
+        self.pulls.wishes.retain(|(peer, ..)| *peer != number);
+    }
+}

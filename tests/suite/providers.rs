@@ -1,0 +1,43 @@
+//! A few programs over each provider that libfabric may have, by `WEFT_OFI_PROVIDER`: messages, long
+//! messages, probes, data with gaps. docs/run.md says which serve.
+
+use std::sync::Arc;
+
+use libtest_mimic::Trial;
+
+use crate::job::{Job, Variant};
+use crate::program::Program;
+use crate::{Result, prefix, timed};
+
+/// Providers that do not need adapters. Not among them are those that lose messages or stand still:
+/// udp;ofi_rxd and sockets (libfabric 1.17).
+const PROVIDERS: [&str; 4] = ["tcp", "tcp;ofi_rxm", "net", "shm"];
+
+/// Programs with two ranks.
+const PROGRAMS: [&str; 4] = ["modes", "probe", "gaps_long", "synchronous"];
+
+/// The tests of a program.
+pub fn trials(program: &Arc<Program>) -> Vec<Trial> {
+    if !PROGRAMS.contains(&program.name.as_str()) {
+        return Vec::new();
+    }
+    let trial = |provider| {
+        let name = format!("providers/{provider}/{}/2", program.name);
+        let program = program.clone();
+        timed(name, program.alone, move || run(&program, provider))
+    };
+    PROVIDERS.into_iter().map(trial).collect()
+}
+
+fn run(program: &Program, provider: &'static str) -> Result {
+    let prefix = prefix::get()?;
+    let job = Job {
+        binary: program.binary(prefix)?,
+        ranks: 2,
+        variant: Variant::Ofi,
+        program,
+        case: &program.cases[0],
+        setting: Some(("WEFT_OFI_PROVIDER", provider)),
+    };
+    job.run(prefix)
+}
