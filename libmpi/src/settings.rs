@@ -79,7 +79,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_EAGER_LIMIT",
         kind: "bytes",
-        default: "8184; 65536 between nodes over TCP",
+        default: "8192; 65536 between nodes over TCP",
         help: "Messages up to this size are sent before the receiver asks for them. Transports may \
                allow less.",
     },

@@ -209,7 +209,7 @@ pub struct Signals {
 
 /// The size up to which most transports send messages at once, in bytes: beyond it the copies on the
 /// way cost more than asking first.
-pub const EAGER: usize = 8184;
+pub const EAGER: usize = 8192;
 
 /// What a transport can do and how much of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,8 +17,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Cells of a queue; a power of two.
 pub(crate) const CELLS: usize = 256;
-/// Bytes of a message beyond what fits into its cell.
-pub(crate) const BODY: usize = 8192;
+/// Bytes of a message that doesn't fit into its cell: 8 KiB, which programs like, and what goes before.
+pub(crate) const BODY: usize = 8192 + 128;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"weftshm1");
 
@@ -37,7 +37,7 @@ const CELLS_AT: usize = 4096;
 const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
 /// From one body to the next: an odd number of cache lines, so that the beginnings of bodies do not
 /// compete for the same few places in the caches.
-const STRIDE: usize = BODY + 3 * 64;
+const STRIDE: usize = BODY + 64;
 const LENGTH: usize = BODIES_AT + CELLS * STRIDE;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
 
