@@ -415,6 +415,11 @@ impl UcxLane {
             op.waits = false;
             let token = op.token;
             let issued = match &key {
+                // Issuing the one before may have shown that the connection is broken.
+                Ok(_) if self.peers.endpoint(endpoint).broken => {
+                    self.end(index);
+                    Err(self.unusable(endpoint))
+                }
                 Ok(key) => self.issue(index, *key),
                 Err(error) => {
                     let error = error.clone();
