@@ -24,7 +24,7 @@ pub fn run(seconds: u32) -> Result {
     let target = workspace::target()?.join("races");
     let suppressions = workspace::root().join("tests/races.supp");
     let options = format!(
-        "suppressions={} allocator_may_return_null=1",
+        "suppressions={} history_size=7 allocator_may_return_null=1",
         suppressions.display()
     );
     let cargo = |arguments: &[&str], rest: &[&str]| {
