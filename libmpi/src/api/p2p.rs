@@ -558,24 +558,74 @@ pub unsafe fn irecv(
 ) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source) = check_source(runtime, source, tag, comm)?;
-    // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer(buf, count, datatype)? };
     if request.is_null() {
         return Err(super::null("request"));
     }
-    let handle = match source {
-        Some(source) => {
-            let purpose = Purpose::PointToPoint;
-            let id = runtime
-                .process
-                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
-            requests::handle(Some(id))
+    let id = match source {
+        // SAFETY: the caller's contract.
+        Some(source) => unsafe { start_receive(comm, buf, count, datatype, source, tag)? },
+        None => {
+            // SAFETY: the caller's contract.
+            unsafe { types::buffer(buf, count, datatype)? };
+            null_receive(runtime, &comm.comm)?
         }
-        None => requests::handle(Some(null_receive(runtime, &comm.comm)?)),
     };
     // SAFETY: not NULL, so valid by the caller's contract.
-    unsafe { request.write(handle) };
+    unsafe { request.write(requests::handle(Some(id))) };
     Ok(())
+}
+
+/// Starts a receive from a rank or any rank.
+///
+/// # Safety
+/// As for [`types::buffer`].
+#[inline(always)]
+unsafe fn start_receive(
+    comm: &CommObject,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+) -> Result<RequestId> {
+    match types::plain_len(buf, count, datatype) {
+        // SAFETY: as for this function.
+        Some(len) => unsafe { receive_plain(comm, buf, len, source, tag) },
+        // SAFETY: as for this function.
+        None => unsafe { receive_other(comm, buf, count, datatype, source, tag) },
+    }
+}
+
+/// # Safety
+/// `len` bytes at `buf` are the program's receive buffer.
+#[inline(never)]
+unsafe fn receive_plain(
+    comm: &CommObject,
+    buf: *mut c_void,
+    len: usize,
+    source: c_int,
+    tag: c_int,
+) -> Result<RequestId> {
+    let process = &runtime()?.process;
+    // SAFETY: the caller's contract.
+    unsafe { process.receive_bytes(&comm.comm, buf.cast(), len, source, tag) }
+}
+
+/// # Safety
+/// As for [`types::buffer`].
+#[inline(never)]
+unsafe fn receive_other(
+    comm: &CommObject,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+) -> Result<RequestId> {
+    // SAFETY: the caller's contract.
+    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    let process = &runtime()?.process;
+    process.receive_on(&comm.comm, Purpose::PointToPoint, buffer, source, tag)
 }
 
 /// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
@@ -601,17 +651,23 @@ pub unsafe fn recv(
 ) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source) = check_source(runtime, source, tag, comm)?;
-    // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer(buf, count, datatype)? };
     let (found, error) = match source {
         Some(source) => {
-            let purpose = Purpose::PointToPoint;
-            let id = runtime
-                .process
-                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
-            runtime.process.wait(id)?
+            // SAFETY: the caller's contract.
+            let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };
+            runtime.process.wait_for(id)?;
+            if let Some(found) = runtime.process.finish_well(id) {
+                // SAFETY: the caller's contract.
+                unsafe { status::write(status, &found) };
+                return Ok(());
+            }
+            runtime.process.finish(id)?
         }
-        None => (Status::PROC_NULL, None),
+        None => {
+            // SAFETY: the caller's contract.
+            unsafe { types::buffer(buf, count, datatype)? };
+            (Status::PROC_NULL, None)
+        }
     };
     // SAFETY: the caller's contract.
     unsafe { status::write(status, &found) };
