@@ -693,6 +693,17 @@ pub unsafe fn sendrecv(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
+    if let Some((to, len)) = plain_send(sendbuf, sendcount, sendtype, dest, sendtag, comm)
+        && let Some(room) = types::plain_len(recvbuf, recvcount, recvtype)
+        && let (_, Some(source)) = check_source(runtime, source, recvtag, comm)?
+    {
+        // SAFETY: the caller's contract.
+        return unsafe {
+            let receive = receive_plain(to, recvbuf, room, source, recvtag)?;
+            let send = start_plain(to, sendbuf, len, dest, sendtag)?;
+            exchanged(runtime, receive, send, status)
+        };
+    }
     // SAFETY: the caller's contract.
     let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
     let (_, source) = check_source(runtime, source, recvtag, comm)?;
@@ -700,6 +711,29 @@ pub unsafe fn sendrecv(
     let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
     // SAFETY: the caller's contract.
     unsafe { exchange(runtime, out, sendtag, into, source, recvtag, status) }
+}
+
+/// Completes the two halves of an exchange.
+///
+/// # Safety
+/// `status` is valid or ignored.
+#[inline(always)]
+unsafe fn exchanged(
+    runtime: &Runtime,
+    receive: RequestId,
+    send: Option<RequestId>,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let process = &runtime.process;
+    process.wait_for(receive)?;
+    let (found, error) = match process.finish_well(receive) {
+        Some(found) => (found, None),
+        None => process.finish(receive)?,
+    };
+    let sent = finish_send(send);
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &found) };
+    error.map_or(sent, Err)
 }
 
 /// # Safety
