@@ -635,11 +635,17 @@ impl Service {
                 self.answer(process, state, by, request.tag, bytes)?;
             }
             Kind::Lock => {
-                state.lock.waiting.push_back(Waiter {
+                let waiter = Waiter {
                     from: by,
                     tag: request.tag,
-                    exclusive: request.a != 0,
-                });
+                    exclusive: request.a & 1 != 0,
+                };
+                // Whoever holds another lock goes before all others: somebody in the queue may be
+                // waited for by somebody who waits for that one.
+                match request.a & 2 != 0 {
+                    true => state.lock.waiting.push_front(waiter),
+                    false => state.lock.waiting.push_back(waiter),
+                }
                 self.grant(process, state)?;
             }
             Kind::Unlock => {

@@ -211,7 +211,7 @@ impl Window {
     pub(super) fn enter(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check(target as usize)?;
         if self.way == Way::Messages && self.epochs.all() & LOCK_ALL != 0 {
-            self.lock_late(process, target)?;
+            self.lock_late(process, target, true)?;
         }
         Ok(())
     }
@@ -439,8 +439,8 @@ impl Window {
     /// `held`: this process holds other locks of the window.
     fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
         if self.service.is_some() {
-            self.request(process, target, Kind::Lock, u64::from(exclusive))
-                .map(drop)
+            let how = u64::from(exclusive) | u64::from(held) << 1;
+            self.request(process, target, Kind::Lock, how).map(drop)
         } else {
             let (control, vci) = (self.control()?, self.comm.vci());
             control.lock(process, vci, target as usize, exclusive, held)
@@ -509,13 +509,14 @@ impl Window {
             return Ok(());
         }
         if self.way == Way::Messages {
-            return self.lock_late(process, self.rank());
+            return self.lock_late(process, self.rank(), false);
         }
         self.control()?.lock_all(process, self.comm.vci())
     }
 
-    /// Takes a lock that `MPI_Win_lock_all` left for later.
-    fn lock_late(&self, process: &Process, target: u32) -> Result<()> {
+    /// Takes a lock of `MPI_Win_lock_all`'s: the first, or one that was left for later (`held`: others
+    /// are held).
+    fn lock_late(&self, process: &Process, target: u32, held: bool) -> Result<()> {
         if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 {
             return Ok(());
         }
@@ -524,7 +525,7 @@ impl Window {
             // Other threads wait here until it is granted.
             let _one_at_a_time = self.epochs.late.lock();
             if targets.get(target) & OF_ALL == 0 {
-                self.take_lock(process, target, false, true)?;
+                self.take_lock(process, target, false, held)?;
                 targets.change(target, 0, OF_ALL | SHARED);
             }
         }
