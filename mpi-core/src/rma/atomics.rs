@@ -280,10 +280,6 @@ impl Window {
                     datatype.unpack(base, count, 0, bytes);
                 }
             }
-            if !domain.like.unaided {
-                // Who tries again until another has changed the word must let that happen.
-                process.poll(service.lanes.get(service.lanes.accumulate()).vci)?;
-            }
             return Ok(None);
         }
         let number = service.lanes.accumulate();

@@ -580,7 +580,7 @@ impl Window {
         self.await_answers(process, Some(target))?;
         self.flush_lanes(process, Some(target))?;
         if !self.epochs.clean(target) {
-            return Ok(());
+            return self.let_others(process);
         }
         let failed = self.request(process, target, Kind::Flush, 0)?;
         report(target, failed)
@@ -609,6 +609,9 @@ impl Window {
                 answers.push((target, id, word));
             }
         }
+        if answers.is_empty() {
+            return self.let_others(process);
+        }
         let mut result = Ok(());
         for (target, id, word) in answers {
             let failed = answered(process, id, word);
@@ -617,19 +620,31 @@ impl Window {
         result
     }
 
+    /// Makes progress where nothing is waited for: who looks at memory that is reached directly until
+    /// another process has changed it must let that come in.
+    #[inline]
+    pub(super) fn let_others(&self, process: &Process) -> Result<()> {
+        match self.way {
+            Way::Messages => process.poll(self.comm.vci()).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Completes everything on this side (`MPI_Win_flush_local`): data to be sent was copied.
     #[inline]
     pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
         self.complete_native(process, Some(target), false)?;
-        self.await_answers(process, Some(target))
+        self.await_answers(process, Some(target))?;
+        self.let_others(process)
     }
 
     /// The same for all targets (`MPI_Win_flush_local_all`).
     pub fn flush_local_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
         self.complete_native(process, None, false)?;
-        self.await_answers(process, None)
+        self.await_answers(process, None)?;
+        self.let_others(process)
     }
 
     /// Makes this process's view of its memory and the others' the same (`MPI_Win_sync`).

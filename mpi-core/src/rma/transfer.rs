@@ -141,6 +141,8 @@ impl Window {
     fn begin(&self, process: &Process, target: &Target<'_>, form: Form) -> Result<Option<i64>> {
         if form == Form::Request {
             self.epochs.check_passive(target.rank as usize)?;
+            // What is done at once ends without a wait, and without a flush.
+            self.let_others(process)?;
         }
         self.enter(process, target.rank)?;
         if target.len() == 0 {
