@@ -407,7 +407,7 @@ int main(int argc, char **argv) {
         struct windows w = make(created, info, WORDS);
         OK(MPI_Info_free(&info));
         unsigned long before = count();
-        adds = created ? 100 : 1000;
+        adds = created || !w.native ? 100 : 1000;
         operations(&w);
         order(&w);
         contention(&w);
