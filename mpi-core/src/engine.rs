@@ -155,6 +155,8 @@ pub struct Counters {
     pub native_puts: u64,
     /// Gets of windows that did.
     pub native_gets: u64,
+    /// Accumulates of windows that went by the network's atomics.
+    pub native_atomics: u64,
     /// Writes to peers' memory by collectives ([`netmod::Lane::signal`]).
     pub signals: u64,
     /// How often the VCI's lock was taken, but for sends that left at once.
@@ -184,6 +186,7 @@ impl Counters {
             unexpected_bytes_peak: self.unexpected_bytes_peak.max(other.unexpected_bytes_peak),
             native_puts: self.native_puts + other.native_puts,
             native_gets: self.native_gets + other.native_gets,
+            native_atomics: self.native_atomics + other.native_atomics,
             locked: self.locked + other.locked,
             signals: self.signals + other.signals,
             contended: self.contended + other.contended,

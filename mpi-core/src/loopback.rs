@@ -73,7 +73,11 @@ impl Transport for Loopback {
             borrow: usize::MAX,
             ordered_put: true,
             signals: None,
-            native_atomics: true,
+            atomics: Some(netmod::Atomics {
+                unaided: true,
+                coherent: true,
+                ordered: true,
+            }),
             max_vcis: usize::from(VciId::MAX),
         }
     }
