@@ -4,8 +4,10 @@ mod board;
 mod cache;
 mod call;
 mod remote;
+mod shelf;
+mod started;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use netmod::{Peer, VciId};
@@ -18,7 +20,7 @@ use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
-use crate::request::{RequestId, Status};
+use crate::request::RequestId;
 use crate::rma;
 
 pub(crate) use board::Board;
@@ -27,6 +29,8 @@ use call::Place;
 pub use call::{Call, Root};
 pub(crate) use remote::RemoteBoard;
 use remote::Watch;
+pub(crate) use shelf::Shelf;
+use started::Active;
 
 /// A collective's message: none if its send was complete at once.
 type Message = Option<RequestId>;
@@ -192,19 +196,13 @@ impl Buffers {
 /// Something that keeps a communicator alive.
 pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
 
-/// A nonblocking collective under way.
-struct Active {
-    /// None once it is done.
-    run: Option<Box<CommRun>>,
-    comm: Holder,
-    request: RequestId,
-}
-
 /// The collectives of a process: those under way that nobody waits in, and how to do new ones.
 #[derive(Default)]
 pub(crate) struct Collectives {
     count: AtomicUsize,
     runs: Mutex<Vec<Active>>,
+    /// Whether one of them waits for flags, which ring no bell.
+    silent: AtomicBool,
     choices: Choices,
     /// Communicators that have slots.
     boards: Arc<AtomicUsize>,
@@ -373,47 +371,22 @@ impl Process {
         unsafe { self.run(comm, Purpose::Collective, 0, Buffers::NONE, kept) }
     }
 
-    /// Starts a collective that progress completes.
-    ///
-    /// # Safety
-    /// The buffers are valid for what the schedule reads and writes until the request is complete.
-    pub unsafe fn start_collective(
-        &self,
-        holder: Holder,
-        buffers: Buffers,
-        build: impl FnOnce(&mut Schedule),
-    ) -> Result<RequestId> {
-        let comm: &Comm = (*holder).as_ref();
-        comm.mark_used();
-        let request = self.start_outside(comm.vci(), comm.owner())?;
-        let tag = comm.next_collective();
-        let mut kept = comm.take_run(None);
-        kept.remember(None);
-        build(kept.run.rebuild());
-        // SAFETY: as for this function.
-        if let Err(error) = unsafe { kept.run.start(buffers.send, buffers.recv, tag) } {
-            self.fail(request, error)?;
-            return Ok(request);
-        }
-        let mut active = Active {
-            run: Some(kept),
-            comm: holder,
-            request,
-        };
-        if !self.advance(&mut active)? {
-            let mut runs = self.collectives.runs.lock();
-            runs.push(active);
-            self.collectives.count.store(runs.len(), Ordering::Release);
-        }
-        Ok(request)
-    }
-
     /// Carries out a collective call.
     ///
     /// # Safety
     /// The buffers are valid for what the call reads and writes by its arguments.
     pub unsafe fn call(&self, comm: &Comm, buffers: Buffers, call: &Call<'_>) -> Result<()> {
         if comm.is_time_for_board() {
+            self.make_boards(comm)?;
+        }
+        // SAFETY: as for this function.
+        unsafe { self.call_with(comm, buffers, call, true) }
+    }
+
+    /// Gives a communicator the slots for which it is time.
+    #[cold]
+    fn make_boards(&self, comm: &Comm) -> Result<()> {
+        if !comm.has_tried_board() {
             let board = Board::new(self, comm)?;
             let remote = match board {
                 Some(_) => None,
@@ -422,8 +395,14 @@ impl Process {
             comm.set_remote_board(remote);
             comm.set_board(board);
         }
-        // SAFETY: as for this function.
-        unsafe { self.call_with(comm, buffers, call, true) }
+        if comm.is_time_for_shelf() {
+            let shelf = match comm.board() {
+                Some(board) => Shelf::new(self, comm, board)?,
+                None => None,
+            };
+            comm.set_shelf(shelf);
+        }
+        Ok(())
     }
 
     /// Carries out a collective call, with slots or without.
@@ -464,25 +443,6 @@ impl Process {
         unsafe { self.run(comm, Purpose::Collective, tag, buffers, kept) }
     }
 
-    /// Starts a collective call that progress completes. What `call` borrows is needed no longer.
-    ///
-    /// # Safety
-    /// The buffers are valid for what the call reads and writes until the request is complete.
-    pub unsafe fn start_call(
-        &self,
-        holder: Holder,
-        buffers: Buffers,
-        call: &Call<'_>,
-    ) -> Result<RequestId> {
-        let kept = holder.clone();
-        let own = (*kept).as_ref().choices();
-        let place = self
-            .collectives
-            .place((*kept).as_ref(), None, None, own.as_deref());
-        // SAFETY: as for this function.
-        unsafe { self.start_collective(holder, buffers, |schedule| call.build(&place, schedule)) }
-    }
-
     /// Which algorithms collectives take.
     pub fn choices(&self) -> &Choices {
         &self.collectives.choices
@@ -511,67 +471,6 @@ impl Process {
     /// The node of a process, as was told; none where nothing was told or all share one.
     pub fn node_of(&self, peer: Peer) -> Option<u32> {
         self.collectives.nodes.get(peer as usize).copied()
-    }
-
-    /// Takes a collective as far as it goes. Returns whether it is done.
-    fn advance(&self, active: &mut Active) -> Result<bool> {
-        let comm: &Comm = (*active.comm).as_ref();
-        let mut port = CommPort {
-            process: self,
-            comm,
-            purpose: Purpose::Collective,
-            looks: 1,
-        };
-        let Some(kept) = &mut active.run else {
-            return Ok(true);
-        };
-        let progress = match self.loss_among(|peer| comm.has_member(peer)) {
-            Some(error) => Err(error),
-            None => kept.run.advance(&mut port),
-        };
-        match progress {
-            Ok(Progress::Pending) => return Ok(false),
-            Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
-            Err(error) => self.fail(active.request, error)?,
-        }
-        if let Some(run) = active.run.take().filter(|kept| !kept.run.is_running()) {
-            comm.give_run(run);
-        }
-        Ok(true)
-    }
-
-    /// Takes all nonblocking collectives as far as they go. Returns whether one was completed.
-    #[inline(always)]
-    pub(crate) fn advance_collectives(&self) -> Result<bool> {
-        if self.collectives.count.load(Ordering::Acquire) == 0 {
-            return Ok(false);
-        }
-        self.advance_all()
-    }
-
-    #[cold]
-    fn advance_all(&self) -> Result<bool> {
-        // Whoever holds the lock is at it; user functions that call MPI come here again.
-        let Some(mut guard) = self.collectives.runs.try_lock() else {
-            return Ok(false);
-        };
-        let mut runs = std::mem::take(&mut *guard);
-        let mut result = Ok(false);
-        runs.retain_mut(|active| match self.advance(active) {
-            Ok(done) => {
-                if let Ok(any) = &mut result {
-                    *any |= done;
-                }
-                !done
-            }
-            Err(error) => {
-                result = Err(error);
-                false
-            }
-        });
-        *guard = runs;
-        self.collectives.count.store(guard.len(), Ordering::Release);
-        result
     }
 
     /// Waits until all members of a communicator have called it (section 5.3).

@@ -919,6 +919,10 @@ impl Process {
             eprint!("{}", self.report());
         }
         self.check_peers();
+        let nap = match self.awaits_stores() {
+            true => nap.min(patience.short_nap(&self.wait)),
+            false => nap,
+        };
         let crowd = self.threaded && !waiting.is_alone();
         if crowd || patience.take_nap() || (self.threaded && !self.bell.arm()) {
             std::thread::sleep(nap.min(wait::SHORT_NAP));

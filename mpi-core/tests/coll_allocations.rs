@@ -91,6 +91,7 @@ fn small_collectives_do_not_allocate() {
                 room: 1024,
                 depth: 4,
                 direct: true,
+                several: false,
             };
             let (send, mut recv) = ([1i32; 2], [0i32; 2]);
             for kind in 0..6 {

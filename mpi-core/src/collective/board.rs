@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use netmod::{OpenError, RemoteKey, SharedPiece};
+use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 
 use crate::coll::Slots;
 use crate::coll::run::has_come;
@@ -24,6 +24,38 @@ const RANKS: u32 = 128;
 const BOARDS: usize = 64;
 /// The first phase of a communicator. Numbers may wrap, and soon do.
 const FIRST: u64 = u64::MAX - 10_000;
+
+/// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
+/// this; those who could not have it get none.
+pub(super) fn common_piece(
+    process: &Process,
+    comm: &Comm,
+    memory: &dyn SharedMemory,
+    own: usize,
+) -> Result<Option<Box<dyn SharedPiece>>> {
+    let (rank, total) = (comm.rank(), own * comm.size() as usize);
+    let mut made = None;
+    let mut key = [0; 4];
+    if rank == 0
+        && let Ok(piece) = memory.create(total)
+    {
+        let RemoteKey { address, words } = piece.key();
+        key = [1, address, words[0], words[1]];
+        made = Some(piece);
+    }
+    process.broadcast_u64(comm, &mut key)?;
+    if made.is_none() && key[0] != 0 {
+        let key = RemoteKey {
+            address: key[1],
+            words: [key[2], key[3]],
+        };
+        made = memory.open(&key, total).ok();
+    }
+    Ok(made.and_then(|piece| {
+        let ready: std::result::Result<_, OpenError> = piece.reserve(own * rank as usize, own);
+        ready.ok().map(|()| piece)
+    }))
+}
 
 /// A communicator's slots.
 pub(crate) struct Board {
@@ -86,37 +118,15 @@ impl Board {
         };
         let room = (TOTAL / size as usize).min(MOST) & !63;
         let stride = 64 + room;
-        let own = stride * DEPTH as usize;
-        let total = own * size as usize;
-
-        let mut made = None;
-        let mut key = [0; 4];
-        if rank == 0
-            && let Ok(piece) = memory.create(total)
-        {
-            let RemoteKey { address, words } = piece.key();
-            key = [1, address, words[0], words[1]];
-            made = Some(piece);
-        }
-        process.broadcast_u64(comm, &mut key)?;
-        if made.is_none() && key[0] != 0 {
-            let key = RemoteKey {
-                address: key[1],
-                words: [key[2], key[3]],
-            };
-            made = memory.open(&key, total).ok();
-        }
-        let reserved = made.and_then(|piece| {
-            let ready: std::result::Result<_, OpenError> = piece.reserve(own * rank as usize, own);
-            ready.ok().map(|()| piece)
-        });
-        let mut board = reserved.map(|piece| Board {
+        let piece = common_piece(process, comm, &**memory, stride * DEPTH as usize)?;
+        let mut board = piece.map(|piece| Board {
             slots: Slots {
                 rank,
                 size,
                 room,
                 depth: DEPTH,
                 direct: false,
+                several: false,
             },
             base: piece.as_ptr(),
             stride,

@@ -10,6 +10,8 @@ use crate::op::Op;
 pub(crate) struct CommRun {
     pub run: Run<Message>,
     pub call: Option<Known>,
+    /// When it was built: how often the communicator had had all of them built anew.
+    pub era: u32,
 }
 
 /// What of a call its schedule depends on, besides the communicator.
@@ -75,6 +77,17 @@ impl CommRun {
         });
     }
 }
+
+impl<'a> Shape<'a> {
+    /// That of the same call, nonblocking.
+    pub fn started(self) -> Shape<'a> {
+        let kind = self.kind | STARTED;
+        Shape { kind, ..self }
+    }
+}
+
+/// In the kinds of nonblocking calls.
+const STARTED: u8 = 1 << 7;
 
 impl Shape<'_> {
     /// That of the barriers between broadcasts.
