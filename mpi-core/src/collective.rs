@@ -7,7 +7,7 @@ mod remote;
 mod shelf;
 mod started;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use netmod::{Peer, VciId};
@@ -18,6 +18,7 @@ use crate::coll::{self, Choices, Port, Progress, Put, Reach, Schedule, Slots, rd
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
+use crate::lock::Guarded;
 use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
 use crate::request::RequestId;
@@ -200,9 +201,11 @@ pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Collectives {
     count: AtomicUsize,
-    runs: Mutex<Vec<Active>>,
+    runs: Guarded<Vec<Active>>,
     /// Whether one of them waits for flags, which ring no bell.
     silent: AtomicBool,
+    /// Counts rounds of progress that completed one which did.
+    rounds: AtomicU32,
     choices: Choices,
     /// Communicators that have slots.
     boards: Arc<AtomicUsize>,
@@ -215,6 +218,15 @@ pub(crate) struct Collectives {
 }
 
 impl Collectives {
+    /// For a process whose threads don't call at the same time.
+    ///
+    /// # Safety
+    /// They don't.
+    pub(crate) unsafe fn set_alone(&self) {
+        // SAFETY: as for this function.
+        unsafe { self.runs.set_alone() };
+    }
+
     /// What the builders need to know about a communicator.
     #[inline]
     fn place<'a>(
@@ -386,6 +398,11 @@ impl Process {
     /// Gives a communicator the slots for which it is time.
     #[cold]
     fn make_boards(&self, comm: &Comm) -> Result<()> {
+        if !self.is_threaded() {
+            // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and no
+            // thread of the library's own makes progress then.
+            unsafe { comm.set_alone() };
+        }
         if !comm.has_tried_board() {
             let board = Board::new(self, comm)?;
             let remote = match board {

@@ -12,6 +12,7 @@ use crate::endpoints::Points;
 use crate::engine::Address;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::lock::Guarded;
 use crate::mapping::{VciMap, Wishes};
 use crate::process::{Destination, Mode, NOBODY, Process, Source};
 use crate::topo::Topology;
@@ -146,7 +147,7 @@ pub struct Comm {
         clippy::vec_box,
         reason = "they are large, and taken out and put back by every call"
     )]
-    runs: Mutex<Vec<Box<CommRun>>>,
+    runs: Guarded<Vec<Box<CommRun>>>,
     /// How often all of them were to be built anew.
     era: AtomicU32,
     /// Blocking collective calls, up to those that it takes for slots to be made.
@@ -196,7 +197,7 @@ impl Comm {
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
-            runs: Mutex::default(),
+            runs: Guarded::default(),
             era: AtomicU32::new(0),
             calls: AtomicU32::new(0),
             starts: AtomicU32::new(0),
@@ -549,9 +550,7 @@ impl Comm {
             run.era = self.era.load(Ordering::Relaxed);
             run
         };
-        let Ok(mut runs) = self.runs.lock() else {
-            return new();
-        };
+        let mut runs = self.runs.lock();
         // The latest are last.
         let place = shape.and_then(|shape| runs.iter().rposition(|run| run.fits(shape)));
         match place {
@@ -563,20 +562,17 @@ impl Comm {
 
     /// Keeps a schedule for the next collective, unless it was built before all were forgotten.
     pub(crate) fn give_run(&self, run: Box<CommRun>) {
-        if let Ok(mut runs) = self.runs.lock()
-            && runs.len() < 4 * KEPT_RUNS
-            && run.era == self.era.load(Ordering::Relaxed)
-        {
+        let mut runs = self.runs.lock();
+        if runs.len() < 4 * KEPT_RUNS && run.era == self.era.load(Ordering::Relaxed) {
             runs.push(run);
         }
     }
 
     /// Has all schedules built anew, also those that nonblocking collectives still use.
     pub(crate) fn forget_runs(&self) {
-        if let Ok(mut runs) = self.runs.lock() {
-            self.era.fetch_add(1, Ordering::Relaxed);
-            runs.clear();
-        }
+        let mut runs = self.runs.lock();
+        self.era.fetch_add(1, Ordering::Relaxed);
+        runs.clear();
     }
 
     /// The slots that its members share, if they do.
@@ -650,6 +646,15 @@ impl Comm {
     /// The algorithms that were set for it.
     pub(crate) fn choices(&self) -> Option<Arc<Choices>> {
         self.choices.lock().ok()?.clone()
+    }
+
+    /// Its schedules need no lock.
+    ///
+    /// # Safety
+    /// Calls on it don't overlap.
+    pub(crate) unsafe fn set_alone(&self) {
+        // SAFETY: as for this function.
+        unsafe { self.runs.set_alone() };
     }
 
     /// Keeps the slots.

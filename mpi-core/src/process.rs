@@ -233,6 +233,10 @@ impl Process {
             checked: AtomicU64::new(0),
             born: Instant::now(),
         };
+        if !process.threaded {
+            // SAFETY: as VCIs are used without their locks then.
+            unsafe { process.collectives.set_alone() };
+        }
         process.open_vci(0)?;
         Ok(process)
     }
@@ -575,6 +579,10 @@ impl Process {
     /// whether it is time for a round over all VCIs.
     #[inline]
     fn poll_one(&self, vci: VciId) -> Result<(bool, bool)> {
+        // What others have stored is there or not whatever messages have come.
+        if self.advance_by_stores()? {
+            return Ok((true, false));
+        }
         let (any, all_due) = match self.vci(vci)?.try_lock() {
             Some(mut state) => {
                 let any = state.progress();

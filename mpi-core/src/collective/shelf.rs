@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmod::SharedPiece;
-use parking_lot::Mutex;
 
 use super::board::{Board, common_piece};
 use crate::coll::Slots;
 use crate::coll::run::has_come;
 use crate::comm::Comm;
 use crate::error::Result;
+use crate::lock::Guarded;
 use crate::process::Process;
 
 /// Slots of each rank; a power of two, so that their places go on where numbers wrap.
@@ -33,7 +33,7 @@ pub(crate) struct Shelf {
     own: usize,
     /// The number of the next phase.
     next: AtomicU64,
-    ended: Mutex<Ended>,
+    ended: Guarded<Ended>,
     /// The latest phase up to which a rank was seen to be through, of each rank.
     seen: Box<[AtomicU64]>,
     /// What `base` points to.
@@ -77,7 +77,7 @@ impl Shelf {
             stride,
             own,
             next: AtomicU64::new(FIRST),
-            ended: Mutex::new(Ended {
+            ended: Guarded::new(Ended {
                 first: FIRST,
                 early: Vec::new(),
             }),
@@ -86,6 +86,10 @@ impl Shelf {
         });
         // All flags say that nothing has come before anybody looks.
         if let Some(shelf) = &shelf {
+            if !process.is_threaded() {
+                // SAFETY: as for the communicator's schedules.
+                unsafe { shelf.ended.set_alone() };
+            }
             shelf.through(rank).store(FIRST - 1, Ordering::Release);
             for slot in 0..DEPTH.into() {
                 shelf.flag(rank, slot).store(FIRST - 1, Ordering::Release);

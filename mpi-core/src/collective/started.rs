@@ -25,6 +25,9 @@ pub(super) struct Active {
 struct ShelfPort<'a> {
     messages: CommPort<'a>,
     shelf: &'a Shelf,
+    /// Whether to look for what others have put there. The call itself doesn't: mostly nothing is there
+    /// yet, and who looks too early has the line brought over twice.
+    looks: bool,
 }
 
 impl Port for ShelfPort<'_> {
@@ -76,7 +79,7 @@ impl Port for ShelfPort<'_> {
     fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
         match cell {
             THROUGH => self.shelf.is_through(of, number),
-            _ => self.shelf.is_up(of, number),
+            _ => self.looks && self.shelf.is_up(of, number),
         }
     }
 
@@ -106,6 +109,9 @@ impl Port for ShelfPort<'_> {
         self.shelf.slot(of, number)
     }
 }
+
+/// Rounds of progress, each of which completes a collective, of which one looks for messages.
+const ROUNDS: u32 = 16;
 
 impl Collectives {
     /// Tells those who don't have the lock what is under way.
@@ -203,7 +209,7 @@ impl Process {
             request,
             number,
         };
-        if !self.advance(&mut active)? {
+        if !self.advance(&mut active, false)? {
             let mut runs = self.collectives.runs.lock();
             runs.push(active);
             self.collectives.tell(&runs);
@@ -211,8 +217,9 @@ impl Process {
         Ok(request)
     }
 
-    /// Takes a collective as far as it goes. Returns whether it is done.
-    fn advance(&self, active: &mut Active) -> Result<bool> {
+    /// Takes a collective as far as it goes, by slots only as far as it `looks` for what others have put
+    /// there. Returns whether it is done.
+    fn advance(&self, active: &mut Active, looks: bool) -> Result<bool> {
         let comm: &Comm = (*active.comm).as_ref();
         let messages = CommPort {
             process: self,
@@ -226,7 +233,11 @@ impl Process {
         let shelf = comm.shelf().filter(|_| active.number.is_some());
         let progress = match (self.loss_among(|peer| comm.has_member(peer)), shelf) {
             (Some(error), _) => Err(error),
-            (None, Some(shelf)) => kept.run.advance(&mut ShelfPort { messages, shelf }),
+            (None, Some(shelf)) => kept.run.advance(&mut ShelfPort {
+                messages,
+                shelf,
+                looks,
+            }),
             (None, None) => kept.run.advance(&mut { messages }),
         };
         if matches!(progress, Ok(Progress::Pending)) {
@@ -260,6 +271,20 @@ impl Process {
         self.advance_all()
     }
 
+    /// As [`Process::advance_collectives`] if one of them waits for flags. Returns whether one was
+    /// completed, and that is enough for this round of progress: of so many in turn one goes on all the
+    /// same, since there may be messages that others wait for.
+    #[inline(always)]
+    pub(crate) fn advance_by_stores(&self) -> Result<bool> {
+        if !self.awaits_stores() || !self.advance_all()? {
+            return Ok(false);
+        }
+        let rounds = self.collectives.rounds.load(Ordering::Relaxed);
+        let next = rounds.wrapping_add(1);
+        self.collectives.rounds.store(next, Ordering::Relaxed);
+        Ok(!next.is_multiple_of(ROUNDS))
+    }
+
     #[cold]
     fn advance_all(&self) -> Result<bool> {
         // Whoever holds the lock is at it; user functions that call MPI come here again.
@@ -269,7 +294,7 @@ impl Process {
         let mut runs = std::mem::take(&mut *guard);
         let mut result = Ok(false);
         runs.retain_mut(|active| {
-            let advanced = self.advance(active);
+            let advanced = self.advance(active, true);
             let stays = matches!(advanced, Ok(false));
             match (&mut result, advanced) {
                 (Ok(any), Ok(done)) => *any |= done,
