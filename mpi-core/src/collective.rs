@@ -6,6 +6,7 @@ mod call;
 mod remote;
 mod shelf;
 mod started;
+mod terms;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -14,6 +15,7 @@ use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
+use crate::coll::run::Flag;
 use crate::coll::{self, Choices, Port, Progress, Put, Reach, Schedule, Slots, rdma};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
@@ -32,6 +34,7 @@ pub(crate) use remote::RemoteBoard;
 use remote::Watch;
 pub(crate) use shelf::Shelf;
 use started::Active;
+pub(crate) use terms::Terms;
 
 /// A collective's message: none if its send was complete at once.
 type Message = Option<RequestId>;
@@ -43,6 +46,8 @@ struct CommPort<'a> {
     purpose: Purpose,
     /// How often to look at a flag before doing something else.
     looks: u32,
+    /// What all members must say alike.
+    terms: Terms,
 }
 
 impl Port for CommPort<'_> {
@@ -100,7 +105,7 @@ impl Port for CommPort<'_> {
     ) -> Result<Put<Message>> {
         if let Some(board) = self.comm.board() {
             debug_assert_eq!(to, self.comm.rank());
-            board.raise(number, len);
+            board.raise(number, self.terms);
             return Ok(Put::Done);
         }
         let Some(board) = self.comm.remote_board() else {
@@ -115,10 +120,18 @@ impl Port for CommPort<'_> {
     }
 
     #[inline]
-    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag {
         match self.comm.board() {
-            Some(board) => board.is_up(of, number, self.looks),
-            None => self.is_up_here(cell, number),
+            Some(board) => board.is_up(of, number, self.looks, call.then_some(self.terms)),
+            None if self.is_up_here(cell, number) => Flag::Up,
+            None => Flag::Down,
+        }
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Error {
+        match self.comm.board() {
+            Some(board) => board.disagree_in(of, number, self.terms),
+            None => no_slots(),
         }
     }
 
@@ -139,11 +152,10 @@ impl Port for CommPort<'_> {
     }
 
     #[inline]
-    fn length(&self, of: u32, cell: u32, number: u64) -> usize {
+    fn length(&self, _of: u32, cell: u32, number: u64) -> usize {
         match (self.comm.board(), self.comm.remote_board()) {
-            (Some(board), _) => board.length(of, number),
+            (Some(_), _) | (None, None) => 0, // told by the terms
             (None, Some(board)) => board.length(cell, number),
-            (None, None) => 0,
         }
     }
 
@@ -302,6 +314,7 @@ impl Process {
     ) -> Result<()> {
         let mut kept = comm.take_run(None);
         kept.remember(None);
+        kept.terms = Terms::default();
         build(kept.run.rebuild());
         // SAFETY: as for this function.
         unsafe { self.run(comm, purpose, tag, buffers, kept) }
@@ -320,21 +333,24 @@ impl Process {
         buffers: Buffers,
         mut kept: Box<CommRun>,
     ) -> Result<()> {
-        let run = &mut kept.run;
+        let (run, terms) = (&mut kept.run, kept.terms);
         let phases = run.schedule().phases();
+        let board = comm.board().filter(|_| !terms.is_none());
         let mut remote = None;
-        if phases > 0 {
-            if let Some(board) = comm.board() {
-                run.set_number(board.take(phases));
-            } else if let Some(board) = comm.remote_board() {
-                let meets = run.schedule().meets();
-                if !board.allows(phases, meets) {
-                    self.meet(comm, board)?;
-                }
-                run.set_number(board.take(phases, meets));
-                board.watch.waits.store(true, Ordering::Relaxed);
-                remote = Some(board);
+        if let Some(board) = board {
+            board.check()?;
+            board.say(tag, terms);
+            run.set_number(board.take(phases));
+        } else if phases > 0
+            && let Some(board) = comm.remote_board()
+        {
+            let meets = run.schedule().meets();
+            if !board.allows(phases, meets) {
+                self.meet(comm, board)?;
             }
+            run.set_number(board.take(phases, meets));
+            board.watch.waits.store(true, Ordering::Relaxed);
+            remote = Some(board);
         }
         // SAFETY: as for this function; the buffers outlive the run, which ends below.
         unsafe { run.start(buffers.send, buffers.recv, tag)? };
@@ -343,18 +359,30 @@ impl Process {
             comm,
             purpose,
             looks: self.looks(),
+            terms,
         };
+        let mut vain = 0;
         // Invariant: with a member lost the schedule goes no step on, lest others take what is
         // missing for the result.
         let advance = || match self.loss_among(|peer| comm.has_member(peer)) {
             Some(error) => Err(error),
             None => match run.advance(&mut port)? {
                 Progress::Done => Ok(Some(())),
-                Progress::Pending => Ok(None),
+                Progress::Pending => match board {
+                    Some(board) => board.doubt(tag, terms, &mut vain).map(|()| None),
+                    None => Ok(None),
+                },
             },
         };
         let result = match phases {
-            0 => self.wait_despite_loss(comm.vci(), advance),
+            0 => {
+                let result = self.wait_despite_loss(comm.vci(), advance);
+                match board {
+                    // Whose data came has said what it is, which messages don't.
+                    Some(board) => result.and_then(|()| board.compare(tag, terms)),
+                    None => result,
+                }
+            }
             _ => self.wait_for_stores(comm.vci(), advance),
         };
         if let Some(board) = remote {
@@ -365,8 +393,25 @@ impl Process {
         }
         if !kept.run.is_running() {
             comm.give_run(kept);
+        } else if board.is_some() {
+            self.give_up(&kept)?;
         }
         result
+    }
+
+    /// Takes back the messages of a collective that others don't take part in, so that they find nobody's
+    /// buffers later.
+    #[cold]
+    fn give_up(&self, kept: &CommRun) -> Result<()> {
+        // After a loss, requests end by that.
+        if self.first_loss().is_some() {
+            return Ok(());
+        }
+        for message in kept.run.outstanding().flatten() {
+            self.cancel(message)?;
+            self.detach(message)?;
+        }
+        Ok(())
     }
 
     /// A barrier between broadcasts, before slots are used again.
@@ -376,6 +421,7 @@ impl Process {
         let mut kept = comm.take_run(shape.as_ref());
         if !kept.fits(&Shape::PACE) {
             kept.remember(shape.as_ref());
+            kept.terms = Terms::default();
             let schedule = kept.run.rebuild();
             rdma::barrier(schedule, board.reach, rdma::Signals::Dissemination);
         }
@@ -448,6 +494,10 @@ impl Process {
         let mut kept = comm.take_run(shape.as_ref());
         if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
             kept.remember(shape.as_ref());
+            kept.terms = match by_slots {
+                true => Terms::of(call, comm.size() as usize),
+                false => Terms::default(),
+            };
             let own = comm.choices();
             let place = self.collectives.place(comm, slots, reach, own.as_deref());
             call.build(&place, kept.run.rebuild());

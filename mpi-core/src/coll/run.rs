@@ -67,8 +67,12 @@ pub trait Port {
     ) -> Result<Put<Self::Req>>;
 
     /// Whether the flag of the slot of phase `number` in a cell of rank `of` is up. May look for a
-    /// moment before it says no.
-    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool;
+    /// moment before it says no. A phase of this `call` is of the same call there, or else the error is
+    /// asked for.
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag;
+
+    /// The error after [`Flag::Other`].
+    fn disagreement(&mut self, of: u32, number: u64) -> Error;
 
     /// Copies `len` bytes between `local` and the memory of rank `of` at `remote`.
     ///
@@ -91,6 +95,17 @@ pub trait Port {
 
     /// The slot's first byte in this process's memory.
     fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8;
+}
+
+/// What a flag says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flag {
+    /// Not yet.
+    Down,
+    /// The phase has come.
+    Up,
+    /// It has come, in another call than this.
+    Other,
 }
 
 /// Bytes that say where lent data is, and how long.
@@ -197,6 +212,11 @@ impl<R: Copy> Run<R> {
         self.number = number;
     }
 
+    /// The messages that aren't known to be complete, of a run that was given up.
+    pub fn outstanding(&self) -> impl Iterator<Item = R> {
+        self.requests.iter().filter_map(|request| *request)
+    }
+
     /// Whether it was started and isn't done.
     pub fn is_running(&self) -> bool {
         self.running
@@ -239,13 +259,14 @@ impl<R: Copy> Run<R> {
     /// # Errors
     /// The first error of a message, once all is over: after an error the schedule goes on with
     /// what there is, so that no other rank is left waiting and no message points to memory that
-    /// the caller takes back. `Err` means done.
+    /// the caller takes back. `Err` means done, or, if it is still running, that it has been given up
+    /// since ranks disagree about what they call.
     pub fn advance<P: Port<Req = R>>(&mut self, port: &mut P) -> Result<Progress> {
         if !self.running {
             return Ok(Progress::Done);
         }
-        while let Some(&step) = self.schedule.steps().get(self.next) {
-            match step {
+        while let Some(step) = self.schedule.steps().get(self.next) {
+            match *step {
                 Step::Wait { from, to } => {
                     self.waited = self.waited.max(from as usize);
                     if !self.settle(port, to as usize) {
@@ -291,8 +312,13 @@ impl<R: Copy> Run<R> {
                     let number = self.phase(phase);
                     self.waited = self.waited.max(first as usize);
                     while self.waited < last as usize {
-                        if !port.is_up(self.waited as u32, cell, number) {
-                            return Ok(Progress::Pending);
+                        match port.is_up(self.waited as u32, cell, number, phase >= 0) {
+                            Flag::Up => {}
+                            Flag::Down => return Ok(Progress::Pending),
+                            // Nothing that comes after makes sense.
+                            Flag::Other => {
+                                return Err(port.disagreement(self.waited as u32, number));
+                            }
                         }
                         if room < usize::MAX {
                             let len = port.length(self.waited as u32, cell, number);

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-use super::run::{Port, Progress, Put, Run, has_come};
+use super::run::{Flag, Port, Progress, Put, Run, has_come};
 use super::schedule::{Step, slot_offset};
 use super::slots::THROUGH;
 use crate::datatype::Datatype;
@@ -342,9 +342,16 @@ impl Port for SimPort<'_> {
         Ok(Put::Done)
     }
 
-    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
         let place = self.world.place((self.peers)(self.rank, of), cell, number);
-        has_come(self.world.flags[place], number)
+        match has_come(self.world.flags[place], number) {
+            true => Flag::Up,
+            false => Flag::Down,
+        }
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Error {
+        panic!("rank {of} was not asked about phase {number}");
     }
 
     unsafe fn direct(

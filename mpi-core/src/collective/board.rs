@@ -1,4 +1,9 @@
 //! The slots of a communicator whose members share a node: one piece of shared memory.
+//!
+//! A flag is the number of its phase, cut to 32 bits, over the mark of the call's [`Terms`], so that one
+//! comparison says whether it is up and whether both mean the same call. The terms themselves lie beside
+//! it. Before each rank's slots is its *head*: what it has said about its calls, for others that wait in
+//! vain because theirs is another, and in rank 0's a word that says that somebody has found such.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -6,9 +11,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 
 use crate::coll::Slots;
-use crate::coll::run::has_come;
+use crate::coll::run::{Flag, has_come};
+use crate::collective::Terms;
 use crate::comm::Comm;
-use crate::error::Result;
+use crate::error::{Class, Error, Result};
 use crate::process::Process;
 use crate::rma;
 
@@ -24,6 +30,12 @@ const RANKS: u32 = 128;
 const BOARDS: usize = 64;
 /// The first phase of a communicator. Numbers may wrap, and soon do.
 const FIRST: u64 = u64::MAX - 10_000;
+/// How many calls a rank says something about; a power of two.
+const SAID: u32 = 64;
+/// Bytes of a head: a line for the word about disagreement, then what is said about calls, two words each.
+const HEAD: usize = 64 + 16 * SAID as usize;
+/// Who waits looks once in so many times whether others wait for something else.
+const DOUBT: u32 = 128;
 
 /// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
 /// this; those who could not have it get none.
@@ -60,9 +72,13 @@ pub(super) fn common_piece(
 /// A communicator's slots.
 pub(crate) struct Board {
     pub slots: Slots,
+    /// The first slot.
     base: *mut u8,
-    /// From a slot to the next.
+    /// From a slot to the next, and from a rank's to the next rank's.
     stride: usize,
+    own: usize,
+    /// Where this rank says something about its calls.
+    says: *mut u8,
     /// The number of the next phase.
     next: AtomicU64,
     /// The latest phase whose flag was seen, of each rank.
@@ -118,7 +134,8 @@ impl Board {
         };
         let room = (TOTAL / size as usize).min(MOST) & !63;
         let stride = 64 + room;
-        let piece = common_piece(process, comm, &**memory, stride * DEPTH as usize)?;
+        let own = HEAD + stride * DEPTH as usize;
+        let piece = common_piece(process, comm, &**memory, own)?;
         let mut board = piece.map(|piece| Board {
             slots: Slots {
                 rank,
@@ -128,8 +145,10 @@ impl Board {
                 direct: false,
                 several: false,
             },
-            base: piece.as_ptr(),
+            base: piece.as_ptr().wrapping_add(HEAD),
             stride,
+            own,
+            says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
             _place: place,
@@ -138,7 +157,8 @@ impl Board {
         // All flags say that nothing has come before anybody looks.
         if let Some(board) = &board {
             for slot in 0..DEPTH.into() {
-                board.flag(rank, slot).store(FIRST - 1, Ordering::Release);
+                let before = flag_of(FIRST - 1, Terms::default());
+                board.flag(rank, slot).store(before, Ordering::Release);
             }
         }
         let direct = (0..size).all(|of| rma::can_copy(process, comm, of, probes[of as usize]));
@@ -164,8 +184,9 @@ impl Board {
     #[inline(always)]
     pub fn slot(&self, of: u32, number: u64) -> *mut u8 {
         debug_assert!(of < self.slots.size);
-        let place = of as usize * DEPTH as usize + number as usize % DEPTH as usize;
-        self.base.wrapping_add(place * self.stride)
+        let place = number as usize % DEPTH as usize;
+        let at = of as usize * self.own + place * self.stride;
+        self.base.wrapping_add(at)
     }
 
     #[inline(always)]
@@ -175,42 +196,146 @@ impl Board {
     }
 
     #[inline(always)]
-    fn length_at(&self, of: u32, number: u64) -> &AtomicU64 {
+    fn terms_at(&self, of: u32, number: u64) -> &AtomicU64 {
         // SAFETY: as for the flag, which it comes after.
         unsafe { &*self.slot(of, number).add(8).cast() }
     }
 
-    /// Raises the own flag of a phase, in which there are `len` bytes.
+    /// Raises the own flag of a phase of a call on these terms.
     #[inline(always)]
-    pub fn raise(&self, number: u64, len: usize) {
+    pub fn raise(&self, number: u64, terms: Terms) {
         let rank = self.slots.rank;
-        self.length_at(rank, number)
-            .store(len as u64, Ordering::Relaxed);
-        self.flag(rank, number).store(number, Ordering::Release);
+        self.terms_at(rank, number)
+            .store(terms.word(), Ordering::Relaxed);
+        self.flag(rank, number)
+            .store(flag_of(number, terms), Ordering::Release);
+        // Who waits for all needn't look at its own.
+        self.seen[rank as usize].store(number, Ordering::Relaxed);
     }
 
-    /// The bytes in a phase's slot whose flag is up.
-    #[inline]
-    pub fn length(&self, of: u32, number: u64) -> usize {
-        self.length_at(of, number).load(Ordering::Relaxed) as usize
-    }
-
-    /// Whether the flag of a phase is up; looks `times` times before it says no.
+    /// Whether the flag of a phase is up; looks `times` times before it says no. With `terms`, the phase
+    /// must be of a call on these.
     #[inline(always)]
-    pub fn is_up(&self, of: u32, number: u64, times: u32) -> bool {
+    pub fn is_up(&self, of: u32, number: u64, times: u32, terms: Option<Terms>) -> Flag {
         let seen = &self.seen[of as usize];
         if has_come(seen.load(Ordering::Relaxed), number) {
-            return true;
+            return Flag::Up;
         }
         let flag = self.flag(of, number);
         for _ in 0..times {
-            let value = flag.load(Ordering::Acquire);
-            if has_come(value, number) {
-                seen.store(value, Ordering::Relaxed);
-                return true;
+            let ahead = flag.load(Ordering::Acquire).wrapping_sub(number << 32);
+            if ahead as i64 >= 0 {
+                let phases = ahead >> 32;
+                if let Some(terms) = terms
+                    && ahead != u64::from(terms.mark())
+                    && phases == 0
+                {
+                    return Flag::Other;
+                }
+                seen.store(number.wrapping_add(phases), Ordering::Relaxed);
+                return Flag::Up;
             }
             std::hint::spin_loop();
         }
-        false
+        Flag::Down
     }
+
+    /// The word in rank 0's head that says that members disagree: 0 while nobody has found that.
+    #[inline(always)]
+    fn broken(&self) -> &AtomicU64 {
+        // SAFETY: rank 0's head lies before its slots, in memory that lives as long as `self`.
+        unsafe { &*self.base.sub(HEAD).cast() }
+    }
+
+    /// An error if members have been found to disagree.
+    #[inline(always)]
+    pub fn check(&self) -> Result<()> {
+        match self.broken().load(Ordering::Relaxed) {
+            0 => Ok(()),
+            found => Err(broken_by(found)),
+        }
+    }
+
+    /// Where a rank says something about call number `tag`.
+    fn said(&self, of: u32, tag: u32) -> [&AtomicU64; 2] {
+        let from_slots = of as usize * self.own + 64 + 16 * (tag % SAID) as usize;
+        // SAFETY: within the head, as for `broken`.
+        unsafe {
+            let at = self.base.sub(HEAD).add(from_slots);
+            [&*at.cast(), &*at.add(8).cast()]
+        }
+    }
+
+    /// Says what call number `tag` is here. Others look there only if they wait in vain.
+    #[inline(always)]
+    pub fn say(&self, tag: u32, terms: Terms) {
+        // SAFETY: this rank's head, as in `said`.
+        let [which, what] = unsafe {
+            let at = self.says.add(16 * (tag % SAID) as usize);
+            [&*at.cast::<AtomicU64>(), &*at.add(8).cast::<AtomicU64>()]
+        };
+        what.store(terms.word(), Ordering::Relaxed);
+        which.store(flag_of(tag.into(), terms), Ordering::Release);
+    }
+
+    /// To be called by who waits in vain, with a count of how often: whether others have found that
+    /// members disagree, and now and then whether they do.
+    pub fn doubt(&self, tag: u32, terms: Terms, count: &mut u32) -> Result<()> {
+        self.check()?;
+        *count = count.wrapping_add(1);
+        match count.is_multiple_of(DOUBT) {
+            true => self.compare(tag, terms),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether others call the same as call number `tag`, as far as they have come.
+    #[cold]
+    pub fn compare(&self, tag: u32, terms: Terms) -> Result<()> {
+        for of in 0..self.slots.size {
+            let [which, what] = self.said(of, tag);
+            let said = which.load(Ordering::Acquire);
+            if said >> 32 == u64::from(tag) && said != flag_of(tag.into(), terms) {
+                let theirs = Terms::from_word(what.load(Ordering::Relaxed));
+                return Err(self.disagree(of, terms, theirs));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rank `of` has raised the flag of a phase of another call.
+    #[cold]
+    pub fn disagree_in(&self, of: u32, number: u64, terms: Terms) -> Error {
+        let theirs = self.terms_at(of, number).load(Ordering::Relaxed);
+        self.disagree(of, terms, Terms::from_word(theirs))
+    }
+
+    /// Tells all that rank `of` disagrees.
+    #[cold]
+    pub fn disagree(&self, of: u32, terms: Terms, theirs: Terms) -> Error {
+        let pair = u64::from(of) << 32 | u64::from(self.slots.rank);
+        let found = (1 << 63) | pair;
+        let _ = self
+            .broken()
+            .compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed);
+        terms.disagreement(of, theirs)
+    }
+}
+
+/// The flag of a phase of a call.
+#[inline(always)]
+fn flag_of(number: u64, terms: Terms) -> u64 {
+    number << 32 | u64::from(terms.mark())
+}
+
+#[cold]
+fn broken_by(found: u64) -> Error {
+    let (one, other) = (found as u32, (found >> 32) as u32 & 0x7fff_ffff);
+    Error::new(
+        Class::Truncate,
+        format!(
+            "ranks {one} and {other} disagree about a collective call on this communicator, this one or one              before it; all ranks must call the same ones in the same order, with the same root and with              counts and datatypes that describe the same data. The communicator can't be used for \
+             collectives any more"
+        ),
+    )
 }

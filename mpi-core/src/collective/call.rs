@@ -608,7 +608,7 @@ const PIECES: usize = 4;
 const DIRECT: usize = 8;
 
 /// Bytes of all blocks.
-fn total(layout: &Layout<'_>, ranks: usize) -> usize {
+pub(super) fn total(layout: &Layout<'_>, ranks: usize) -> usize {
     match layout {
         Layout::Uniform(part) => part.bytes() * ranks,
         _ => (0..ranks).map(|i| layout.bytes(i)).sum(),

@@ -7,7 +7,8 @@ use netmod::SharedPiece;
 
 use super::board::{Board, common_piece};
 use crate::coll::Slots;
-use crate::coll::run::has_come;
+use crate::coll::run::{Flag, has_come};
+use crate::collective::Terms;
 use crate::comm::Comm;
 use crate::error::Result;
 use crate::lock::Guarded;
@@ -150,7 +151,7 @@ impl Shelf {
     }
 
     #[inline(always)]
-    fn length_at(&self, of: u32, number: u64) -> &AtomicU64 {
+    fn terms_at(&self, of: u32, number: u64) -> &AtomicU64 {
         // SAFETY: as for the flag, which it comes after.
         unsafe { &*self.slot(of, number).add(8).cast() }
     }
@@ -162,26 +163,31 @@ impl Shelf {
         unsafe { &*self.base.add(of as usize * self.own).cast() }
     }
 
-    /// Raises the own flag of a phase, in which there are `len` bytes.
+    /// Raises the own flag of a phase of a call on these terms.
     #[inline(always)]
-    pub fn raise(&self, number: u64, len: usize) {
+    pub fn raise(&self, number: u64, terms: Terms) {
         let rank = self.slots.rank;
-        self.length_at(rank, number)
-            .store(len as u64, Ordering::Relaxed);
+        self.terms_at(rank, number)
+            .store(terms.word(), Ordering::Relaxed);
         self.flag(rank, number).store(number, Ordering::Release);
     }
 
-    /// The bytes in a phase's slot whose flag is up.
+    /// The terms of the call that raised the flag of a phase.
     #[inline]
-    pub fn length(&self, of: u32, number: u64) -> usize {
-        self.length_at(of, number).load(Ordering::Relaxed) as usize
+    pub fn terms(&self, of: u32, number: u64) -> Terms {
+        Terms::from_word(self.terms_at(of, number).load(Ordering::Relaxed))
     }
 
-    /// Whether the flag of a phase is up. Flags of later phases say nothing about it: several threads
-    /// may raise this rank's.
+    /// Whether the flag of a phase of a call on these terms is up. Flags of later phases say nothing
+    /// about it: several threads may raise a rank's.
     #[inline(always)]
-    pub fn is_up(&self, of: u32, number: u64) -> bool {
-        has_come(self.flag(of, number).load(Ordering::Acquire), number)
+    pub fn is_up(&self, of: u32, number: u64, terms: Terms) -> Flag {
+        // Nobody raises the slot's flag again before this rank is through with this phase.
+        match self.flag(of, number).load(Ordering::Acquire) == number {
+            false => Flag::Down,
+            true if self.terms(of, number) == terms => Flag::Up,
+            true => Flag::Other,
+        }
     }
 
     /// Whether a rank is through with all up to a phase.

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Buffers, Call, Collectives, CommPort, CommRun, Holder, Message, Shelf};
+use super::{Board, Buffers, Call, Collectives, CommPort, CommRun, Holder, Message, Shelf, Terms};
+use crate::coll::run::Flag;
 use crate::coll::slots::THROUGH;
 use crate::coll::{Port, Progress, Put, Schedule};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::request::{RequestId, Status};
 
@@ -19,12 +20,17 @@ pub(super) struct Active {
     request: RequestId,
     /// The number of its first phase, if it goes by slots.
     number: Option<u64>,
+    /// Its number among the communicator's collectives.
+    tag: u32,
+    /// How often it was looked at in vain.
+    vain: u32,
 }
 
 /// The messages of one communicator and its slots for nonblocking collectives.
 struct ShelfPort<'a> {
     messages: CommPort<'a>,
     shelf: &'a Shelf,
+    board: &'a Board,
     /// Whether to look for what others have put there. The call itself doesn't: mostly nothing is there
     /// yet, and who looks too early has the line brought over twice.
     looks: bool,
@@ -68,19 +74,26 @@ impl Port for ShelfPort<'_> {
         _cell: u32,
         number: u64,
         _data: *const u8,
-        len: usize,
+        _len: usize,
     ) -> Result<Put<Message>> {
         debug_assert_eq!(to, self.shelf.slots.rank);
-        self.shelf.raise(number, len);
+        self.shelf.raise(number, self.messages.terms);
         Ok(Put::Done)
     }
 
     #[inline]
-    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
         match cell {
-            THROUGH => self.shelf.is_through(of, number),
-            _ => self.looks && self.shelf.is_up(of, number),
+            THROUGH if self.shelf.is_through(of, number) => Flag::Up,
+            THROUGH => Flag::Down,
+            _ if self.looks => self.shelf.is_up(of, number, self.messages.terms),
+            _ => Flag::Down,
         }
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Error {
+        let theirs = self.shelf.terms(of, number);
+        self.board.disagree(of, self.messages.terms, theirs)
     }
 
     unsafe fn direct(
@@ -95,9 +108,8 @@ impl Port for ShelfPort<'_> {
         unsafe { self.messages.direct(of, write, local, len, remote) }
     }
 
-    #[inline]
-    fn length(&self, of: u32, _cell: u32, number: u64) -> usize {
-        self.shelf.length(of, number)
+    fn length(&self, _of: u32, _cell: u32, _number: u64) -> usize {
+        0 // told by the terms
     }
 
     fn own_slot(&self, number: u64) -> *mut u8 {
@@ -136,6 +148,7 @@ impl Process {
     ) -> Result<RequestId> {
         let mut kept = (*holder).as_ref().take_run(None);
         kept.remember(None);
+        kept.terms = Terms::default();
         build(kept.run.rebuild());
         // SAFETY: as for this function.
         unsafe { self.start_run(holder, buffers, kept) }
@@ -157,6 +170,7 @@ impl Process {
         let mut kept = comm.take_run(shape.as_ref());
         if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
             kept.remember(shape.as_ref());
+            kept.terms = Terms::of(call, comm.size() as usize);
             self.build_started(comm, call, kept.run.rebuild());
         }
         // SAFETY: as for this function.
@@ -198,6 +212,11 @@ impl Process {
             _ => None,
         };
         run.set_number(number.unwrap_or(0));
+        if let Some(board) = comm.board()
+            && !kept.terms.is_none()
+        {
+            board.say(tag, kept.terms);
+        }
         // SAFETY: as for this function.
         if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
             self.fail(request, error)?;
@@ -208,6 +227,8 @@ impl Process {
             comm: holder,
             request,
             number,
+            tag,
+            vain: 0,
         };
         if !self.advance(&mut active, false)? {
             let mut runs = self.collectives.runs.lock();
@@ -221,29 +242,46 @@ impl Process {
     /// there. Returns whether it is done.
     fn advance(&self, active: &mut Active, looks: bool) -> Result<bool> {
         let comm: &Comm = (*active.comm).as_ref();
-        let messages = CommPort {
+        let Some(kept) = &mut active.run else {
+            return Ok(true);
+        };
+        let mut messages = CommPort {
             process: self,
             comm,
             purpose: Purpose::Collective,
             looks: 1,
+            terms: kept.terms,
         };
-        let Some(kept) = &mut active.run else {
-            return Ok(true);
-        };
+        let board = comm.board().filter(|_| !kept.terms.is_none());
         let shelf = comm.shelf().filter(|_| active.number.is_some());
-        let progress = match (self.loss_among(|peer| comm.has_member(peer)), shelf) {
-            (Some(error), _) => Err(error),
-            (None, Some(shelf)) => kept.run.advance(&mut ShelfPort {
+        let progress = match (self.loss_among(|peer| comm.has_member(peer)), shelf, board) {
+            (Some(error), _, _) => Err(error),
+            (None, Some(shelf), Some(board)) => kept.run.advance(&mut ShelfPort {
                 messages,
                 shelf,
+                board,
                 looks,
             }),
-            (None, None) => kept.run.advance(&mut { messages }),
+            (None, ..) => kept.run.advance(&mut messages),
+        };
+        let progress = match (progress, board) {
+            (Ok(Progress::Pending), Some(board)) if looks => board
+                .doubt(active.tag, kept.terms, &mut active.vain)
+                .map(|()| Progress::Pending),
+            // Whose data came has said what it is, which messages don't.
+            (Ok(Progress::Done), Some(board)) if active.number.is_none() => board
+                .compare(active.tag, kept.terms)
+                .map(|()| Progress::Done),
+            (progress, _) => progress,
         };
         if matches!(progress, Ok(Progress::Pending)) {
             return Ok(false);
         }
-        let run = active.run.take().filter(|kept| !kept.run.is_running());
+        let run = active.run.take();
+        if let Some(run) = run.as_ref().filter(|kept| kept.run.is_running()) {
+            self.give_up(run)?;
+        }
+        let run = run.filter(|kept| !kept.run.is_running());
         if let (Some(shelf), Some(number), Some(run)) = (shelf, active.number, &run) {
             shelf.end(number, run.run.schedule().phases());
         }
