@@ -128,10 +128,10 @@ impl Port for CommPort<'_> {
         }
     }
 
-    fn disagreement(&mut self, of: u32, number: u64) -> Error {
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
         match self.comm.board() {
             Some(board) => board.disagree_in(of, number, self.terms),
-            None => no_slots(),
+            None => Err(no_slots()),
         }
     }
 
@@ -494,13 +494,13 @@ impl Process {
         let mut kept = comm.take_run(shape.as_ref());
         if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
             kept.remember(shape.as_ref());
-            kept.terms = match by_slots {
-                true => Terms::of(call, comm.size() as usize),
-                false => Terms::default(),
-            };
             let own = comm.choices();
             let place = self.collectives.place(comm, slots, reach, own.as_deref());
             call.build(&place, kept.run.rebuild());
+            kept.terms = match by_slots {
+                true => comm.terms(call, kept.run.schedule().phases()),
+                false => Terms::default(),
+            };
             if self.collectives.tells && comm.rank() == 0 {
                 tell(call, &place, kept.run.schedule().phases());
             }

@@ -7,7 +7,7 @@ use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
 use crate::coll::{Choices, Neighbors, Nodes};
-use crate::collective::{Board, CommRun, RemoteBoard, Shape, Shelf};
+use crate::collective::{Board, Call, CommRun, RemoteBoard, Shape, Shelf, Terms};
 use crate::endpoints::Points;
 use crate::engine::Address;
 use crate::error::{Class, Error, Result};
@@ -596,6 +596,14 @@ impl Comm {
         }
         self.calls.store(calls + 1, Ordering::Relaxed);
         calls == CALLS_BEFORE_BOARD && self.remote.is_none() && self.size() > 1
+    }
+
+    /// What members compare of a call that goes in so many phases: nothing where there are no slots.
+    pub(crate) fn terms(&self, call: &Call<'_>, phases: u32) -> Terms {
+        match self.board() {
+            Some(board) => Terms::of(call, board.slots.size as usize, phases),
+            None => Terms::default(),
+        }
     }
 
     /// The slots that its members share for nonblocking collectives, if they do.

@@ -58,7 +58,7 @@ impl Port for Obliging {
         Flag::Up
     }
 
-    fn disagreement(&mut self, _: u32, _: u64) -> mpi_core::Error {
+    fn disagreement(&mut self, _: u32, _: u64) -> mpi_core::Result<mpi_core::Error> {
         unreachable!("all agree")
     }
     unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {

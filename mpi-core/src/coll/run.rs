@@ -71,8 +71,9 @@ pub trait Port {
     /// asked for.
     fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag;
 
-    /// The error after [`Flag::Other`].
-    fn disagreement(&mut self, of: u32, number: u64) -> Error;
+    /// The error after [`Flag::Other`]: `Ok` if the other call goes through the same phases, so that the
+    /// schedule can go on.
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error>;
 
     /// Copies `len` bytes between `local` and the memory of rank `of` at `remote`.
     ///
@@ -315,9 +316,9 @@ impl<R: Copy> Run<R> {
                         match port.is_up(self.waited as u32, cell, number, phase >= 0) {
                             Flag::Up => {}
                             Flag::Down => return Ok(Progress::Pending),
-                            // Nothing that comes after makes sense.
                             Flag::Other => {
-                                return Err(port.disagreement(self.waited as u32, number));
+                                let error = port.disagreement(self.waited as u32, number)?;
+                                self.error.get_or_insert(error);
                             }
                         }
                         if room < usize::MAX {

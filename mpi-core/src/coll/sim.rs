@@ -350,7 +350,7 @@ impl Port for SimPort<'_> {
         }
     }
 
-    fn disagreement(&mut self, of: u32, number: u64) -> Error {
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
         panic!("rank {of} was not asked about phase {number}");
     }
 

@@ -13,6 +13,7 @@ use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 use crate::coll::Slots;
 use crate::coll::run::{Flag, has_come};
 use crate::collective::Terms;
+use crate::collective::terms::ENDED;
 use crate::comm::Comm;
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
@@ -283,42 +284,59 @@ impl Board {
     pub fn doubt(&self, tag: u32, terms: Terms, count: &mut u32) -> Result<()> {
         self.check()?;
         *count = count.wrapping_add(1);
-        match count.is_multiple_of(DOUBT) {
-            true => self.compare(tag, terms),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether others call the same as call number `tag`, as far as they have come.
-    #[cold]
-    pub fn compare(&self, tag: u32, terms: Terms) -> Result<()> {
-        for of in 0..self.slots.size {
-            let [which, what] = self.said(of, tag);
-            let said = which.load(Ordering::Acquire);
-            if said >> 32 == u64::from(tag) && said != flag_of(tag.into(), terms) {
-                let theirs = Terms::from_word(what.load(Ordering::Relaxed));
-                return Err(self.disagree(of, terms, theirs));
-            }
+        if count.is_multiple_of(DOUBT)
+            && let Some((of, theirs)) = self.other_terms(tag, terms)
+        {
+            return Err(self.end(of, terms, theirs));
         }
         Ok(())
     }
 
-    /// Rank `of` has raised the flag of a phase of another call.
+    /// Whether all others call the same as call number `tag`, as far as they have come. For who has come
+    /// to its end by messages, which don't say.
     #[cold]
-    pub fn disagree_in(&self, of: u32, number: u64, terms: Terms) -> Error {
+    pub fn compare(&self, tag: u32, terms: Terms) -> Result<()> {
+        match self.other_terms(tag, terms) {
+            Some((of, theirs)) => Err(self.disagree(of, terms, theirs)?),
+            None => Ok(()),
+        }
+    }
+
+    /// A rank that has said something else about call number `tag`.
+    #[cold]
+    fn other_terms(&self, tag: u32, terms: Terms) -> Option<(u32, Terms)> {
+        (0..self.slots.size).find_map(|of| {
+            let [which, what] = self.said(of, tag);
+            let said = which.load(Ordering::Acquire);
+            let other = said >> 32 == u64::from(tag) && said != flag_of(tag.into(), terms);
+            other.then(|| (of, Terms::from_word(what.load(Ordering::Relaxed))))
+        })
+    }
+
+    /// Rank `of` has raised the flag of a phase of another call. `Ok`: of one with the same phases.
+    #[cold]
+    pub fn disagree_in(&self, of: u32, number: u64, terms: Terms) -> Result<Error> {
         let theirs = self.terms_at(of, number).load(Ordering::Relaxed);
         self.disagree(of, terms, Terms::from_word(theirs))
     }
 
-    /// Tells all that rank `of` disagrees.
+    /// Tells all that rank `of` disagrees, unless both keep step (`Ok`).
     #[cold]
-    pub fn disagree(&self, of: u32, terms: Terms, theirs: Terms) -> Error {
+    pub fn disagree(&self, of: u32, terms: Terms, theirs: Terms) -> Result<Error> {
+        if terms.keeps_step_with(theirs) {
+            return Ok(terms.disagreement(of, theirs, false));
+        }
+        Err(self.end(of, terms, theirs))
+    }
+
+    /// Tells all that rank `of` disagrees.
+    fn end(&self, of: u32, terms: Terms, theirs: Terms) -> Error {
         let pair = u64::from(of) << 32 | u64::from(self.slots.rank);
         let found = (1 << 63) | pair;
         let _ = self
             .broken()
             .compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed);
-        terms.disagreement(of, theirs)
+        terms.disagreement(of, theirs, true)
     }
 }
 
@@ -334,8 +352,7 @@ fn broken_by(found: u64) -> Error {
     Error::new(
         Class::Truncate,
         format!(
-            "ranks {one} and {other} disagree about a collective call on this communicator, this one or one              before it; all ranks must call the same ones in the same order, with the same root and with              counts and datatypes that describe the same data. The communicator can't be used for \
-             collectives any more"
+            "ranks {one} and {other} disagree about a collective call on this communicator, this one or one              before it; all ranks must call the same ones in the same order, with the same root and with              counts and datatypes that describe the same data{ENDED}"
         ),
     )
 }

@@ -91,7 +91,7 @@ impl Port for ShelfPort<'_> {
         }
     }
 
-    fn disagreement(&mut self, of: u32, number: u64) -> Error {
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
         let theirs = self.shelf.terms(of, number);
         self.board.disagree(of, self.messages.terms, theirs)
     }
@@ -170,8 +170,8 @@ impl Process {
         let mut kept = comm.take_run(shape.as_ref());
         if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
             kept.remember(shape.as_ref());
-            kept.terms = Terms::of(call, comm.size() as usize);
             self.build_started(comm, call, kept.run.rebuild());
+            kept.terms = comm.terms(call, kept.run.schedule().phases());
         }
         // SAFETY: as for this function.
         unsafe { self.start_run(holder, buffers, kept) }

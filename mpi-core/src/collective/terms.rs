@@ -5,8 +5,8 @@ use super::{Call, Root};
 use crate::coll::{Layout, Part};
 use crate::error::{Class, Error};
 
-/// Which collective a call is, with which root, and about how many bytes: those of a vector, of one
-/// block where all have the same, or of all blocks where all know them.
+/// Which collective a call is, with which root, in how many phases of slots, and about how many bytes:
+/// those of a vector, of one block where all have the same, or of all blocks where all know them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Terms(u64);
 
@@ -29,14 +29,19 @@ const NAMES: [&str; 15] = [
     "v or w form",
 ];
 
+/// What follows from a disagreement that leaves ranks in different phases.
+pub(super) const ENDED: &str = ". The communicator can't be used for collectives any more";
+
 /// Bits of the number of bytes.
 const BYTES: u32 = 40;
-/// Bits of the root.
-const ROOT: u32 = 18;
+/// Bits of the number of phases.
+const PHASES: u32 = 10;
+/// Bits of the root: there are at most 128 ranks.
+const ROOT: u32 = 8;
 
 impl Terms {
-    /// Those of a call within a group of so many ranks.
-    pub fn of(call: &Call<'_>, ranks: usize) -> Terms {
+    /// Those of a call on a communicator of so many ranks with slots, that goes in so many phases.
+    pub fn of(call: &Call<'_>, ranks: usize, phases: u32) -> Terms {
         const V: u64 = NAMES.len() as u64 - 1;
         let none = |root: Root| (V, Some(root), 0);
         let part = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
@@ -82,7 +87,8 @@ impl Terms {
             Some(Root::This | Root::Other) | None => 0,
         };
         let bytes = bytes as u64 & ((1 << BYTES) - 1);
-        Terms(kind << (BYTES + ROOT) | root << BYTES | bytes)
+        let phases = u64::from(phases) & ((1 << PHASES) - 1);
+        Terms(((kind << ROOT | root) << PHASES | phases) << BYTES | bytes)
     }
 
     /// Whether there is nothing to compare.
@@ -109,23 +115,27 @@ impl Terms {
     }
 
     fn name(self) -> &'static str {
-        NAMES
-            .get((self.0 >> (BYTES + ROOT)) as usize)
-            .copied()
-            .unwrap_or("collective")
+        let kind = self.0 >> (BYTES + PHASES + ROOT);
+        NAMES.get(kind as usize).copied().unwrap_or("collective")
     }
 
     fn root(self) -> Option<u64> {
-        ((self.0 >> BYTES) & ((1 << ROOT) - 1)).checked_sub(1)
+        ((self.0 >> (BYTES + PHASES)) & ((1 << ROOT) - 1)).checked_sub(1)
     }
 
     fn bytes(self) -> u64 {
         self.0 & ((1 << BYTES) - 1)
     }
 
-    /// The error where rank `of` has said something else.
+    /// Whether calls that differ in their bytes only go through the same phases nevertheless.
+    pub fn keeps_step_with(self, other: Terms) -> bool {
+        self.0 >> BYTES == other.0 >> BYTES
+    }
+
+    /// The error where rank `of` has said something else; whether it is the `end` of collectives on the
+    /// communicator.
     #[cold]
-    pub fn disagreement(self, of: u32, theirs: Terms) -> Error {
+    pub fn disagreement(self, of: u32, theirs: Terms, end: bool) -> Error {
         let say = |terms: Terms| {
             let mut text = format!("{} of {} bytes", terms.name(), terms.bytes());
             if let Some(root) = terms.root() {
@@ -145,9 +155,10 @@ impl Terms {
             format!(
                 "rank {of} and this rank disagree on {what}: {} there, {} here; all ranks of a communicator \
                  must call the same collectives in the same order, with the same root and with counts and \
-                 datatypes that describe the same data. The communicator can't be used for collectives any more",
+                 datatypes that describe the same data{}",
                 say(theirs),
                 say(self),
+                if end { ENDED } else { "" },
             ),
         )
     }

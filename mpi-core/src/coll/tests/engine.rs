@@ -177,8 +177,8 @@ impl Port for Broken {
     fn is_up(&mut self, _: u32, _: u32, _: u64, _: bool) -> Flag {
         Flag::Up
     }
-    fn disagreement(&mut self, _: u32, _: u64) -> Error {
-        Error::new(Class::ProcFailed, "gone")
+    fn disagreement(&mut self, _: u32, _: u64) -> Result<Error> {
+        Err(Error::new(Class::ProcFailed, "gone"))
     }
     unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {
         Err(Error::new(Class::ProcFailed, "gone"))
