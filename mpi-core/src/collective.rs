@@ -364,14 +364,19 @@ impl Process {
         let mut vain = 0;
         // Invariant: with a member lost the schedule goes no step on, lest others take what is
         // missing for the result.
+        let crowded = self.is_crowded();
         let advance = || match self.loss_among(|peer| comm.has_member(peer)) {
             Some(error) => Err(error),
-            None => match run.advance(&mut port)? {
-                Progress::Done => Ok(Some(())),
-                Progress::Pending => match board {
-                    Some(board) => board.doubt(tag, terms, &mut vain).map(|()| None),
-                    None => Ok(None),
-                },
+            None => loop {
+                if run.advance(&mut port)? == Progress::Done {
+                    return Ok(Some(()));
+                }
+                let Some(board) = board else { return Ok(None) };
+                board.doubt(tag, terms, &mut vain)?;
+                let lingers = |(ranks, number)| board.linger(ranks, number);
+                if !crowded || !run.awaited().is_some_and(lingers) {
+                    return Ok(None);
+                }
             },
         };
         let result = match phases {

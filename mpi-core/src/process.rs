@@ -840,7 +840,7 @@ impl Process {
 
     /// Whether there are more ranks than cores.
     #[inline]
-    fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         self.wait.spins <= self.wait_crowded.spins
     }
 

@@ -1,6 +1,7 @@
 //! Running a schedule over point-to-point messages and remote memory.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step, slot_offset};
 use crate::datatype::Datatype;
@@ -148,6 +149,8 @@ pub struct Run<R> {
     next: usize,
     /// How far the wait that is being issued got.
     waited: usize,
+    /// Whether any message was started.
+    sends: bool,
     running: bool,
     error: Option<Error>,
 }
@@ -187,6 +190,7 @@ impl<R: Copy> Run<R> {
             number: 0,
             next: 0,
             waited: 0,
+            sends: false,
             running: false,
             error: None,
         }
@@ -211,6 +215,17 @@ impl<R: Copy> Run<R> {
     /// as there are phases were not used before, and are in turn on all ranks.
     pub fn set_number(&mut self, number: u64) {
         self.number = number;
+    }
+
+    /// The ranks whose flags of a phase the run waits for, from the first that isn't up on, and the phase's
+    /// number.
+    pub fn awaited(&self) -> Option<(Range<u32>, u64)> {
+        match *self.schedule.steps().get(self.next)? {
+            Step::Await { last, phase, .. } if self.running => {
+                Some((self.waited as u32..last, self.phase(phase)))
+            }
+            _ => None,
+        }
     }
 
     /// The messages that aren't known to be complete, of a run that was given up.
@@ -251,6 +266,7 @@ impl<R: Copy> Run<R> {
         self.requests.resize(self.schedule.steps().len(), None);
         (self.send, self.recv, self.tag) = (send, recv, tag);
         (self.next, self.waited, self.error) = (0, 0, None);
+        self.sends = false;
         self.running = true;
         Ok(())
     }
@@ -405,7 +421,7 @@ impl<R: Copy> Run<R> {
             }
             self.next += 1;
         }
-        if !self.settle(port, self.requests.len()) {
+        if self.sends && !self.settle(port, self.requests.len()) {
             return Ok(Progress::Pending);
         }
         self.running = false;
@@ -436,7 +452,10 @@ impl<R: Copy> Run<R> {
 
     fn issued(&mut self, request: Result<R>) {
         match request {
-            Ok(request) => self.requests[self.next] = Some(request),
+            Ok(request) => {
+                self.requests[self.next] = Some(request);
+                self.sends = true;
+            }
             Err(error) => {
                 self.error.get_or_insert(error);
             }

@@ -5,8 +5,9 @@
 //! it. Before each rank's slots is its *head*: what it has said about its calls, for others that wait in
 //! vain because theirs is another, and in rank 0's a word that says that somebody has found such.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 
@@ -35,6 +36,8 @@ const FIRST: u64 = u64::MAX - 10_000;
 const SAID: u32 = 64;
 /// Bytes of a head: a line for the word about disagreement, then what is said about calls, two words each.
 const HEAD: usize = 64 + 16 * SAID as usize;
+/// Looks at flags that together take less time than giving up the processor and getting it back.
+const SPINS: u32 = 100;
 /// Who waits looks once in so many times whether others wait for something else.
 const DOUBT: u32 = 128;
 
@@ -239,6 +242,43 @@ impl Board {
             std::hint::spin_loop();
         }
         Flag::Down
+    }
+
+    /// Waits for a moment, where there are more ranks than cores, if none of `ranks` that are not in this
+    /// phase yet needs this core: whoever does gets it sooner if nobody waits. Returns whether all have
+    /// come.
+    pub fn linger(&self, ranks: Range<u32>, number: u64) -> bool {
+        // SAFETY: asks for nothing but a number.
+        let core = unsafe { libc::sched_getcpu() } as u32;
+        let own = self.core_of(self.slots.rank);
+        if own.load(Ordering::Relaxed) != core {
+            own.store(core, Ordering::Relaxed);
+        }
+        let mut missing = ranks.start;
+        let is_up = |of: u32| {
+            let flag = self.flag(of, number).load(Ordering::Relaxed);
+            flag.wrapping_sub(number << 32) as i64 >= 0
+        };
+        let needs = |of: u32| !is_up(of) && self.core_of(of).load(Ordering::Relaxed) == core;
+        if ranks.clone().any(needs) {
+            return false;
+        }
+        for _ in 0..SPINS {
+            while missing < ranks.end && is_up(missing) {
+                missing += 1;
+            }
+            if missing == ranks.end {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// On which core a rank was when it last waited.
+    fn core_of(&self, of: u32) -> &AtomicU32 {
+        // SAFETY: in the first line of the rank's head, as in `broken`.
+        unsafe { &*self.base.sub(HEAD).add(of as usize * self.own + 8).cast() }
     }
 
     /// The word in rank 0's head that says that members disagree: 0 while nobody has found that.

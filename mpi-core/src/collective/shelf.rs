@@ -182,6 +182,10 @@ impl Shelf {
     /// about it: several threads may raise a rank's.
     #[inline(always)]
     pub fn is_up(&self, of: u32, number: u64, terms: Terms) -> Flag {
+        // Who waits for all has raised its own.
+        if of == self.slots.rank {
+            return Flag::Up;
+        }
         // Nobody raises the slot's flag again before this rank is through with this phase.
         match self.flag(of, number).load(Ordering::Acquire) == number {
             false => Flag::Down,
