@@ -367,6 +367,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     if !settings.rma_native {
         process.avoid_remote_memory();
     }
+    process.use_network_atomics(settings.rma_atomics);
     let choices = crate::settings::choices_with_table(
         settings.coll.as_deref(),
         settings.coll_table.as_deref(),

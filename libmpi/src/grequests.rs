@@ -124,7 +124,7 @@ impl Generalized {
             source: told.MPI_SOURCE,
             tag: told.MPI_TAG,
             bytes: status::bytes(&told),
-            cancelled: status::cancelled(&told),
+            cancelled: status::cancelled(&told).into(),
         };
         (status, returned("query", code))
     }

@@ -6,7 +6,7 @@ use mpi_core::coll::Choices;
 use mpi_core::comm::Comm;
 use mpi_core::info::{Entry, Info};
 use mpi_core::mapping::{TagBits, Wishes};
-use mpi_core::rma::Window;
+use mpi_core::rma::{Promise, Window};
 
 /// Whether a value is one that the hint can have.
 type Check = fn(&[u8]) -> bool;
@@ -36,6 +36,13 @@ const VCIS: &[&str] = &[
     "receiver_vci",
     "weft_tag_sender_bits",
     "weft_tag_receiver_bits",
+];
+
+/// Hints by which the network's atomics carry out a window's accumulates, in force only then.
+const ATOMICS: [&str; 3] = [
+    "which_accumulate_ops",
+    "accumulate_max_bytes",
+    "weft_accumulate_type",
 ];
 
 fn parse<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
@@ -74,6 +81,10 @@ const WIN: &[(&str, Check)] = &[
     ("no_locks", is_bool),
     ("accumulate_ordering", is_ordering),
     ("accumulate_ops", is_ops),
+    ("which_accumulate_ops", is_op_list),
+    // One that is not understood ("-1") must not pass for none.
+    ("accumulate_max_bytes", |_| true),
+    ("weft_accumulate_type", is_word),
     ("same_size", is_bool),
     ("same_disp_unit", is_bool),
     ("alloc_shared_noncontig", is_bool),
@@ -83,6 +94,15 @@ const WIN: &[(&str, Check)] = &[
 
 fn is_ops(value: &[u8]) -> bool {
     value == b"same_op" || value == b"same_op_no_op"
+}
+
+fn is_op_list(value: &[u8]) -> bool {
+    std::str::from_utf8(value).is_ok_and(Promise::is_list)
+}
+
+/// The elements that the network's atomics work on: 8-byte integers, signed or not.
+fn is_word(value: &[u8]) -> bool {
+    value == b"int64"
 }
 
 fn is_ordering(value: &[u8]) -> bool {
@@ -161,14 +181,39 @@ impl Hints {
         let ordering = self.get("accumulate_ordering", |value| Some(value == b"none"));
         Wishes {
             unordered: ordering == Some(true),
+            accumulates: self.promise(),
             ..self.wishes().for_window()
         }
     }
 
-    /// Keeps of what concerns a window's VCIs what is in force.
+    /// What they promise of a window's accumulates, if the network's atomics cover that.
+    fn promise(&self) -> Option<Promise> {
+        let bytes = match self.get("accumulate_max_bytes", |value| Some(parse(value))) {
+            None => None,
+            Some(bytes) => Some(bytes?),
+        };
+        self.get("weft_accumulate_type", |value| is_word(value).then_some(()))?;
+        self.get("which_accumulate_ops", |value| {
+            Promise::parse(std::str::from_utf8(value).ok()?, bytes)
+        })
+    }
+
+    /// Keeps of what concerns a window's VCIs, and the network's atomics, what is in force.
     pub fn settle_win(&mut self, window: &Window) {
         let in_force = window.vci_hints(&self.wishes());
         self.keep_in_force(in_force);
+        self.0
+            .retain(|(key, _)| !ATOMICS.iter().any(|name| name.as_bytes() == &**key));
+        if let Some(promise) = window.promise() {
+            let values = [
+                promise.ops(),
+                promise.bytes().to_string(),
+                "int64".to_string(),
+            ];
+            for (key, value) in ATOMICS.iter().zip(values) {
+                self.set(key.as_bytes().into(), value.into_bytes().into());
+            }
+        }
     }
 
     /// Of hints about VCIs, has these and no others.
@@ -237,5 +282,38 @@ mod tests {
         let told = hints.to_info().unwrap();
         assert_eq!(told.nkeys(), 1);
         assert_eq!(told.hint("mpi_assert_no_any_tag").as_deref(), Some("false"));
+    }
+
+    #[test]
+    fn accumulates_are_promised_by_operations_type_and_length() {
+        let promised = |pairs: &[(&str, &str)]| {
+            let info = Info::new();
+            for (key, value) in pairs {
+                info.set(key, value).unwrap();
+            }
+            let mut hints = Hints::default();
+            hints.update_win(&info);
+            let promise = hints.window_wishes().accumulates;
+            promise.map(|promise| (promise.ops(), promise.bytes()))
+        };
+        let (ops, int64) = (
+            ("which_accumulate_ops", "cswap,sum"),
+            ("weft_accumulate_type", "int64"),
+        );
+        let told = |bytes| Some(("sum,cswap".to_string(), bytes));
+        assert_eq!(promised(&[ops, int64]), told(8));
+        let bytes = |text| ("accumulate_max_bytes", text);
+        assert_eq!(promised(&[ops, int64, bytes("32")]), told(32));
+        for nothing in [
+            &[ops][..],
+            &[int64],
+            &[ops, int64, bytes("-1")],
+            &[ops, int64, bytes("100")],
+            &[int64, ("which_accumulate_ops", "sum,max")],
+            &[int64, ("which_accumulate_ops", "sum,whatever")],
+            &[ops, ("weft_accumulate_type", "int32")],
+        ] {
+            assert_eq!(promised(nothing), None, "{nothing:?}");
+        }
     }
 }

@@ -195,7 +195,15 @@ impl Runtime {
         }
     }
 
-    #[inline]
+    /// As [`Runtime::take`], for an operation that ended without error; `None` for all else.
+    #[inline(always)]
+    pub fn take_well(&self, named: Named) -> Option<Status> {
+        match named {
+            Named::Operation(id) => self.process.finish_well(id),
+            _ => None,
+        }
+    }
+
     fn take_operation(&self, id: RequestId) -> Result<Ended> {
         let owner = self.process.request(id).map(|request| request.owner());
         let (status, error) = self.process.finish(id)?;

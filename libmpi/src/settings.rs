@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use mpi_core::coll::Choices;
 use mpi_core::process::CriticalSections;
+use mpi_core::rma::NetworkAtomics;
 use netmod_verbs::Sharing;
 use parking_lot::Mutex;
 
@@ -143,6 +144,15 @@ pub const VARIABLES: &[Variable] = &[
         default: "1",
         help: "With 0 MPI_Put and MPI_Get between nodes go by messages, which the target's process \
                takes in, whatever remote memory the network has.",
+    },
+    Variable {
+        name: "WEFT_RMA_ATOMICS",
+        kind: "auto, network or messages",
+        default: "auto",
+        help: "How accumulates go in windows over several nodes whose hints promise that the network's \
+               atomics cover them (see docs/vcis.md), the same on all ranks. auto: by the network if \
+               targets need not call MPI for it; network: wherever the transport has atomics; messages: \
+               never by the network.",
     },
     Variable {
         name: "WEFT_ALLOC_SHARED",
@@ -326,6 +336,7 @@ pub struct Settings {
     pub async_progress: bool,
     /// Windows use the network's remote memory.
     pub rma_native: bool,
+    pub rma_atomics: NetworkAtomics,
     pub alloc_shared: bool,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
@@ -418,6 +429,16 @@ impl Settings {
                 .map(|polls| polls as u32),
             async_progress: reader.flag("WEFT_ASYNC_PROGRESS", false)?,
             rma_native: reader.flag("WEFT_RMA_NATIVE", true)?,
+            rma_atomics: match reader.text("WEFT_RMA_ATOMICS").as_deref() {
+                None | Some("auto") => NetworkAtomics::Auto,
+                Some("network") => NetworkAtomics::Always,
+                Some("messages") => NetworkAtomics::Never,
+                Some(other) => {
+                    return Err(format!(
+                        "WEFT_RMA_ATOMICS is {other:?}; it can be auto, network or messages"
+                    ));
+                }
+            },
             alloc_shared: reader.flag("WEFT_ALLOC_SHARED", true)?,
             spin: reader
                 .number("WEFT_SPIN", 0..=1 << 30)?

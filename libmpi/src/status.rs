@@ -21,7 +21,7 @@ pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
     unsafe {
         (&raw mut (*out).count_lo).write(status.bytes as u32 as c_int);
         let high = (status.bytes >> 32) as u32;
-        let flags = high << 1 | u32::from(status.cancelled);
+        let flags = high << 1 | status.cancelled as u32;
         (&raw mut (*out).count_hi_and_cancelled).write(flags as c_int);
         (&raw mut (*out).MPI_SOURCE).write(status.source);
         (&raw mut (*out).MPI_TAG).write(status.tag);
@@ -94,7 +94,7 @@ mod tests {
                     source: 3,
                     tag: 4,
                     bytes,
-                    cancelled: flag,
+                    cancelled: flag.into(),
                 };
                 // SAFETY: a local variable.
                 unsafe { write(&raw mut status, &from) };

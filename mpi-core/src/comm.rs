@@ -907,7 +907,6 @@ impl Process {
     }
 
     /// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].
-    #[inline]
     pub fn receive_on(
         &self,
         comm: &Comm,
@@ -916,12 +915,42 @@ impl Process {
         rank: i32,
         tag: i32,
     ) -> Result<RequestId> {
+        self.receive_into(comm, purpose, || buffer, rank, tag)
+    }
+
+    /// As [`Process::receive_on`], for gapless data on hot paths.
+    ///
+    /// # Safety
+    /// As for [`Buffer::bytes`].
+    #[inline(always)]
+    pub unsafe fn receive_bytes(
+        &self,
+        comm: &Comm,
+        ptr: *mut u8,
+        len: usize,
+        rank: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
+        // SAFETY: the caller's contract.
+        let buffer = || unsafe { Buffer::bytes(ptr, len) };
+        self.receive_into(comm, Purpose::PointToPoint, buffer, rank, tag)
+    }
+
+    #[inline(always)]
+    fn receive_into(
+        &self,
+        comm: &Comm,
+        purpose: Purpose,
+        buffer: impl FnOnce() -> Buffer,
+        rank: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
         debug_assert!(rank != PROC_NULL);
         let vci = match purpose {
             Purpose::PointToPoint => comm.receive_vci(rank, tag)?,
             _ => comm.vci(),
         };
-        self.irecv(vci, &comm.from(rank, tag, purpose), buffer)
+        self.irecv_into(vci, &comm.from(rank, tag, purpose), buffer)
     }
 
     /// Looks for a message of the program's from `rank` with `tag`, wildcards allowed.

@@ -16,7 +16,7 @@ use crate::error::{Class, Error, Result};
 use crate::flow::{Stream, cost};
 use crate::matching::{PostedQueue, UnexpectedQueue};
 use crate::remote::Ops;
-use crate::request::{Records, RequestId, Role, Status};
+use crate::request::{Cancelled, Records, RequestId, Role, Status};
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
 
@@ -114,7 +114,7 @@ pub(crate) fn probe_status(key: &Key, bytes: u64) -> Status {
         source: key.source,
         tag: key.tag,
         bytes,
-        cancelled: false,
+        cancelled: Cancelled::No,
     }
 }
 
@@ -155,6 +155,8 @@ pub struct Counters {
     pub native_puts: u64,
     /// Gets of windows that did.
     pub native_gets: u64,
+    /// Accumulates of windows that went by the network's atomics.
+    pub native_atomics: u64,
     /// Writes to peers' memory by collectives ([`netmod::Lane::signal`]).
     pub signals: u64,
     /// How often the VCI's lock was taken, but for sends that left at once.
@@ -184,6 +186,7 @@ impl Counters {
             unexpected_bytes_peak: self.unexpected_bytes_peak.max(other.unexpected_bytes_peak),
             native_puts: self.native_puts + other.native_puts,
             native_gets: self.native_gets + other.native_gets,
+            native_atomics: self.native_atomics + other.native_atomics,
             locked: self.locked + other.locked,
             signals: self.signals + other.signals,
             contended: self.contended + other.contended,
@@ -249,23 +252,25 @@ impl Engine {
     }
 
     /// Starts a receive: takes a message that is there already or joins the posted queue.
-    #[inline]
+    ///
+    /// The buffer is made where it is wanted: moving one about costs as much as much of the rest.
+    #[inline(always)]
     pub fn receive(
         &mut self,
         key: Key,
-        buffer: Buffer,
+        buffer: impl FnOnce() -> Buffer,
         owner: u32,
         peer: Peer,
     ) -> Result<RequestId> {
         let id = self.start(owner)?;
         if let Some((found, message)) = self.unexpected.take(&key) {
-            self.deliver(id, buffer, found, message);
+            self.deliver(id, buffer(), found, message);
         } else {
             let place = self.posted.post(key, id);
             if let Some(record) = self.records.get(id) {
                 record.role = Role::Posted(place);
                 record.key = key;
-                record.buffer = buffer;
+                record.buffer = buffer();
                 record.peer = peer;
             }
             if !self.lost.is_empty() {
@@ -434,7 +439,7 @@ impl Engine {
     /// Completes a send that was given back.
     pub fn finish_cancelled(&mut self, id: RequestId) {
         let status = Status {
-            cancelled: true,
+            cancelled: Cancelled::Yes,
             ..Status::EMPTY
         };
         self.end_send(id, status);
@@ -481,7 +486,7 @@ impl Engine {
             Role::Posted(place) => {
                 self.posted.remove(place);
                 let status = Status {
-                    cancelled: true,
+                    cancelled: Cancelled::Yes,
                     ..Status::EMPTY
                 };
                 self.records.complete(id, status, None);

@@ -36,7 +36,7 @@ pub use buffer::Buffer;
 pub use engine::{Counters, MatchedMessage};
 pub use error::{Class, Error, Result};
 pub use process::Process;
-pub use request::{RequestId, Status};
+pub use request::{Cancelled, RequestId, Status};
 
 /// In a receive or probe: a message from any rank (`MPI_ANY_SOURCE`).
 pub const ANY_SOURCE: i32 = -2;

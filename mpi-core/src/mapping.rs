@@ -21,6 +21,7 @@ use crate::comm::Comm;
 use crate::datatype::{Datatype, Predefined};
 use crate::error::{Class, Error, Result};
 use crate::process::{CriticalSections, Process, Slots};
+use crate::rma::Promise;
 
 /// The most VCIs that a process can have.
 pub const MAX_VCIS: usize = 64 * MASK_WORDS;
@@ -78,6 +79,8 @@ pub struct Wishes {
     pub window: bool,
     /// Accumulates of a window need not be in order, so that they too may take the thread's VCI.
     pub unordered: bool,
+    /// What the accumulates on a window are, so that the network may carry them out.
+    pub accumulates: Option<Promise>,
 }
 
 impl Wishes {
@@ -88,6 +91,7 @@ impl Wishes {
             vci: self.vci,
             window: true,
             unordered: self.unordered,
+            accumulates: self.accumulates,
             ..Wishes::default()
         }
     }

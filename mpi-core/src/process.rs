@@ -409,8 +409,18 @@ impl Process {
     }
 
     /// Starts a receive on `vci`.
-    #[inline]
     pub fn irecv(&self, vci: VciId, from: &Source, buffer: Buffer) -> Result<RequestId> {
+        self.irecv_into(vci, from, || buffer)
+    }
+
+    /// Starts a receive on `vci` into what `buffer` gives.
+    #[inline(always)]
+    pub(crate) fn irecv_into(
+        &self,
+        vci: VciId,
+        from: &Source,
+        buffer: impl FnOnce() -> Buffer,
+    ) -> Result<RequestId> {
         let mut state = self.lock(vci)?;
         let id = state
             .engine
@@ -551,13 +561,31 @@ impl Process {
             return Err(Error::new(Class::Request, "the request does not exist"));
         };
         let result = request.result();
-        let vci = self.vci(request.vci())?;
+        self.free(id, self.vci(request.vci())?);
+        Ok(result)
+    }
+
+    /// As [`Process::finish`], for a request that ended without error. `None` for others, which stay.
+    ///
+    /// For hot paths: a status alone travels in registers.
+    #[inline(always)]
+    pub fn finish_well(&self, id: RequestId) -> Option<Status> {
+        let request = self.requests.get(id)?;
+        if request.has_failed() {
+            return None;
+        }
+        let status = request.status();
+        self.free(id, self.vci(request.vci()).ok()?);
+        Some(status)
+    }
+
+    #[inline(always)]
+    fn free(&self, id: RequestId, vci: &Vci) {
         if self.threaded {
             vci.returned.give(&self.requests, id);
         } else {
             vci.lock().engine.records.free(id);
         }
-        Ok(result)
     }
 
     /// One round of progress on a VCI, if no other thread is at it, and now and then, when there is
@@ -985,11 +1013,17 @@ impl Process {
     /// Waits for a request and frees it.
     #[inline]
     pub fn wait(&self, id: RequestId) -> Result<(Status, Option<Error>)> {
+        self.wait_for(id)?;
+        self.finish(id)
+    }
+
+    /// Waits until a request is complete.
+    #[inline]
+    pub fn wait_for(&self, id: RequestId) -> Result<()> {
         let Some(request) = self.requests.get(id) else {
             return Err(Error::new(Class::Request, "the request does not exist"));
         };
-        self.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
-        self.finish(id)
+        self.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
     }
 
     /// Makes progress until everything that this process sent has left it.

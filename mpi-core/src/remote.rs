@@ -1,4 +1,4 @@
-//! What windows have under way to remote memory by a VCI's lanes: puts, gets, and flushes.
+//! What windows have under way to remote memory by a VCI's lanes: puts, gets, atomics, and flushes.
 //!
 //! The engine has a table of operations that are pending, named by tokens; a [`Flight`] is the same
 //! seen from a window: it knows for which targets something is still to come, in the order in which
@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use netmod::{LaneError, Peer, RemoteKey, Token};
+use netmod::{AtomicOp, LaneError, Peer, RemoteKey, Token};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
@@ -37,20 +37,57 @@ impl Runs {
     }
 }
 
-/// A put or a get.
+/// What an access does.
+pub(crate) enum Act {
+    Get,
+    Put,
+    Change(Change),
+}
+
+/// Atomic operations on 8-byte words, which are the runs of an access.
+pub(crate) struct Change {
+    /// By which transport, as the process counts them: not always the one that leads to the peer.
+    pub way: usize,
+    pub op: AtomicOp,
+    /// One for each word.
+    pub operands: Operands,
+    /// For [`AtomicOp::CompareSwap`].
+    pub compare: u64,
+    /// What was there, if that doesn't go to the program's buffer directly.
+    pub found: Option<Vec<u64>>,
+}
+
+/// One or several operands.
+pub(crate) enum Operands {
+    One(u64),
+    Many(Box<[u64]>),
+}
+
+impl Operands {
+    /// That of the word of this number.
+    pub fn get(&self, number: usize) -> u64 {
+        match self {
+            Operands::One(one) => *one,
+            Operands::Many(many) => many.get(number).copied().unwrap_or_default(),
+        }
+    }
+}
+
+/// A put, a get, or atomics.
 pub(crate) struct Access {
     pub to: Address,
     /// The exposed piece that the runs lie in.
     pub key: RemoteKey,
-    pub write: bool,
+    pub act: Act,
     /// The target's rank in the window.
     pub target: u32,
     pub runs: Runs,
-    /// Where the data comes from or goes to, without gaps. Valid until the access has ended.
+    /// Where the data comes from or goes to, without gaps; NULL for atomics whose results nobody
+    /// wants. Valid until the access has ended.
     pub local: *mut u8,
     /// The memory at `local`, if that is the library's.
     pub packed: Option<Vec<u8>>,
-    /// Get: the program's buffer, if the data doesn't go there directly.
+    /// The program's buffer, if data that is read doesn't go there directly.
     pub buffer: Option<Buffer>,
     /// The program's request, which the access completes.
     pub outer: Option<RequestId>,
@@ -85,6 +122,10 @@ impl Access {
 }
 
 /// An operation that a lane has not completed yet.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are accesses; memory of its own for each would cost an allocation"
+)]
 pub(crate) enum Op {
     Access(Access),
     Flush {
@@ -99,6 +140,8 @@ pub(crate) enum Op {
 pub(crate) struct Ops {
     slots: Vec<Option<Op>>,
     free: Vec<u32>,
+    /// Where lanes write the results of atomics that nobody wants.
+    nowhere: Box<u64>,
 }
 
 impl Ops {
@@ -109,6 +152,11 @@ impl Ops {
             self.slots.push(None);
         }
         self.free.last().copied().unwrap_or_default()
+    }
+
+    /// A place for a result that nobody wants.
+    pub fn nowhere(&mut self) -> *mut u64 {
+        &raw mut *self.nowhere
     }
 
     pub fn token(index: u32) -> Token {
@@ -186,6 +234,8 @@ impl Engine {
                 None
             }
             Some(error @ LaneError::PeerLost(_)) => Some(failed(error)),
+            // Nothing else would be atomic towards what others do by the network.
+            Some(error) if access.is_atomic() => Some(refused(access.target, error)),
             Some(error) => {
                 // To be done by messages instead; the window's own progress sees to that.
                 let flight = access.flight.clone();
@@ -204,8 +254,20 @@ impl Engine {
 }
 
 impl Access {
+    /// Whether it is of atomics, which the network alone can carry out.
+    pub fn is_atomic(&self) -> bool {
+        matches!(self.act, Act::Change(_))
+    }
+
     /// Its data is here: brings it to its place.
     pub fn arrive(&mut self) {
+        if let (Some(buffer), Act::Change(change)) = (&mut self.buffer, &self.act)
+            && let Some(found) = &change.found
+        {
+            let bytes: Vec<u8> = found.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            buffer.write(0, &bytes);
+            return;
+        }
         if let (Some(buffer), Some(data)) = (&mut self.buffer, &self.packed) {
             buffer.write(0, data);
         }
@@ -215,6 +277,19 @@ impl Access {
 /// The error of an operation that can't be carried out.
 pub(crate) fn failed(error: LaneError) -> Error {
     Error::new(Class::ProcFailed, error.to_string())
+}
+
+/// The error of atomics that a transport refuses though it said that it can.
+#[cold]
+pub(crate) fn refused(target: u32, why: LaneError) -> Error {
+    Error::new(
+        Class::Other,
+        format!(
+            "the network can't carry out atomics on the memory of rank {target} ({why}), and nothing \
+             else is atomic towards them; set WEFT_RMA_ATOMICS=messages, or leave out the hint \
+             which_accumulate_ops"
+        ),
+    )
 }
 
 /// So many small accesses between two flushes are no burst.

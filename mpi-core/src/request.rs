@@ -55,16 +55,45 @@ pub struct Status {
     /// Bytes received.
     pub bytes: u64,
     /// Whether the operation was cancelled.
-    pub cancelled: bool,
+    pub cancelled: Cancelled,
+}
+
+/// Whether an operation was cancelled (section 3.8.4).
+///
+/// Of eight bytes, so that [`Status`] has no padding: with a `bool` in its place compilers move the
+/// seven bytes behind it in overlapping pieces, for which the processor has to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Cancelled {
+    /// It was carried out.
+    No,
+    /// It was cancelled.
+    Yes,
+}
+
+impl From<bool> for Cancelled {
+    #[inline(always)]
+    fn from(cancelled: bool) -> Self {
+        if cancelled {
+            Cancelled::Yes
+        } else {
+            Cancelled::No
+        }
+    }
 }
 
 impl Status {
+    /// Whether the operation was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled == Cancelled::Yes
+    }
+
     /// The *empty* status of null and inactive requests and of sends.
     pub const EMPTY: Status = Status {
         source: ANY_SOURCE,
         tag: ANY_TAG,
         bytes: 0,
-        cancelled: false,
+        cancelled: Cancelled::No,
     };
 
     /// The status of a receive from `MPI_PROC_NULL` (section 3.11).
@@ -72,7 +101,7 @@ impl Status {
         source: PROC_NULL,
         tag: ANY_TAG,
         bytes: 0,
-        cancelled: false,
+        cancelled: Cancelled::No,
     };
 }
 
@@ -148,15 +177,21 @@ impl Request {
             source: self.source.load(Ordering::Relaxed),
             tag: self.tag.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
-            cancelled: self.cancelled.load(Ordering::Relaxed),
+            cancelled: self.cancelled.load(Ordering::Relaxed).into(),
         }
+    }
+
+    /// Whether a completed request ended with an error.
+    #[inline(always)]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// The result of a completed request; the error is handed out once.
     #[inline]
     pub fn result(&self) -> (Status, Option<Error>) {
         let status = self.status();
-        let error = if self.failed.load(Ordering::Relaxed) {
+        let error = if self.has_failed() {
             self.error.lock().take()
         } else {
             None
@@ -170,7 +205,8 @@ impl Request {
         self.source.store(status.source, Ordering::Relaxed);
         self.tag.store(status.tag, Ordering::Relaxed);
         self.bytes.store(status.bytes, Ordering::Relaxed);
-        self.cancelled.store(status.cancelled, Ordering::Relaxed);
+        self.cancelled
+            .store(status.is_cancelled(), Ordering::Relaxed);
         if let Some(error) = error {
             *self.error.lock() = Some(error);
             self.failed.store(true, Ordering::Relaxed);

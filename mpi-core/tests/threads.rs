@@ -165,7 +165,7 @@ impl Side<'_> {
             }
             for id in sends {
                 let (status, error) = self.process.wait(id).unwrap();
-                assert!(!status.cancelled && error.is_none());
+                assert!(!status.is_cancelled() && error.is_none());
             }
             for (i, id) in receives.into_iter().enumerate() {
                 let (status, error) = self.process.wait(id).unwrap();

@@ -328,7 +328,13 @@ impl Transport for OfiTransport {
                 quick: Some(8 << 10),
                 unaided: domain.data_progress == FI_PROGRESS_AUTO,
             }),
-            native_atomics: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
+            // A provider's are atomic among those of its domain (fi_atomic(3)), and order between them
+            // is not asked for. Ours come in the order of messages, and are the processor's own.
+            atomics: Some(netmod::Atomics {
+                unaided: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
+                coherent: !self.shared.atomics,
+                ordered: !self.shared.atomics,
+            }),
             max_vcis: domain
                 .ep_cnt
                 .min(domain.cq_cnt)

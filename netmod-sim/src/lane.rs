@@ -51,7 +51,11 @@ impl Transport for SimTransport {
                 quick: Some(config.max_payload),
                 unaided: true,
             }),
-            native_atomics: true,
+            atomics: (config.get != Get::Unsupported).then_some(netmod::Atomics {
+                unaided: true,
+                coherent: false,
+                ordered: config.ordered_put,
+            }),
             max_vcis: usize::from(VciId::MAX),
         }
     }
@@ -248,7 +252,7 @@ impl Lane for SimLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let mut world = self.world.lock();
-        world.alive([self.place.0, peer])?;
+        world.admit_atomic(self.place.0, peer)?;
         let what = What::Atomic {
             issuer: self.place,
             token,

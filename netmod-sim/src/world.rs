@@ -597,6 +597,15 @@ impl World {
         Ok(!delayed)
     }
 
+    /// Whether there is room for an atomic.
+    pub fn admit_atomic(&mut self, from: Peer, to: Peer) -> Result<(), LaneError> {
+        self.alive([from, to])?;
+        match self.rng.chance(self.config.again) {
+            true => Err(LaneError::Again),
+            false => Ok(()),
+        }
+    }
+
     pub fn issue_atomic(&mut self, from: Place, to: Place, what: What) {
         let at = match self.config.ordered_put {
             true => self.in_order(from, to, 8),

@@ -439,8 +439,13 @@ impl Transport for UcxTransport {
                 unaided: self.has_rdma(),
             }),
             // UCX itself chooses between those of an adapter and its own, which the target's
-            // progress carries out.
-            native_atomics: false,
+            // progress carries out, and says neither which it has taken nor what order there is
+            // between them.
+            atomics: Some(netmod::Atomics {
+                unaided: false,
+                coherent: false,
+                ordered: false,
+            }),
             max_vcis: 1024,
         }
     }

@@ -261,6 +261,7 @@ impl Engine {
             taken: 0,
             told: 0,
             owing: false,
+            guessing: false,
             theirs: 0,
             peer,
             vci,

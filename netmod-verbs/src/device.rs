@@ -55,6 +55,8 @@ pub(crate) struct Port {
     pub(crate) reads_out: u8,
     pub(crate) reads_in: u8,
     pub(crate) atomics: bool,
+    /// The adapter's atomics are atomic towards the processor's, too (`IBV_ATOMIC_GLOB`).
+    pub(crate) coherent_atomics: bool,
 }
 
 impl Port {
@@ -327,6 +329,7 @@ fn port(
         reads_out: depth(device.max_qp_init_rd_atom),
         reads_in: depth(device.max_qp_rd_atom),
         atomics: device.atomic_cap != IBV_ATOMIC_NONE,
+        coherent_atomics: device.atomic_cap == IBV_ATOMIC_GLOB,
     })
 }
 

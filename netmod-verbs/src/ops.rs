@@ -42,6 +42,14 @@ pub(crate) struct Op {
     pub(crate) guess: Option<u64>,
 }
 
+impl Op {
+    /// Whether it is an atomic that is made of several of the adapter's.
+    pub(crate) fn guesses(&self) -> bool {
+        let direct = |op| matches!(op, AtomicOp::Load | AtomicOp::Add | AtomicOp::CompareSwap);
+        !self.emulated && matches!(self.action, Action::Atomic { op, .. } if !direct(op))
+    }
+}
+
 struct Place {
     op: Option<Op>,
     generation: u32,

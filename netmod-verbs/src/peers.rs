@@ -56,6 +56,8 @@ pub(crate) struct Connection {
     pub(crate) told: u16,
     /// Is in the list of those who are to be told.
     pub(crate) owing: bool,
+    /// An atomic is under way that takes several: others would overtake it.
+    pub(crate) guessing: bool,
     /// The peer's number of this connection.
     pub(crate) theirs: u32,
     /// Index of the process.

@@ -294,6 +294,12 @@ impl Engine {
         }
         let is_write = op.action != Action::Get;
         let is_atomic = matches!(op.action, Action::Atomic { .. });
+        // Invariant: atomics of a connection are carried out in order (the queue pair sees to those that
+        // it takes).
+        if is_atomic && connection.guessing {
+            return Err(LaneError::Again);
+        }
+        let guesses = op.guesses();
         if !is_atomic && op.len > self.shared.config.copy_most {
             let writable = op.action == Action::Get;
             // SAFETY: the memory is valid until completion, with which the region is given up.
@@ -307,12 +313,14 @@ impl Engine {
         }
         let epoch = op.epoch;
         let op_index = self.ops.insert(op)?;
+        self.connections[index as usize].guessing |= guesses;
         let all_issued = self.issue_parts(op_index);
         match self.ops.get(op_index) {
             // The adapter refused for good, and the operation ended with its peer.
             None => {}
             Some(op) if op.issued == 0 && op.error.is_none() => {
                 self.ops.remove(op_index);
+                self.connections[index as usize].guessing &= !guesses;
                 if is_write {
                     self.end_write(index, epoch);
                 }
@@ -496,12 +504,10 @@ impl Engine {
                     let local = op.local.add(offset as usize);
                     std::ptr::copy_nonoverlapping(place, local, len as usize);
                 },
-                Action::Atomic { op: code, .. } => {
+                Action::Atomic { .. } => {
                     // SAFETY: the buffer holds 8 bytes and is aligned.
                     let found = unsafe { place.cast::<u64>().read() };
-                    let direct =
-                        matches!(code, AtomicOp::Load | AtomicOp::Add | AtomicOp::CompareSwap);
-                    again = !direct && op.guess != Some(found) && op.error.is_none();
+                    again = op.guesses() && op.guess != Some(found) && op.error.is_none();
                     if again {
                         op.guess = Some(found);
                         op.issued = 0;
@@ -544,6 +550,7 @@ impl Engine {
         let Some(op) = self.ops.remove(op_index) else {
             return;
         };
+        self.connections[op.connection as usize].guessing &= !op.guesses();
         if op.error.is_some() {
             self.unissued.retain(|&other| other != op_index);
         }

@@ -259,7 +259,13 @@ impl Transport for VerbsTransport {
                 quick: Some(32),
                 unaided: true,
             }),
-            native_atomics: self.shared.native_atomics(),
+            // A queue pair carries them out in order; those made of several keep others waiting. Ours, by
+            // messages, are the processor's own.
+            atomics: Some(netmod::Atomics {
+                unaided: self.shared.native_atomics(),
+                coherent: !self.shared.native_atomics() || port.coherent_atomics,
+                ordered: true,
+            }),
             max_vcis: (queues as usize).clamp(1, crate::queue::SLOTS),
         }
     }

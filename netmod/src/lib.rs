@@ -207,6 +207,21 @@ pub struct Signals {
     pub unaided: bool,
 }
 
+/// What a transport's [`Lane::atomic`] is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Atomics {
+    /// Whether they are carried out without the target's processor entering the library. Only then
+    /// are they worth more than messages of the core's.
+    pub unaided: bool,
+    /// Whether they are atomic towards the target's processor, too: towards its own atomic
+    /// instructions on the same words. Said only by transports that know it; an adapter's are atomic
+    /// among themselves, which is no more than that.
+    pub coherent: bool,
+    /// Whether those of one lane to one peer's VCI are carried out in the order in which they were
+    /// issued.
+    pub ordered: bool,
+}
+
 /// The size up to which most transports send messages at once, in bytes: beyond it the copies on the
 /// way cost more than asking first.
 pub const EAGER: usize = 8192;
@@ -234,8 +249,8 @@ pub struct Limits {
     pub ordered_put: bool,
     /// What [`Lane::signal`] can do; none if it can do nothing.
     pub signals: Option<Signals>,
-    /// Whether atomics are carried out without the target's processor entering the library.
-    pub native_atomics: bool,
+    /// What [`Lane::atomic`] is like; none if it can do nothing.
+    pub atomics: Option<Atomics>,
     /// The greatest number of VCIs that can be opened.
     pub max_vcis: usize,
 }
@@ -465,10 +480,12 @@ pub trait Lane: Send {
     }
 
     /// An 8-byte atomic on exposed memory of `peer`; the value found is written to `result` by
-    /// completion. The remote address is 8-byte aligned.
+    /// completion. Then it has been carried out, which the peer sees as if it had been flushed. The remote
+    /// address is 8-byte aligned. The peer may be one that another transport leads to in general (of
+    /// this node), or this process itself.
     ///
     /// # Safety
-    /// `result` must be valid for writing a `u64` until completion.
+    /// `result` must be aligned and valid for writing a `u64` until completion.
     unsafe fn atomic(
         &mut self,
         peer: Peer,

@@ -210,8 +210,9 @@ struct Form(Name, Options);
 impl Subcommand for Form {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
         bench::forms().fold(command, |command, (_, text, about)| {
-            let one = clap::Command::new(text).about(about);
-            command.subcommand(Options::augment_args(one))
+            // Afterwards, since the options bring a description of themselves.
+            let one = Options::augment_args(clap::Command::new(text));
+            command.subcommand(one.about(about).long_about(None))
         })
     }
 

@@ -61,6 +61,10 @@ pub struct Options {
     /// How accesses are synchronised (one-sided).
     #[arg(long = "sync", value_enum, default_value = "flush")]
     pub epochs: Epochs,
+    /// Promise by hints what the window is used for, so that the network's atomics may do it
+    /// (fop_latency, cas_latency).
+    #[arg(long)]
+    pub promise: bool,
     /// Memory per process for message buffers, in bytes; larger sizes are left out.
     #[arg(short = 'M', long = "mem-limit", value_name = "BYTES", default_value_t = 512 << 20)]
     pub memory: usize,

@@ -65,7 +65,7 @@ impl Transport for Shm {
             borrow: usize::MAX,
             ordered_put: true,
             signals: None,
-            native_atomics: false,
+            atomics: None,
             max_vcis: usize::from(VciId::MAX),
         }
     }

@@ -1,5 +1,6 @@
 /* Buffered sends: complete at once, up to the size of the attached buffer; detaching waits.
  * ranks: 2
+ * timeout: 40
  * env: WEFT_EAGER_LIMIT=8184
  */
 #include "check.h"

@@ -558,24 +558,74 @@ pub unsafe fn irecv(
 ) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source) = check_source(runtime, source, tag, comm)?;
-    // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer(buf, count, datatype)? };
     if request.is_null() {
         return Err(super::null("request"));
     }
-    let handle = match source {
-        Some(source) => {
-            let purpose = Purpose::PointToPoint;
-            let id = runtime
-                .process
-                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
-            requests::handle(Some(id))
+    let id = match source {
+        // SAFETY: the caller's contract.
+        Some(source) => unsafe { start_receive(comm, buf, count, datatype, source, tag)? },
+        None => {
+            // SAFETY: the caller's contract.
+            unsafe { types::buffer(buf, count, datatype)? };
+            null_receive(runtime, &comm.comm)?
         }
-        None => requests::handle(Some(null_receive(runtime, &comm.comm)?)),
     };
     // SAFETY: not NULL, so valid by the caller's contract.
-    unsafe { request.write(handle) };
+    unsafe { request.write(requests::handle(Some(id))) };
     Ok(())
+}
+
+/// Starts a receive from a rank or any rank.
+///
+/// # Safety
+/// As for [`types::buffer`].
+#[inline(always)]
+unsafe fn start_receive(
+    comm: &CommObject,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+) -> Result<RequestId> {
+    match types::plain_len(buf, count, datatype) {
+        // SAFETY: as for this function.
+        Some(len) => unsafe { receive_plain(comm, buf, len, source, tag) },
+        // SAFETY: as for this function.
+        None => unsafe { receive_other(comm, buf, count, datatype, source, tag) },
+    }
+}
+
+/// # Safety
+/// `len` bytes at `buf` are the program's receive buffer.
+#[inline(never)]
+unsafe fn receive_plain(
+    comm: &CommObject,
+    buf: *mut c_void,
+    len: usize,
+    source: c_int,
+    tag: c_int,
+) -> Result<RequestId> {
+    let process = &runtime()?.process;
+    // SAFETY: the caller's contract.
+    unsafe { process.receive_bytes(&comm.comm, buf.cast(), len, source, tag) }
+}
+
+/// # Safety
+/// As for [`types::buffer`].
+#[inline(never)]
+unsafe fn receive_other(
+    comm: &CommObject,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+) -> Result<RequestId> {
+    // SAFETY: the caller's contract.
+    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    let process = &runtime()?.process;
+    process.receive_on(&comm.comm, Purpose::PointToPoint, buffer, source, tag)
 }
 
 /// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
@@ -601,17 +651,23 @@ pub unsafe fn recv(
 ) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source) = check_source(runtime, source, tag, comm)?;
-    // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer(buf, count, datatype)? };
     let (found, error) = match source {
         Some(source) => {
-            let purpose = Purpose::PointToPoint;
-            let id = runtime
-                .process
-                .receive_on(&comm.comm, purpose, buffer, source, tag)?;
-            runtime.process.wait(id)?
+            // SAFETY: the caller's contract.
+            let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };
+            runtime.process.wait_for(id)?;
+            if let Some(found) = runtime.process.finish_well(id) {
+                // SAFETY: the caller's contract.
+                unsafe { status::write(status, &found) };
+                return Ok(());
+            }
+            runtime.process.finish(id)?
         }
-        None => (Status::PROC_NULL, None),
+        None => {
+            // SAFETY: the caller's contract.
+            unsafe { types::buffer(buf, count, datatype)? };
+            (Status::PROC_NULL, None)
+        }
     };
     // SAFETY: the caller's contract.
     unsafe { status::write(status, &found) };
@@ -637,6 +693,17 @@ pub unsafe fn sendrecv(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
+    if let Some((to, len)) = plain_send(sendbuf, sendcount, sendtype, dest, sendtag, comm)
+        && let Some(room) = types::plain_len(recvbuf, recvcount, recvtype)
+        && let (_, Some(source)) = check_source(runtime, source, recvtag, comm)?
+    {
+        // SAFETY: the caller's contract.
+        return unsafe {
+            let receive = receive_plain(to, recvbuf, room, source, recvtag)?;
+            let send = start_plain(to, sendbuf, len, dest, sendtag)?;
+            exchanged(runtime, receive, send, status)
+        };
+    }
     // SAFETY: the caller's contract.
     let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
     let (_, source) = check_source(runtime, source, recvtag, comm)?;
@@ -644,6 +711,29 @@ pub unsafe fn sendrecv(
     let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
     // SAFETY: the caller's contract.
     unsafe { exchange(runtime, out, sendtag, into, source, recvtag, status) }
+}
+
+/// Completes the two halves of an exchange.
+///
+/// # Safety
+/// `status` is valid or ignored.
+#[inline(always)]
+unsafe fn exchanged(
+    runtime: &Runtime,
+    receive: RequestId,
+    send: Option<RequestId>,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let process = &runtime.process;
+    process.wait_for(receive)?;
+    let (found, error) = match process.finish_well(receive) {
+        Some(found) => (found, None),
+        None => process.finish(receive)?,
+    };
+    let sent = finish_send(send);
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &found) };
+    error.map_or(sent, Err)
 }
 
 /// # Safety

@@ -24,6 +24,12 @@ unsafe fn conclude(
     request: &mut MPI_Request,
     status: *mut MPI_Status,
 ) -> Result<()> {
+    if let Some(found) = runtime.take_well(named) {
+        *request = MPI_REQUEST_NULL;
+        // SAFETY: the caller's contract.
+        unsafe { status::write(status, &found) };
+        return Ok(());
+    }
     let Ended {
         status: found,
         error,
@@ -340,6 +346,13 @@ pub unsafe fn waitall(
             Err(_) => return name_all(runtime, requests).map(drop),
         };
         runtime.wait_for(named)?;
+        if let Some(found) = runtime.take_well(named) {
+            requests[index] = MPI_REQUEST_NULL;
+            // SAFETY: the caller's contract.
+            unsafe { status::write(status::at(array_of_statuses, index), &found) };
+            index += 1;
+            continue;
+        }
         let ended = runtime.take(named)?;
         if let Some(error) = ended.error {
             if !named.stays() {

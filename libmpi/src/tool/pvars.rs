@@ -213,6 +213,13 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| totals(runtime).native_gets,
     },
     Variable {
+        name: "rma_native_atomics",
+        class: Class::Counter,
+        category: "transports",
+        help: "Accumulates (also those that fetch, and MPI_Compare_and_swap) that went by the network's atomics.",
+        read: |runtime| totals(runtime).native_atomics,
+    },
+    Variable {
         name: "addresses_asked",
         class: Class::Counter,
         category: "transports",

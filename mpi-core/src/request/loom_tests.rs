@@ -17,7 +17,7 @@ fn status(tag: i32) -> Status {
         source: 1,
         tag,
         bytes: tag as u64 * 10,
-        cancelled: false,
+        cancelled: Cancelled::No,
     }
 }
 

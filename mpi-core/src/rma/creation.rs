@@ -114,7 +114,8 @@ impl Window {
             _ => None,
         };
         let lacks = u64::from(lent.is_none());
-        let mut told = [bytes, !bytes, step, !step, !near, lacks];
+        let promise = wishes.accumulates.map_or(0, |promise| promise.word());
+        let mut told = [bytes, !bytes, step, !step, !near, lacks, promise, !promise];
         process.greatest_u64(&comm, &mut told)?;
         let plan = Plan {
             process,
@@ -144,6 +145,10 @@ impl Window {
         });
         if let Some(service) = &service {
             service.exchange_keys(process)?;
+            // Members that promise different things promise nothing.
+            if let (Some(promise), true) = (wishes.accumulates, told[6] == !told[7]) {
+                service.agree_on_atomics(process, promise)?;
+            }
             process.serve(service);
         }
         let quick = match (way, flavor) {

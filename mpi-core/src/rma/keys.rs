@@ -74,7 +74,7 @@ impl Drop for Exposed {
 }
 
 /// A transport's name as a word; never 0.
-fn word(name: &str) -> u64 {
+pub(super) fn word(name: &str) -> u64 {
     let mut bytes = [0; 8];
     for (byte, of_name) in bytes.iter_mut().zip(name.bytes()) {
         *byte = of_name;
@@ -125,7 +125,7 @@ impl Service {
             return Ok(());
         }
         let told = match transports(process).next() {
-            Some(transport) => self.expose(process, word(transport.name())),
+            Some((_, transport)) => self.expose(process, word(transport.name())),
             None => Told::default(),
         };
         let told = process.gather_all_u64(&self.comm, told)?;
@@ -137,6 +137,19 @@ impl Service {
             known.insert(rank, Known::Told(told));
         }
         Ok(())
+    }
+
+    /// The keys on the transport of that name that members have told when the window was made.
+    pub fn told_keys(&self, name: u64) -> impl Iterator<Item = (u32, RemoteKey)> {
+        let known = self.keys.known.read();
+        let told: Vec<(u32, RemoteKey)> = known
+            .iter()
+            .filter_map(|(rank, known)| match known {
+                Known::Told(told) if told[0] == name => Some((*rank, key_of(told))),
+                _ => None,
+            })
+            .collect();
+        told.into_iter()
     }
 
     /// The key of this process's memory on the transport of that name, which exposes it from now on.
@@ -154,7 +167,7 @@ impl Service {
         if let Some(found) = exposed.iter().find(|one| is(&one.transport)) {
             return found.key.as_ref().map_or(none, tell);
         }
-        let Some(transport) = transports(process).find(|transport| is(transport)) else {
+        let Some((_, transport)) = transports(process).find(|(_, transport)| is(transport)) else {
             return none;
         };
         // SAFETY: the window's memory is valid until it is freed or dropped, which end the exposure
@@ -207,10 +220,7 @@ impl Service {
         let way = process.lock_vci(to.vci_here)?.remote_memory(to.there);
         let (found, far) = match (way, told) {
             (Some((name, few_small)), Some(told)) if told[0] == word(name) => {
-                let key = RemoteKey {
-                    address: told[1],
-                    words: [told[2], told[3]],
-                };
+                let key = key_of(&told);
                 let far = Far { key, few_small };
                 (Known::By(far), Some(far))
             }
@@ -241,12 +251,22 @@ impl Service {
     }
 }
 
-/// The transports with remote memory between nodes.
-pub(super) fn transports(process: &Process) -> impl Iterator<Item = &Arc<dyn Transport>> {
-    let native =
-        |transport: &&Arc<dyn Transport>| transport.limits().native_rma && !transport.is_local();
+/// A key as it was told.
+pub(super) fn key_of(told: &Told) -> RemoteKey {
+    RemoteKey {
+        address: told[1],
+        words: [told[2], told[3]],
+    }
+}
+
+/// The transports with remote memory between nodes, by their numbers in the process.
+pub(super) fn transports(process: &Process) -> impl Iterator<Item = (usize, &Arc<dyn Transport>)> {
+    let native = |(_, transport): &(usize, &Arc<dyn Transport>)| {
+        transport.limits().native_rma && !transport.is_local()
+    };
     // The way to oneself comes first.
-    process.transports().iter().skip(1).filter(native)
+    let all = process.transports().iter().enumerate().skip(1);
+    all.filter(native)
 }
 
 /// Two ends of a way.

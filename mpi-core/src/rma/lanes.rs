@@ -117,6 +117,11 @@ impl Lanes {
         }
     }
 
+    /// Whether accumulates need be in no order.
+    pub fn are_unordered(&self) -> bool {
+        self.unordered
+    }
+
     /// For accumulates.
     #[inline]
     pub fn accumulate(&self) -> usize {

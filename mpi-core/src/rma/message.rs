@@ -20,7 +20,8 @@ pub(super) enum Kind {
     CompareAndSwap = 4,
     /// Answer how many operations of this origin failed since the last such answer.
     Flush = 5,
-    /// Answer when the lock is granted; `a` is 1 for an exclusive one.
+    /// Answer when the lock is granted; bit 0 of `a` asks for an exclusive one, bit 1 says that the
+    /// sender holds other locks of the window.
     Lock = 6,
     /// Give the lock back, and answer as for `Flush`.
     Unlock = 7,

@@ -20,6 +20,7 @@
 //! before which a direct copy is complete, and what went by the network has been flushed.
 
 mod apply;
+mod atomics;
 mod control;
 mod creation;
 mod helper;
@@ -30,6 +31,7 @@ mod mail;
 mod members;
 mod message;
 mod native;
+mod promise;
 mod quick;
 mod rooms;
 mod serve;
@@ -49,10 +51,12 @@ use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::mapping::Wishes;
 use crate::process::Process;
+pub use atomics::NetworkAtomics;
 use control::Control;
 pub(crate) use creation::can_copy;
 use keys::Keys;
 use members::{Members, Reach};
+pub use promise::Promise;
 use quick::Quick;
 pub use quick::{Atomic, Change, Word};
 use serve::Service;

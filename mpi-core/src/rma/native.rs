@@ -1,4 +1,4 @@
-//! Puts and gets by the network's remote memory, and their completion.
+//! Puts and gets by the network's remote memory, and the completion of these and of atomics.
 //!
 //! Whatever synchronises goes by messages, and only when the data is at its target: who sends a
 //! message that ends an epoch has flushed the lanes before.
@@ -15,7 +15,7 @@ use super::{Way, Window};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::process::Process;
-use crate::remote::{Access, Runs};
+use crate::remote::{Access, Act, Runs};
 use crate::request::{RequestId, Status};
 use crate::vci::Started;
 
@@ -61,7 +61,13 @@ impl Window {
         };
         // SAFETY: passed on.
         let access = unsafe { self.access(service, origin, target, (key, lane), runs, write) };
-        self.issue(process, service, access, lane, form)
+        match self.issue(process, service, access, lane, form)? {
+            Ok(request) => Ok(Some(request)),
+            Err(access) => {
+                service.keys.forget(access.target);
+                Ok(None)
+            }
+        }
     }
 
     /// The runs of a target's data, if it is worth an operation for each.
@@ -112,7 +118,7 @@ impl Window {
         Access {
             to: service.address(target.rank, lane).there,
             key,
-            write,
+            act: if write { Act::Put } else { Act::Get },
             target: target.rank,
             runs,
             local,
@@ -129,14 +135,16 @@ impl Window {
         }
     }
 
-    fn issue(
+    /// Begins an access, as soon as there is room. Gives the request, if one was asked for and it is not
+    /// complete, or the access, if the transport can't do it.
+    pub(super) fn issue(
         &self,
         process: &Process,
         service: &Service,
         access: Access,
         lane: usize,
         form: Form,
-    ) -> Result<Option<Option<RequestId>>> {
+    ) -> Result<std::result::Result<Option<RequestId>, Access>> {
         let vci = service.lanes.get(lane).vci;
         let owner = (form == Form::Request).then(|| self.comm.owner());
         let mut access = Some(access);
@@ -155,8 +163,8 @@ impl Window {
             }
         })?;
         match started {
-            Started::Done => Ok(Some(None)),
-            Started::Pending(outer) => Ok(Some(outer)),
+            Started::Done => Ok(Ok(None)),
+            Started::Pending(outer) => Ok(Ok(outer)),
             Started::Partly(index, outer) => {
                 let all = process.wait_until(vci, || {
                     Ok(process.lock_vci(vci)?.go_on(index).then_some(()))
@@ -166,13 +174,9 @@ impl Window {
                     process.lock_vci(vci)?.give_up(index, why);
                     return Err(error);
                 }
-                Ok(Some(outer))
+                Ok(Ok(outer))
             }
-            Started::Refused(access) => {
-                service.keys.forget(access.target);
-                Ok(None)
-            }
-            Started::Full(_) => Ok(None),
+            Started::Refused(access) | Started::Full(access) => Ok(Err(access)),
         }
     }
 
@@ -264,7 +268,7 @@ impl Service {
             .map(|run| (run.0 as i64, run.1))
             .collect();
         let len = access.len();
-        if access.write {
+        if matches!(access.act, Act::Put) {
             // SAFETY: the data is valid until the access is complete, which it is not yet.
             let data = unsafe { std::slice::from_raw_parts(access.local, len) };
             let fill = |out: &mut [u8]| out.copy_from_slice(data);

@@ -11,6 +11,7 @@ use netmod::{SharedMemory, VciId};
 use parking_lot::Mutex;
 
 use super::apply::{self, Reduction};
+use super::atomics::{Domain, NetworkAtomics};
 use super::helper::Bed;
 use super::keys::{self, Ends, Keys};
 use super::lanes::{Lane, Lanes};
@@ -43,6 +44,8 @@ pub(crate) struct Windows {
     pub(crate) memory: OnceLock<Arc<dyn SharedMemory>>,
     /// Remote memory is not to be used.
     only_messages: AtomicBool,
+    /// When the network's atomics are.
+    atomics: Mutex<NetworkAtomics>,
     /// Such memory that the program has.
     pub(super) lent: Lent,
 }
@@ -73,8 +76,14 @@ impl Windows {
             bed: Bed::default(),
             memory: OnceLock::new(),
             only_messages: AtomicBool::new(false),
+            atomics: Mutex::default(),
             lent: Lent::default(),
         }
+    }
+
+    /// When the network's atomics are to be used.
+    pub(super) fn atomics(&self) -> NetworkAtomics {
+        *self.atomics.lock()
     }
 
     /// The windows that have a lane on a VCI, if there are some.
@@ -108,6 +117,8 @@ pub(super) struct Service {
     completions: AtomicU32,
     /// How the network reaches members' memory.
     pub keys: Keys,
+    /// The network's atomics, if all accumulates go by them.
+    pub(super) atomics: OnceLock<Domain>,
 }
 
 // SAFETY: the memory is the window's, which the program has lent until the window is freed.
@@ -205,6 +216,11 @@ impl Process {
         self.windows.only_messages.store(true, Ordering::Relaxed);
     }
 
+    /// When windows that are made from now on are to use the network's atomics for accumulates.
+    pub fn use_network_atomics(&self, when: NetworkAtomics) {
+        *self.windows.atomics.lock() = when;
+    }
+
     /// Whether new windows are to use the network's remote memory, if there is some.
     pub(super) fn uses_remote_memory(&self) -> bool {
         !self.windows.only_messages.load(Ordering::Relaxed)
@@ -287,6 +303,7 @@ impl Service {
             posts: Mutex::default(),
             completions: AtomicU32::new(0),
             keys: Keys::new(native && memory.is_some()),
+            atomics: OnceLock::new(),
         }
     }
 
@@ -618,11 +635,17 @@ impl Service {
                 self.answer(process, state, by, request.tag, bytes)?;
             }
             Kind::Lock => {
-                state.lock.waiting.push_back(Waiter {
+                let waiter = Waiter {
                     from: by,
                     tag: request.tag,
-                    exclusive: request.a != 0,
-                });
+                    exclusive: request.a & 1 != 0,
+                };
+                // Whoever holds another lock goes before all others: somebody in the queue may be
+                // waited for by somebody who waits for that one.
+                match request.a & 2 != 0 {
+                    true => state.lock.waiting.push_front(waiter),
+                    false => state.lock.waiting.push_back(waiter),
+                }
                 self.grant(process, state)?;
             }
             Kind::Unlock => {

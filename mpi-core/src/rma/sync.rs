@@ -211,7 +211,7 @@ impl Window {
     pub(super) fn enter(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check(target as usize)?;
         if self.way == Way::Messages && self.epochs.all() & LOCK_ALL != 0 {
-            self.lock_late(process, target)?;
+            self.lock_late(process, target, true)?;
         }
         Ok(())
     }
@@ -439,8 +439,8 @@ impl Window {
     /// `held`: this process holds other locks of the window.
     fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
         if self.service.is_some() {
-            self.request(process, target, Kind::Lock, u64::from(exclusive))
-                .map(drop)
+            let how = u64::from(exclusive) | u64::from(held) << 1;
+            self.request(process, target, Kind::Lock, how).map(drop)
         } else {
             let (control, vci) = (self.control()?, self.comm.vci());
             control.lock(process, vci, target as usize, exclusive, held)
@@ -509,13 +509,14 @@ impl Window {
             return Ok(());
         }
         if self.way == Way::Messages {
-            return self.lock_late(process, self.rank());
+            return self.lock_late(process, self.rank(), false);
         }
         self.control()?.lock_all(process, self.comm.vci())
     }
 
-    /// Takes a lock that `MPI_Win_lock_all` left for later.
-    fn lock_late(&self, process: &Process, target: u32) -> Result<()> {
+    /// Takes a lock of `MPI_Win_lock_all`'s: the first, or one that was left for later (`held`: others
+    /// are held).
+    fn lock_late(&self, process: &Process, target: u32, held: bool) -> Result<()> {
         if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 {
             return Ok(());
         }
@@ -524,7 +525,7 @@ impl Window {
             // Other threads wait here until it is granted.
             let _one_at_a_time = self.epochs.late.lock();
             if targets.get(target) & OF_ALL == 0 {
-                self.take_lock(process, target, false, true)?;
+                self.take_lock(process, target, false, held)?;
                 targets.change(target, 0, OF_ALL | SHARED);
             }
         }
@@ -579,7 +580,7 @@ impl Window {
         self.await_answers(process, Some(target))?;
         self.flush_lanes(process, Some(target))?;
         if !self.epochs.clean(target) {
-            return Ok(());
+            return self.let_others(process);
         }
         let failed = self.request(process, target, Kind::Flush, 0)?;
         report(target, failed)
@@ -608,6 +609,9 @@ impl Window {
                 answers.push((target, id, word));
             }
         }
+        if answers.is_empty() {
+            return self.let_others(process);
+        }
         let mut result = Ok(());
         for (target, id, word) in answers {
             let failed = answered(process, id, word);
@@ -616,19 +620,31 @@ impl Window {
         result
     }
 
+    /// Makes progress where nothing is waited for: who looks at memory that is reached directly until
+    /// another process has changed it must let that come in.
+    #[inline]
+    pub(super) fn let_others(&self, process: &Process) -> Result<()> {
+        match self.way {
+            Way::Messages => process.poll(self.comm.vci()).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Completes everything on this side (`MPI_Win_flush_local`): data to be sent was copied.
     #[inline]
     pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
         self.complete_native(process, Some(target), false)?;
-        self.await_answers(process, Some(target))
+        self.await_answers(process, Some(target))?;
+        self.let_others(process)
     }
 
     /// The same for all targets (`MPI_Win_flush_local_all`).
     pub fn flush_local_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
         self.complete_native(process, None, false)?;
-        self.await_answers(process, None)
+        self.await_answers(process, None)?;
+        self.let_others(process)
     }
 
     /// Makes this process's view of its memory and the others' the same (`MPI_Win_sync`).

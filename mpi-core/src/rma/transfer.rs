@@ -141,6 +141,8 @@ impl Window {
     fn begin(&self, process: &Process, target: &Target<'_>, form: Form) -> Result<Option<i64>> {
         if form == Form::Request {
             self.epochs.check_passive(target.rank as usize)?;
+            // What is done at once ends without a wait, and without a flush.
+            self.let_others(process)?;
         }
         self.enter(process, target.rank)?;
         if target.len() == 0 {
@@ -203,7 +205,7 @@ impl Window {
     /// Where a target's memory is, if this process reaches it by plain stores and loads: its
     /// beginning, or the address 0 of a dynamic window's.
     #[inline(always)]
-    fn here(&self, rank: u32) -> Option<*mut u8> {
+    pub(super) fn here(&self, rank: u32) -> Option<*mut u8> {
         match self.members.get(rank).reach {
             Reach::Here(here) => Some(here),
             _ => None,
@@ -520,6 +522,12 @@ impl Window {
                     return Ok(None);
                 }
             }
+            if let Some(domain) = self.domain() {
+                let place = (&target, at);
+                return self.accumulate_by_network(
+                    process, domain, origin, result, place, &reduction, form,
+                );
+            }
             let runs = apply::runs(target.datatype, target.count, at, &reduction);
             if self.way == Way::Messages {
                 let numbers = [reduction.op as u64, reduction.element as u64];
@@ -827,6 +835,10 @@ impl Window {
                         count: 1,
                         datatype: target.datatype,
                     };
+                    if let Some(domain) = self.domain() {
+                        let (words, place) = ([compare, new], (&target, at));
+                        return self.swap_by_network(process, domain, words, result, place);
+                    }
                     let runs = [(at, size)];
                     let to = (target.rank, self.service()?.lanes.accumulate());
                     return self

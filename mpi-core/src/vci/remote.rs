@@ -1,4 +1,4 @@
-//! Puts, gets and flushes of windows by the transports' remote memory.
+//! Puts, gets, atomics and flushes of windows by the transports' remote memory.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use netmod::{Issued, LaneError, RemoteAddr};
 use super::VciState;
 use crate::engine::Address;
 use crate::error::Result;
-use crate::remote::{Access, Flight, Op, Ops, failed};
+use crate::remote::{Access, Act, Flight, Op, Ops, failed};
 use crate::request::{RequestId, Role};
 
 /// What came of an access.
@@ -35,7 +35,7 @@ impl VciState {
         native.then(|| (way.transport.name(), in_bursts))
     }
 
-    /// Begins a put or a get; with an `owner`, for whom a request is made if it is not complete at
+    /// Begins a put, a get or atomics; with an `owner`, for whom a request is made if it is not complete at
     /// once.
     ///
     /// # Safety
@@ -56,12 +56,14 @@ impl VciState {
                 Some(_) => Ok(Started::Refused(access)),
             };
         }
-        match access.write {
-            true => {
+        match access.act {
+            Act::Put => {
                 self.engine.counters.native_puts += 1;
                 access.flight.wrote(access.target);
             }
-            false => self.engine.counters.native_gets += 1,
+            Act::Get => self.engine.counters.native_gets += 1,
+            // Complete ones have been carried out: there is nothing to flush.
+            Act::Change(_) => self.engine.counters.native_atomics += 1,
         }
         let rest = access.next < access.runs.list().len() && access.failed.is_none();
         if !rest && access.parts == 0 && access.failed.is_none() {
@@ -119,14 +121,18 @@ impl VciState {
     /// # Safety
     /// As for [`VciState::start_access`].
     unsafe fn issue(&mut self, access: &mut Access, index: u32) {
-        let Address { peer, vci } = access.to;
-        let way = match self.route(access.to) {
+        let route = match &access.act {
+            Act::Change(change) => Ok(change.way),
+            _ => self.route(access.to),
+        };
+        let way = match route {
             Ok(way) => way,
             Err(error) => {
                 access.failed = Some(error);
                 return;
             }
         };
+        let nowhere = self.engine.remote.nowhere();
         let (lane, token) = (&mut self.ways[way].lane, Ops::token(index));
         let runs = access.runs.list();
         while let Some(&(offset, len)) = runs.get(access.next) {
@@ -134,12 +140,23 @@ impl VciState {
                 key: access.key,
                 offset,
             };
+            let Address { peer, vci } = access.to;
             let local = access.local.wrapping_add(access.moved);
-            // SAFETY: `local` holds the bytes of all runs, by the caller's promise.
+            // SAFETY: `local` holds the bytes of all runs, by the caller's promise; of atomics, the
+            // words, aligned, or it is NULL. What nobody wants goes to a word of this VCI's.
             let issued = unsafe {
-                match access.write {
-                    true => lane.put(peer, vci, local, len, remote, token),
-                    false => lane.get(peer, vci, local, len, remote, token),
+                match &access.act {
+                    Act::Put => lane.put(peer, vci, local, len, remote, token),
+                    Act::Get => lane.get(peer, vci, local, len, remote, token),
+                    Act::Change(change) => {
+                        let (op, compare) = (change.op, change.compare);
+                        let operand = change.operands.get(access.next);
+                        let result = match access.local.is_null() {
+                            true => nowhere,
+                            false => local.cast(),
+                        };
+                        lane.atomic(peer, vci, op, operand, compare, result, remote, token)
+                    }
                 }
             };
             match issued {

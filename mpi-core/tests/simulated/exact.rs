@@ -222,7 +222,7 @@ impl Comparison {
                     self.lists.posted.remove(place);
                 }
                 let status = self.job.ranks[0].request(self.receives[index].0).unwrap();
-                let cancelled = status.is_done() && status.status().cancelled;
+                let cancelled = status.is_done() && status.status().is_cancelled();
                 assert!(cancelled || self.lists.got.contains_key(&index));
             }
             Step::CancelSend(back) => {
@@ -247,7 +247,7 @@ impl Comparison {
                     .iter()
                     .position(|message| message.number == index);
                 if !was_done {
-                    assert_eq!(request.status().cancelled, place.is_some());
+                    assert_eq!(request.status().is_cancelled(), place.is_some());
                     place.map(|place| lists.unexpected.remove(place));
                 }
             }
@@ -294,10 +294,10 @@ impl Comparison {
                     let got = (status.source, status.tag, status.bytes);
                     let len = message.len;
                     assert_eq!(got, (message.source as i32, message.tag, len as u64));
-                    assert!(!status.cancelled);
+                    assert!(!status.is_cancelled());
                     assert!(room[..len].iter().all(|&byte| byte == message.number as u8));
                 }
-                None => assert!(!request.is_done() || request.status().cancelled),
+                None => assert!(!request.is_done() || request.status().is_cancelled()),
             }
         }
     }

@@ -66,7 +66,7 @@ impl Job {
         if let Some(id) = id {
             assert!(self.done(rank, id));
             let (status, error) = self.ranks[rank as usize].finish(id).unwrap();
-            assert!(!status.cancelled && error.is_none());
+            assert!(!status.is_cancelled() && error.is_none());
         }
     }
 }
@@ -126,7 +126,7 @@ fn a_send_that_has_not_left_is_cancelled_at_once() {
         job.ranks[0].cancel(second).unwrap();
         assert!(job.done(0, second), "nobody else is needed for this");
         let (status, error) = job.ranks[0].finish(second).unwrap();
-        assert!(status.cancelled && error.is_none());
+        assert!(status.is_cancelled() && error.is_none());
         let mut rooms = [[0; 10]; 2];
         let receives = [0, 1].map(|i| job.receive(1, ANY_SOURCE, ANY_TAG, &mut rooms[i]));
         job.settle();
@@ -383,12 +383,12 @@ fn a_cancelled_send_is_given_back_or_received() {
             let (status, _) = job.ranks[0].finish(send).unwrap();
             let receive = receive.unwrap();
             assert_eq!(
-                (status.cancelled, job.done(1, receive)),
+                (status.is_cancelled(), job.done(1, receive)),
                 (cancel_first, !cancel_first)
             );
             job.ranks[1].cancel(receive).unwrap();
             assert_eq!(
-                job.ranks[1].finish(receive).unwrap().0.cancelled,
+                job.ranks[1].finish(receive).unwrap().0.is_cancelled(),
                 cancel_first
             );
             assert_eq!(room, vec![if cancel_first { 0 } else { 7 }; len]);

@@ -1,7 +1,7 @@
 //! Random programs run on random networks, checked against the model.
 
 use mpi_core::process::{Destination, NOBODY, Source};
-use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, MatchedMessage, RequestId, Status};
+use mpi_core::{ANY_SOURCE, ANY_TAG, Cancelled, Class, Error, MatchedMessage, RequestId, Status};
 use netmod_sim::{Get, Latency, Rng, SimConfig};
 
 use crate::job::{Job, Setup, for_seeds};
@@ -195,7 +195,7 @@ impl<'a> Execution<'a> {
             let (status, error) = rank.finish(id).unwrap();
             assert_eq!(error, None);
             self.sends[index].0 = Sending::Done {
-                cancelled: status.cancelled,
+                cancelled: status.is_cancelled(),
                 at: self.clock,
             };
         }
@@ -213,7 +213,7 @@ impl<'a> Execution<'a> {
         }
         let (status, error) = rank.finish(id).unwrap();
         self.receives[index].0 = Receiving::Done(status, error);
-        if status.cancelled {
+        if status.is_cancelled() {
             // Somebody must take the message that would have come.
             let again = Receive {
                 end: End::Wait,
@@ -333,7 +333,7 @@ impl<'a> Execution<'a> {
                         "receive {index} neither ends nor is cancelled"
                     );
                     let (status, error) = rank.finish(id).unwrap();
-                    assert!(status.cancelled && error.is_none(), "receive {index}");
+                    assert!(status.is_cancelled() && error.is_none(), "receive {index}");
                     self.receives[index].0 = Receiving::Done(status, error);
                 }
                 Receiving::Looking => {
@@ -406,7 +406,7 @@ impl<'a> Execution<'a> {
         for index in 0..self.receives.len() {
             let receive = &self.program.receives[index];
             let (status, error) = match &self.receives[index].0 {
-                Receiving::Done(status, _) if status.cancelled => {
+                Receiving::Done(status, _) if status.is_cancelled() => {
                     let memory = &self.receives[index].1;
                     let data = memory.data();
                     let untouched = memory.is_sound() && data.iter().all(|&byte| byte == POISON);
@@ -426,7 +426,7 @@ impl<'a> Execution<'a> {
                             source,
                             tag,
                             bytes,
-                            cancelled: false,
+                            cancelled: Cancelled::No,
                         },
                         error,
                     )

@@ -19,8 +19,8 @@ const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long others may run on after one that ended with 0 but without MPI_Finalize: programs that
 /// leave like this all do so at about the same time. Longer than a process holds back the news that it
-/// has lost a peer.
-const GRACE_FOR_OTHERS: Duration = Duration::from_millis(1500);
+/// has lost a peer (a second over UCX), also on a machine that is busy otherwise.
+const GRACE_FOR_OTHERS: Duration = Duration::from_secs(3);
 /// The exit code after a time-out, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
 

@@ -218,7 +218,18 @@ fn atomics(world: &World, options: &Options, title: &str, add: bool) -> Result<b
     let bench = two_ranks(world, &options, ATOMIC)?;
     header(&bench, title, "Latency (us)");
     let origin = world.rank != TARGET;
-    let mut window = Window::make(world, WORD, bench.options.windows, bench.options.epochs)?;
+    let op = if add { "sum" } else { "cswap" };
+    let hints = [
+        (c"which_accumulate_ops", op.to_string()),
+        (c"weft_accumulate_type", "int64".to_string()),
+    ];
+    let (memory, epochs) = (bench.options.windows, bench.options.epochs);
+    let hints = if bench.options.promise {
+        &hints[..]
+    } else {
+        &[]
+    };
+    let mut window = Window::make_with(world, WORD, memory, epochs, hints)?;
     window.with_memory(|memory| memory.fill(0))?;
     let mut known = 0_i64;
     let mut step = || {

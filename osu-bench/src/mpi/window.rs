@@ -78,7 +78,8 @@ impl<'a> Window<'a> {
         Self::make_with(world, length, memory, epochs, &[])
     }
 
-    fn make_with(
+    /// As [`Window::make`], with hints.
+    pub fn make_with(
         world: &'a World,
         length: usize,
         memory: Memory,
