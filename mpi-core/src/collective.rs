@@ -4,21 +4,26 @@ mod board;
 mod cache;
 mod call;
 mod remote;
+mod shelf;
+mod started;
+mod terms;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
+use crate::coll::run::Flag;
 use crate::coll::{self, Choices, Port, Progress, Put, Reach, Schedule, Slots, rdma};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
+use crate::lock::Guarded;
 use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
-use crate::request::{RequestId, Status};
+use crate::request::RequestId;
 use crate::rma;
 
 pub(crate) use board::Board;
@@ -27,6 +32,9 @@ use call::Place;
 pub use call::{Call, Root};
 pub(crate) use remote::RemoteBoard;
 use remote::Watch;
+pub(crate) use shelf::Shelf;
+use started::Active;
+pub(crate) use terms::Terms;
 
 /// A collective's message: none if its send was complete at once.
 type Message = Option<RequestId>;
@@ -38,6 +46,8 @@ struct CommPort<'a> {
     purpose: Purpose,
     /// How often to look at a flag before doing something else.
     looks: u32,
+    /// What all members must say alike.
+    terms: Terms,
 }
 
 impl Port for CommPort<'_> {
@@ -95,7 +105,7 @@ impl Port for CommPort<'_> {
     ) -> Result<Put<Message>> {
         if let Some(board) = self.comm.board() {
             debug_assert_eq!(to, self.comm.rank());
-            board.raise(number, len);
+            board.raise(number, self.terms);
             return Ok(Put::Done);
         }
         let Some(board) = self.comm.remote_board() else {
@@ -110,10 +120,18 @@ impl Port for CommPort<'_> {
     }
 
     #[inline]
-    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag {
         match self.comm.board() {
-            Some(board) => board.is_up(of, number, self.looks),
-            None => self.is_up_here(cell, number),
+            Some(board) => board.is_up(of, number, self.looks, call.then_some(self.terms)),
+            None if self.is_up_here(cell, number) => Flag::Up,
+            None => Flag::Down,
+        }
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
+        match self.comm.board() {
+            Some(board) => board.disagree_in(of, number, self.terms),
+            None => Err(no_slots()),
         }
     }
 
@@ -134,11 +152,10 @@ impl Port for CommPort<'_> {
     }
 
     #[inline]
-    fn length(&self, of: u32, cell: u32, number: u64) -> usize {
+    fn length(&self, _of: u32, cell: u32, number: u64) -> usize {
         match (self.comm.board(), self.comm.remote_board()) {
-            (Some(board), _) => board.length(of, number),
+            (Some(_), _) | (None, None) => 0, // told by the terms
             (None, Some(board)) => board.length(cell, number),
-            (None, None) => 0,
         }
     }
 
@@ -192,19 +209,15 @@ impl Buffers {
 /// Something that keeps a communicator alive.
 pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
 
-/// A nonblocking collective under way.
-struct Active {
-    /// None once it is done.
-    run: Option<Box<CommRun>>,
-    comm: Holder,
-    request: RequestId,
-}
-
 /// The collectives of a process: those under way that nobody waits in, and how to do new ones.
 #[derive(Default)]
 pub(crate) struct Collectives {
     count: AtomicUsize,
-    runs: Mutex<Vec<Active>>,
+    runs: Guarded<Vec<Active>>,
+    /// Whether one of them waits for flags, which ring no bell.
+    silent: AtomicBool,
+    /// Counts rounds of progress that completed one which did.
+    rounds: AtomicU32,
     choices: Choices,
     /// Communicators that have slots.
     boards: Arc<AtomicUsize>,
@@ -217,6 +230,15 @@ pub(crate) struct Collectives {
 }
 
 impl Collectives {
+    /// For a process whose threads don't call at the same time.
+    ///
+    /// # Safety
+    /// They don't.
+    pub(crate) unsafe fn set_alone(&self) {
+        // SAFETY: as for this function.
+        unsafe { self.runs.set_alone() };
+    }
+
     /// What the builders need to know about a communicator.
     #[inline]
     fn place<'a>(
@@ -292,6 +314,7 @@ impl Process {
     ) -> Result<()> {
         let mut kept = comm.take_run(None);
         kept.remember(None);
+        kept.terms = Terms::default();
         build(kept.run.rebuild());
         // SAFETY: as for this function.
         unsafe { self.run(comm, purpose, tag, buffers, kept) }
@@ -310,21 +333,24 @@ impl Process {
         buffers: Buffers,
         mut kept: Box<CommRun>,
     ) -> Result<()> {
-        let run = &mut kept.run;
+        let (run, terms) = (&mut kept.run, kept.terms);
         let phases = run.schedule().phases();
+        let board = comm.board().filter(|_| !terms.is_none());
         let mut remote = None;
-        if phases > 0 {
-            if let Some(board) = comm.board() {
-                run.set_number(board.take(phases));
-            } else if let Some(board) = comm.remote_board() {
-                let meets = run.schedule().meets();
-                if !board.allows(phases, meets) {
-                    self.meet(comm, board)?;
-                }
-                run.set_number(board.take(phases, meets));
-                board.watch.waits.store(true, Ordering::Relaxed);
-                remote = Some(board);
+        if let Some(board) = board {
+            board.check()?;
+            board.say(tag, terms);
+            run.set_number(board.take(phases));
+        } else if phases > 0
+            && let Some(board) = comm.remote_board()
+        {
+            let meets = run.schedule().meets();
+            if !board.allows(phases, meets) {
+                self.meet(comm, board)?;
             }
+            run.set_number(board.take(phases, meets));
+            board.watch.waits.store(true, Ordering::Relaxed);
+            remote = Some(board);
         }
         // SAFETY: as for this function; the buffers outlive the run, which ends below.
         unsafe { run.start(buffers.send, buffers.recv, tag)? };
@@ -333,18 +359,35 @@ impl Process {
             comm,
             purpose,
             looks: self.looks(),
+            terms,
         };
+        let mut vain = 0;
         // Invariant: with a member lost the schedule goes no step on, lest others take what is
         // missing for the result.
+        let crowded = self.is_crowded();
         let advance = || match self.loss_among(|peer| comm.has_member(peer)) {
             Some(error) => Err(error),
-            None => match run.advance(&mut port)? {
-                Progress::Done => Ok(Some(())),
-                Progress::Pending => Ok(None),
+            None => loop {
+                if run.advance(&mut port)? == Progress::Done {
+                    return Ok(Some(()));
+                }
+                let Some(board) = board else { return Ok(None) };
+                board.doubt(tag, terms, &mut vain)?;
+                let lingers = |(ranks, number)| board.linger(ranks, number);
+                if !crowded || !run.awaited().is_some_and(lingers) {
+                    return Ok(None);
+                }
             },
         };
         let result = match phases {
-            0 => self.wait_despite_loss(comm.vci(), advance),
+            0 => {
+                let result = self.wait_despite_loss(comm.vci(), advance);
+                match board {
+                    // Whose data came has said what it is, which messages don't.
+                    Some(board) => result.and_then(|()| board.compare(tag, terms)),
+                    None => result,
+                }
+            }
             _ => self.wait_for_stores(comm.vci(), advance),
         };
         if let Some(board) = remote {
@@ -355,8 +398,25 @@ impl Process {
         }
         if !kept.run.is_running() {
             comm.give_run(kept);
+        } else if board.is_some() {
+            self.give_up(&kept)?;
         }
         result
+    }
+
+    /// Takes back the messages of a collective that others don't take part in, so that they find nobody's
+    /// buffers later.
+    #[cold]
+    fn give_up(&self, kept: &CommRun) -> Result<()> {
+        // After a loss, requests end by that.
+        if self.first_loss().is_some() {
+            return Ok(());
+        }
+        for message in kept.run.outstanding().flatten() {
+            self.cancel(message)?;
+            self.detach(message)?;
+        }
+        Ok(())
     }
 
     /// A barrier between broadcasts, before slots are used again.
@@ -366,46 +426,12 @@ impl Process {
         let mut kept = comm.take_run(shape.as_ref());
         if !kept.fits(&Shape::PACE) {
             kept.remember(shape.as_ref());
+            kept.terms = Terms::default();
             let schedule = kept.run.rebuild();
             rdma::barrier(schedule, board.reach, rdma::Signals::Dissemination);
         }
         // SAFETY: a barrier uses no buffers.
         unsafe { self.run(comm, Purpose::Collective, 0, Buffers::NONE, kept) }
-    }
-
-    /// Starts a collective that progress completes.
-    ///
-    /// # Safety
-    /// The buffers are valid for what the schedule reads and writes until the request is complete.
-    pub unsafe fn start_collective(
-        &self,
-        holder: Holder,
-        buffers: Buffers,
-        build: impl FnOnce(&mut Schedule),
-    ) -> Result<RequestId> {
-        let comm: &Comm = (*holder).as_ref();
-        comm.mark_used();
-        let request = self.start_outside(comm.vci(), comm.owner())?;
-        let tag = comm.next_collective();
-        let mut kept = comm.take_run(None);
-        kept.remember(None);
-        build(kept.run.rebuild());
-        // SAFETY: as for this function.
-        if let Err(error) = unsafe { kept.run.start(buffers.send, buffers.recv, tag) } {
-            self.fail(request, error)?;
-            return Ok(request);
-        }
-        let mut active = Active {
-            run: Some(kept),
-            comm: holder,
-            request,
-        };
-        if !self.advance(&mut active)? {
-            let mut runs = self.collectives.runs.lock();
-            runs.push(active);
-            self.collectives.count.store(runs.len(), Ordering::Release);
-        }
-        Ok(request)
     }
 
     /// Carries out a collective call.
@@ -414,6 +440,21 @@ impl Process {
     /// The buffers are valid for what the call reads and writes by its arguments.
     pub unsafe fn call(&self, comm: &Comm, buffers: Buffers, call: &Call<'_>) -> Result<()> {
         if comm.is_time_for_board() {
+            self.make_boards(comm)?;
+        }
+        // SAFETY: as for this function.
+        unsafe { self.call_with(comm, buffers, call, true) }
+    }
+
+    /// Gives a communicator the slots for which it is time.
+    #[cold]
+    fn make_boards(&self, comm: &Comm) -> Result<()> {
+        if !self.is_threaded() {
+            // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and no
+            // thread of the library's own makes progress then.
+            unsafe { comm.set_alone() };
+        }
+        if !comm.has_tried_board() {
             let board = Board::new(self, comm)?;
             let remote = match board {
                 Some(_) => None,
@@ -422,8 +463,14 @@ impl Process {
             comm.set_remote_board(remote);
             comm.set_board(board);
         }
-        // SAFETY: as for this function.
-        unsafe { self.call_with(comm, buffers, call, true) }
+        if comm.is_time_for_shelf() {
+            let shelf = match comm.board() {
+                Some(board) => Shelf::new(self, comm, board)?,
+                None => None,
+            };
+            comm.set_shelf(shelf);
+        }
+        Ok(())
     }
 
     /// Carries out a collective call, with slots or without.
@@ -455,6 +502,10 @@ impl Process {
             let own = comm.choices();
             let place = self.collectives.place(comm, slots, reach, own.as_deref());
             call.build(&place, kept.run.rebuild());
+            kept.terms = match by_slots {
+                true => comm.terms(call, kept.run.schedule().phases()),
+                false => Terms::default(),
+            };
             if self.collectives.tells && comm.rank() == 0 {
                 tell(call, &place, kept.run.schedule().phases());
             }
@@ -462,25 +513,6 @@ impl Process {
         let tag = comm.next_collective();
         // SAFETY: as for this function.
         unsafe { self.run(comm, Purpose::Collective, tag, buffers, kept) }
-    }
-
-    /// Starts a collective call that progress completes. What `call` borrows is needed no longer.
-    ///
-    /// # Safety
-    /// The buffers are valid for what the call reads and writes until the request is complete.
-    pub unsafe fn start_call(
-        &self,
-        holder: Holder,
-        buffers: Buffers,
-        call: &Call<'_>,
-    ) -> Result<RequestId> {
-        let kept = holder.clone();
-        let own = (*kept).as_ref().choices();
-        let place = self
-            .collectives
-            .place((*kept).as_ref(), None, None, own.as_deref());
-        // SAFETY: as for this function.
-        unsafe { self.start_collective(holder, buffers, |schedule| call.build(&place, schedule)) }
     }
 
     /// Which algorithms collectives take.
@@ -511,67 +543,6 @@ impl Process {
     /// The node of a process, as was told; none where nothing was told or all share one.
     pub fn node_of(&self, peer: Peer) -> Option<u32> {
         self.collectives.nodes.get(peer as usize).copied()
-    }
-
-    /// Takes a collective as far as it goes. Returns whether it is done.
-    fn advance(&self, active: &mut Active) -> Result<bool> {
-        let comm: &Comm = (*active.comm).as_ref();
-        let mut port = CommPort {
-            process: self,
-            comm,
-            purpose: Purpose::Collective,
-            looks: 1,
-        };
-        let Some(kept) = &mut active.run else {
-            return Ok(true);
-        };
-        let progress = match self.loss_among(|peer| comm.has_member(peer)) {
-            Some(error) => Err(error),
-            None => kept.run.advance(&mut port),
-        };
-        match progress {
-            Ok(Progress::Pending) => return Ok(false),
-            Ok(Progress::Done) => self.complete(active.request, Status::EMPTY, None)?,
-            Err(error) => self.fail(active.request, error)?,
-        }
-        if let Some(run) = active.run.take().filter(|kept| !kept.run.is_running()) {
-            comm.give_run(run);
-        }
-        Ok(true)
-    }
-
-    /// Takes all nonblocking collectives as far as they go. Returns whether one was completed.
-    #[inline(always)]
-    pub(crate) fn advance_collectives(&self) -> Result<bool> {
-        if self.collectives.count.load(Ordering::Acquire) == 0 {
-            return Ok(false);
-        }
-        self.advance_all()
-    }
-
-    #[cold]
-    fn advance_all(&self) -> Result<bool> {
-        // Whoever holds the lock is at it; user functions that call MPI come here again.
-        let Some(mut guard) = self.collectives.runs.try_lock() else {
-            return Ok(false);
-        };
-        let mut runs = std::mem::take(&mut *guard);
-        let mut result = Ok(false);
-        runs.retain_mut(|active| match self.advance(active) {
-            Ok(done) => {
-                if let Ok(any) = &mut result {
-                    *any |= done;
-                }
-                !done
-            }
-            Err(error) => {
-                result = Err(error);
-                false
-            }
-        });
-        *guard = runs;
-        self.collectives.count.store(guard.len(), Ordering::Release);
-        result
     }
 
     /// Waits until all members of a communicator have called it (section 5.3).

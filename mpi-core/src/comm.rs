@@ -7,11 +7,12 @@ use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
 use crate::coll::{Choices, Neighbors, Nodes};
-use crate::collective::{Board, CommRun, RemoteBoard, Shape};
+use crate::collective::{Board, Call, CommRun, RemoteBoard, Shape, Shelf, Terms};
 use crate::endpoints::Points;
 use crate::engine::Address;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::lock::Guarded;
 use crate::mapping::{VciMap, Wishes};
 use crate::process::{Destination, Mode, NOBODY, Process, Source};
 use crate::topo::Topology;
@@ -78,6 +79,9 @@ const KEPT_RUNS: usize = 4;
 /// Blocking collective calls of a communicator before it gets slots: many live for less.
 const CALLS_BEFORE_BOARD: u32 = 4;
 
+/// Nonblocking ones, before it gets slots for these with the next blocking one.
+const STARTS_BEFORE_SHELF: u32 = 5;
+
 /// In place of a VCI's number: the communicator is not in use yet, or there are VCIs to choose from
 /// or promises to check. No VCI has this number, so that the quick way of sending, which looks for
 /// it, finds out at no cost that it must not be taken.
@@ -143,13 +147,19 @@ pub struct Comm {
         clippy::vec_box,
         reason = "they are large, and taken out and put back by every call"
     )]
-    runs: Mutex<Vec<Box<CommRun>>>,
+    runs: Guarded<Vec<Box<CommRun>>>,
+    /// How often all of them were to be built anew.
+    era: AtomicU32,
     /// Blocking collective calls, up to those that it takes for slots to be made.
     calls: AtomicU32,
+    /// Nonblocking ones, in the same way.
+    starts: AtomicU32,
     /// Algorithms of its own.
     choices: Mutex<Option<Arc<Choices>>>,
     /// Slots in shared memory, once that was tried.
     board: OnceLock<Option<Board>>,
+    /// The same for nonblocking collectives.
+    shelf: OnceLock<Option<Box<Shelf>>>,
     /// Slots that members write to over a network, once that was tried.
     remote_board: OnceLock<Option<Box<RemoteBoard>>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
@@ -187,10 +197,13 @@ impl Comm {
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
-            runs: Mutex::default(),
+            runs: Guarded::default(),
+            era: AtomicU32::new(0),
             calls: AtomicU32::new(0),
+            starts: AtomicU32::new(0),
             choices: Mutex::default(),
             board: OnceLock::new(),
+            shelf: OnceLock::new(),
             remote_board: OnceLock::new(),
             nodes: OnceLock::new(),
             first: true,
@@ -532,32 +545,34 @@ impl Comm {
 
     /// A run to build a schedule on, or one whose schedule is that of such a call.
     pub(crate) fn take_run(&self, shape: Option<&Shape<'_>>) -> Box<CommRun> {
-        let Ok(mut runs) = self.runs.lock() else {
-            return Box::default();
+        let new = || {
+            let mut run = Box::<CommRun>::default();
+            run.era = self.era.load(Ordering::Relaxed);
+            run
         };
+        let mut runs = self.runs.lock();
         // The latest are last.
         let place = shape.and_then(|shape| runs.iter().rposition(|run| run.fits(shape)));
         match place {
             Some(place) => runs.remove(place),
-            None if runs.len() < KEPT_RUNS => Box::default(),
+            None if runs.len() < KEPT_RUNS => new(),
             None => runs.remove(0),
         }
     }
 
-    /// Keeps a schedule for the next collective.
+    /// Keeps a schedule for the next collective, unless it was built before all were forgotten.
     pub(crate) fn give_run(&self, run: Box<CommRun>) {
-        if let Ok(mut runs) = self.runs.lock()
-            && runs.len() < 4 * KEPT_RUNS
-        {
+        let mut runs = self.runs.lock();
+        if runs.len() < 4 * KEPT_RUNS && run.era == self.era.load(Ordering::Relaxed) {
             runs.push(run);
         }
     }
 
-    /// Has all schedules built anew.
+    /// Has all schedules built anew, also those that nonblocking collectives still use.
     pub(crate) fn forget_runs(&self) {
-        if let Ok(mut runs) = self.runs.lock() {
-            runs.clear();
-        }
+        let mut runs = self.runs.lock();
+        self.era.fetch_add(1, Ordering::Relaxed);
+        runs.clear();
     }
 
     /// The slots that its members share, if they do.
@@ -583,6 +598,50 @@ impl Comm {
         calls == CALLS_BEFORE_BOARD && self.remote.is_none() && self.size() > 1
     }
 
+    /// What members compare of a call that goes in so many phases: nothing where there are no slots.
+    pub(crate) fn terms(&self, call: &Call<'_>, phases: u32) -> Terms {
+        match self.board() {
+            Some(board) => Terms::of(call, board.slots.size as usize, phases),
+            None => Terms::default(),
+        }
+    }
+
+    /// The slots that its members share for nonblocking collectives, if they do.
+    #[inline]
+    pub(crate) fn shelf(&self) -> Option<&Shelf> {
+        self.shelf.get().and_then(Option::as_deref)
+    }
+
+    /// Counts a nonblocking collective call. After some, the next blocking call makes slots for these: it
+    /// may wait for others, which a nonblocking one must not.
+    #[inline]
+    pub(crate) fn count_start(&self) {
+        let starts = self.starts.load(Ordering::Relaxed);
+        if starts < STARTS_BEFORE_SHELF {
+            self.starts.store(starts + 1, Ordering::Relaxed);
+            if starts + 1 == STARTS_BEFORE_SHELF {
+                self.calls.store(CALLS_BEFORE_BOARD, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether there were slots to be made for nonblocking collectives, and nobody has tried yet.
+    pub(crate) fn is_time_for_shelf(&self) -> bool {
+        let enough = self.starts.load(Ordering::Relaxed) >= STARTS_BEFORE_SHELF;
+        enough && self.shelf.get().is_none()
+    }
+
+    /// Whether it was tried to make slots for blocking collectives.
+    pub(crate) fn has_tried_board(&self) -> bool {
+        self.board.get().is_some()
+    }
+
+    /// Keeps the slots for nonblocking collectives.
+    pub(crate) fn set_shelf(&self, shelf: Option<Shelf>) {
+        let _ = self.shelf.set(shelf.map(Box::new));
+        self.forget_runs();
+    }
+
     /// Sets which algorithms its collectives take; none for those of the process. All members must
     /// set the same.
     pub fn set_choices(&self, choices: Option<Choices>) {
@@ -595,6 +654,15 @@ impl Comm {
     /// The algorithms that were set for it.
     pub(crate) fn choices(&self) -> Option<Arc<Choices>> {
         self.choices.lock().ok()?.clone()
+    }
+
+    /// Its schedules need no lock.
+    ///
+    /// # Safety
+    /// Calls on it don't overlap.
+    pub(crate) unsafe fn set_alone(&self) {
+        // SAFETY: as for this function.
+        unsafe { self.runs.set_alone() };
     }
 
     /// Keeps the slots.

@@ -4,7 +4,10 @@
 //! Whoever comes first when it is free gets it, also before those that sleep: so that threads which
 //! share a VCI don't pass it on with a change of threads for each message.
 
-use crate::sync::{AtomicU32, Ordering};
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -92,11 +95,137 @@ impl Lock {
     fn wake(&self) {}
 }
 
+/// A value behind a lock that costs no atomic instruction where one thread calls at a time.
+pub(crate) struct Guarded<T> {
+    /// Whether threads don't overlap.
+    alone: AtomicBool,
+    lock: Lock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached through a `Guard` only, one of which there is at a time: the lock sees to
+// that, or `set_alone`'s caller.
+unsafe impl<T: Send> Sync for Guarded<T> {}
+
+impl<T: Default> Default for Guarded<T> {
+    fn default() -> Self {
+        Guarded::new(T::default())
+    }
+}
+
+impl<T> Guarded<T> {
+    pub fn new(value: T) -> Guarded<T> {
+        Guarded {
+            alone: AtomicBool::new(false),
+            lock: Lock::new(),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// From now on calls of this don't overlap, whichever thread makes them.
+    ///
+    /// # Safety
+    /// That is so, and none is under way.
+    pub unsafe fn set_alone(&self) {
+        self.alone.store(true, Ordering::Relaxed);
+    }
+
+    /// The value, unless somebody has it, who may be the caller.
+    #[inline(always)]
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let alone = self.alone.load(Ordering::Relaxed);
+        let taken = match alone {
+            true => {
+                let free = self.lock.0.load(Ordering::Relaxed) == FREE;
+                self.lock.0.store(TAKEN, Ordering::Relaxed);
+                free
+            }
+            false => self.lock.try_lock(),
+        };
+        // A guard that is made is dropped, and gives back: make none of what isn't had.
+        taken.then(|| Guard { of: self, alone })
+    }
+
+    /// The value, as soon as nobody has it.
+    #[inline(always)]
+    pub fn lock(&self) -> Guard<'_, T> {
+        match self.try_lock() {
+            Some(guard) => guard,
+            None => self.wait(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) -> Guard<'_, T> {
+        self.lock.lock();
+        Guard {
+            of: self,
+            alone: false,
+        }
+    }
+}
+
+/// Access to a [`Guarded`] value.
+pub(crate) struct Guard<'a, T> {
+    of: &'a Guarded<T>,
+    alone: bool,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: nobody else has it while there is this guard.
+        unsafe { &*self.of.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.of.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        match self.alone {
+            true => self.of.lock.0.store(FREE, Ordering::Relaxed),
+            // SAFETY: this guard was made with the lock taken, by a thread that it is dropped on, since
+            // no guard is sent.
+            false => unsafe { self.of.lock.unlock() },
+        }
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::cell::UnsafeCell;
-
     use super::*;
+
+    #[test]
+    fn alone_or_not_nobody_gets_what_is_taken() {
+        let guarded = Guarded::new(1);
+        for alone in [false, true] {
+            if alone {
+                // SAFETY: there is one thread.
+                unsafe { guarded.set_alone() };
+            }
+            let mut guard = guarded.lock();
+            *guard += 1;
+            assert!(guarded.try_lock().is_none());
+            assert!(
+                guarded.try_lock().is_none(),
+                "given back by who didn't get it"
+            );
+            drop(guard);
+            assert!(guarded.try_lock().is_some());
+        }
+        assert_eq!(*guarded.lock(), 3);
+    }
 
     struct Counted(Lock, UnsafeCell<u64>);
 

@@ -233,6 +233,10 @@ impl Process {
             checked: AtomicU64::new(0),
             born: Instant::now(),
         };
+        if !process.threaded {
+            // SAFETY: as VCIs are used without their locks then.
+            unsafe { process.collectives.set_alone() };
+        }
         process.open_vci(0)?;
         Ok(process)
     }
@@ -603,6 +607,10 @@ impl Process {
     /// whether it is time for a round over all VCIs.
     #[inline]
     fn poll_one(&self, vci: VciId) -> Result<(bool, bool)> {
+        // What others have stored is there or not whatever messages have come.
+        if self.advance_by_stores()? {
+            return Ok((true, false));
+        }
         let (any, all_due) = match self.vci(vci)?.try_lock() {
             Some(mut state) => {
                 let any = state.progress();
@@ -860,7 +868,7 @@ impl Process {
 
     /// Whether there are more ranks than cores.
     #[inline]
-    fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         self.wait.spins <= self.wait_crowded.spins
     }
 
@@ -947,6 +955,10 @@ impl Process {
             eprint!("{}", self.report());
         }
         self.check_peers();
+        let nap = match self.awaits_stores() {
+            true => nap.min(patience.short_nap(&self.wait)),
+            false => nap,
+        };
         let crowd = self.threaded && !waiting.is_alone();
         if crowd || patience.take_nap() || (self.threaded && !self.bell.arm()) {
             std::thread::sleep(nap.min(wait::SHORT_NAP));

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use mpi_core::Result;
+use mpi_core::coll::run::Flag;
 use mpi_core::coll::{
     Allreduce, Barrier, Bcast, Part, Port, Progress, Put, Run, Slots, Team, allreduce, barrier,
     bcast, slots,
@@ -53,8 +54,12 @@ impl Port for Obliging {
     unsafe fn put(&mut self, _: u32, _: u32, _: u64, _: *const u8, _: usize) -> Result<Put<()>> {
         Ok(Put::Done)
     }
-    fn is_up(&mut self, _: u32, _: u32, _: u64) -> bool {
-        true
+    fn is_up(&mut self, _: u32, _: u32, _: u64, _: bool) -> Flag {
+        Flag::Up
+    }
+
+    fn disagreement(&mut self, _: u32, _: u64) -> mpi_core::Result<mpi_core::Error> {
+        unreachable!("all agree")
     }
     unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {
         Ok(())
@@ -91,6 +96,7 @@ fn small_collectives_do_not_allocate() {
                 room: 1024,
                 depth: 4,
                 direct: true,
+                several: false,
             };
             let (send, mut recv) = ([1i32; 2], [0i32; 2]);
             for kind in 0..6 {

@@ -1,5 +1,5 @@
 /* Nonblocking collectives, several at a time, with point-to-point messages in between, completed
- * in all orders.
+ * in all orders: also more than there are slots for, and of communicators that are freed meanwhile.
  *
  * ranks: 1 2 3 4 7 8
  * timeout: 60
@@ -10,11 +10,21 @@ enum { KINDS = 17, ROUNDS = 40 };
 
 static unsigned long long seed;
 
+static void nap(double seconds)
+{
+    double end = MPI_Wtime() + seconds;
+    while (MPI_Wtime() < end)
+        ;
+}
+
 static unsigned next(void)
 {
     seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
     return (unsigned)(seed >> 33);
 }
+
+/* Where they take place. */
+static MPI_Comm comm;
 
 static void *keep[4 * KINDS * ROUNDS];
 static int kept;
@@ -33,7 +43,7 @@ struct op {
 
 static void post(struct op *o, int kind, int n, int root, MPI_Request *request)
 {
-    const MPI_Comm w = MPI_COMM_WORLD;
+    const MPI_Comm w = comm;
     const MPI_Datatype t = MPI_INT;
     size_t all = (size_t)n * size;
     o->kind = kind;
@@ -202,15 +212,66 @@ static void barriers(void)
     }
 }
 
+/* Far more than have slots, each rank completing them in an order of its own, with blocking ones before,
+ * between and behind; the communicator is freed before they are complete. */
+static void burst(int round)
+{
+    enum { MANY = 50 };
+    static const int lengths[] = {0, 1, 2, 12, 13, 100, 1024, 2048, 2049, 4096, 5000, 8192, 8193};
+    struct op ops[MANY];
+    MPI_Request requests[MANY];
+    int order[MANY], one = 1, total = 0;
+    unsigned long long own = seed * 31 + (unsigned)rank;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    int early = (int)(next() % 3), late = (int)(next() % (unsigned)size);
+    for (int i = 0; i < early * 6; i++) {
+        post(&ops[i], (int)(next() % KINDS), 5, 0, &requests[i]);
+        OK(MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
+        verify(&ops[i]);
+        OK(MPI_Barrier(comm));
+    }
+    if (rank == late)
+        nap(0.002);
+    for (int i = 0; i < MANY; i++) {
+        int n = lengths[next() % (next() % 4 ? 6 : 13)];
+        post(&ops[i], (int)(next() % KINDS), n, (int)(next() % (unsigned)size), &requests[i]);
+        order[i] = i;
+        if (i % 10 == 7) {
+            OK(MPI_Allreduce(&one, &total, 1, MPI_INT, MPI_SUM, comm));
+            CHECK(total == size, "round %d: %d", round, total);
+        }
+    }
+    if (early)
+        OK(MPI_Comm_free(&comm));
+    for (int i = MANY - 1; i > 0; i--) {
+        own = own * 6364136223846793005ULL + 1442695040888963407ULL;
+        int other = (int)((own >> 33) % (unsigned)(i + 1)), kept_one = order[i];
+        order[i] = order[other];
+        order[other] = kept_one;
+    }
+    for (int i = 0; i < MANY; i++) {
+        OK(MPI_Wait(&requests[order[i]], MPI_STATUS_IGNORE));
+        verify(&ops[order[i]]);
+    }
+    if (!early) {
+        OK(MPI_Barrier(comm));
+        OK(MPI_Comm_free(&comm));
+    }
+    comm = MPI_COMM_WORLD;
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
+    comm = MPI_COMM_WORLD;
     const char *given = getenv("COLL_SEED");
     seed = given ? strtoull(given, NULL, 10) : 20240611;
     all_kinds();
     barriers();
     for (int round = 0; round < ROUNDS; round++) {
         mixed(round);
+        if (round % 4 == 0)
+            burst(round);
         while (kept > 0)
             free(keep[--kept]);
     }

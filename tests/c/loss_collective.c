@@ -13,6 +13,9 @@
  * case: alltoall
  * case: barrier-often
  * case: allreduce-often
+ * case: iallreduce
+ * case: iallreduce-often
+ * case: ibarrier-often
  */
 #include "check.h"
 #include <signal.h>
@@ -32,6 +35,12 @@ int main(int argc, char **argv) {
     char *often = strstr(argv[1], "-often");
     for (int i = 0; often && i < 20; i++)
         OK(MPI_Barrier(MPI_COMM_WORLD));
+    MPI_Request request;
+    for (int i = 0; often && i < 20; i++) {
+        OK(MPI_Iallreduce(mine, all, 10, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+    }
     if (often)
         *often = '\0';
     if (rank == 2) {
@@ -45,6 +54,17 @@ int main(int argc, char **argv) {
         code = MPI_Allreduce(mine, all, often ? 10 : COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     else if (strcmp(argv[1], "alltoall") == 0)
         code = MPI_Alltoall(mine, COUNT, MPI_INT, all, COUNT, MPI_INT, MPI_COMM_WORLD);
+    else if (strcmp(argv[1], "ibarrier") == 0) {
+        OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (strcmp(argv[1], "iallreduce") == 0) {
+        /* Both end, the one that has no slot yet as well. */
+        MPI_Request several[20];
+        for (int i = 0; i < 20; i++)
+            OK(MPI_Iallreduce(mine, all + 10 * i, 10, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &several[i]));
+        for (int i = 20; i-- > 0;)
+            code = MPI_Wait(&several[i], MPI_STATUS_IGNORE);
+    }
     OK(MPI_Error_class(code, &class));
     CHECK_EQ(class, MPIX_ERR_PROC_FAILED);
     CHECK(MPI_Wtime() - began < 8);

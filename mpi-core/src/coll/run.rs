@@ -1,6 +1,7 @@
 //! Running a schedule over point-to-point messages and remote memory.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step, slot_offset};
 use crate::datatype::Datatype;
@@ -67,8 +68,13 @@ pub trait Port {
     ) -> Result<Put<Self::Req>>;
 
     /// Whether the flag of the slot of phase `number` in a cell of rank `of` is up. May look for a
-    /// moment before it says no.
-    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool;
+    /// moment before it says no. A phase of this `call` is of the same call there, or else the error is
+    /// asked for.
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag;
+
+    /// The error after [`Flag::Other`]: `Ok` if the other call goes through the same phases, so that the
+    /// schedule can go on.
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error>;
 
     /// Copies `len` bytes between `local` and the memory of rank `of` at `remote`.
     ///
@@ -91,6 +97,17 @@ pub trait Port {
 
     /// The slot's first byte in this process's memory.
     fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8;
+}
+
+/// What a flag says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flag {
+    /// Not yet.
+    Down,
+    /// The phase has come.
+    Up,
+    /// It has come, in another call than this.
+    Other,
 }
 
 /// Bytes that say where lent data is, and how long.
@@ -132,6 +149,8 @@ pub struct Run<R> {
     next: usize,
     /// How far the wait that is being issued got.
     waited: usize,
+    /// Whether any message was started.
+    sends: bool,
     running: bool,
     error: Option<Error>,
 }
@@ -171,6 +190,7 @@ impl<R: Copy> Run<R> {
             number: 0,
             next: 0,
             waited: 0,
+            sends: false,
             running: false,
             error: None,
         }
@@ -195,6 +215,22 @@ impl<R: Copy> Run<R> {
     /// as there are phases were not used before, and are in turn on all ranks.
     pub fn set_number(&mut self, number: u64) {
         self.number = number;
+    }
+
+    /// The ranks whose flags of a phase the run waits for, from the first that isn't up on, and the phase's
+    /// number.
+    pub fn awaited(&self) -> Option<(Range<u32>, u64)> {
+        match *self.schedule.steps().get(self.next)? {
+            Step::Await { last, phase, .. } if self.running => {
+                Some((self.waited as u32..last, self.phase(phase)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The messages that aren't known to be complete, of a run that was given up.
+    pub fn outstanding(&self) -> impl Iterator<Item = R> {
+        self.requests.iter().filter_map(|request| *request)
     }
 
     /// Whether it was started and isn't done.
@@ -230,6 +266,7 @@ impl<R: Copy> Run<R> {
         self.requests.resize(self.schedule.steps().len(), None);
         (self.send, self.recv, self.tag) = (send, recv, tag);
         (self.next, self.waited, self.error) = (0, 0, None);
+        self.sends = false;
         self.running = true;
         Ok(())
     }
@@ -239,13 +276,14 @@ impl<R: Copy> Run<R> {
     /// # Errors
     /// The first error of a message, once all is over: after an error the schedule goes on with
     /// what there is, so that no other rank is left waiting and no message points to memory that
-    /// the caller takes back. `Err` means done.
+    /// the caller takes back. `Err` means done, or, if it is still running, that it has been given up
+    /// since ranks disagree about what they call.
     pub fn advance<P: Port<Req = R>>(&mut self, port: &mut P) -> Result<Progress> {
         if !self.running {
             return Ok(Progress::Done);
         }
-        while let Some(&step) = self.schedule.steps().get(self.next) {
-            match step {
+        while let Some(step) = self.schedule.steps().get(self.next) {
+            match *step {
                 Step::Wait { from, to } => {
                     self.waited = self.waited.max(from as usize);
                     if !self.settle(port, to as usize) {
@@ -291,8 +329,13 @@ impl<R: Copy> Run<R> {
                     let number = self.phase(phase);
                     self.waited = self.waited.max(first as usize);
                     while self.waited < last as usize {
-                        if !port.is_up(self.waited as u32, cell, number) {
-                            return Ok(Progress::Pending);
+                        match port.is_up(self.waited as u32, cell, number, phase >= 0) {
+                            Flag::Up => {}
+                            Flag::Down => return Ok(Progress::Pending),
+                            Flag::Other => {
+                                let error = port.disagreement(self.waited as u32, number)?;
+                                self.error.get_or_insert(error);
+                            }
                         }
                         if room < usize::MAX {
                             let len = port.length(self.waited as u32, cell, number);
@@ -378,7 +421,7 @@ impl<R: Copy> Run<R> {
             }
             self.next += 1;
         }
-        if !self.settle(port, self.requests.len()) {
+        if self.sends && !self.settle(port, self.requests.len()) {
             return Ok(Progress::Pending);
         }
         self.running = false;
@@ -409,7 +452,10 @@ impl<R: Copy> Run<R> {
 
     fn issued(&mut self, request: Result<R>) {
         match request {
-            Ok(request) => self.requests[self.next] = Some(request),
+            Ok(request) => {
+                self.requests[self.next] = Some(request);
+                self.sends = true;
+            }
             Err(error) => {
                 self.error.get_or_insert(error);
             }

@@ -4,8 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-use super::run::{Port, Progress, Put, Run, has_come};
+use super::run::{Flag, Port, Progress, Put, Run, has_come};
 use super::schedule::{Step, slot_offset};
+use super::slots::THROUGH;
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 
@@ -341,9 +342,16 @@ impl Port for SimPort<'_> {
         Ok(Put::Done)
     }
 
-    fn is_up(&mut self, of: u32, cell: u32, number: u64) -> bool {
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
         let place = self.world.place((self.peers)(self.rank, of), cell, number);
-        has_come(self.world.flags[place], number)
+        match has_come(self.world.flags[place], number) {
+            true => Flag::Up,
+            false => Flag::Down,
+        }
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
+        panic!("rank {of} was not asked about phase {number}");
     }
 
     unsafe fn direct(
@@ -400,6 +408,19 @@ pub fn run_late(
     peers: &dyn Fn(u32, u32) -> u32,
     rings: &dyn Fn(u32) -> u32,
     late: Option<usize>,
+) -> (Cost, Vec<Result<()>>) {
+    run_telling(runs, network, peers, rings, late, &mut |_, _| None)
+}
+
+/// As [`run_late`]; when a rank has ended a run, `through` tells the phase up to which it is through with
+/// all of them, for the flag of that.
+pub fn run_telling(
+    runs: &mut [Vec<Run<usize>>],
+    network: Network,
+    peers: &dyn Fn(u32, u32) -> u32,
+    rings: &dyn Fn(u32) -> u32,
+    late: Option<usize>,
+    through: &mut dyn FnMut(usize, usize) -> Option<u64>,
 ) -> (Cost, Vec<Result<()>>) {
     let size = runs.len();
     let used = runs.iter().flatten().flat_map(|run| run.schedule().steps());
@@ -468,8 +489,14 @@ pub fn run_late(
                 peers,
             };
             let progress = runs[rank][i].advance(&mut port);
-            world.cost.done[rank] = world.now;
+            port.world.cost.done[rank] = port.world.now;
             if !matches!(progress, Ok(Progress::Pending)) {
+                if let Some(number) = through(rank, i) {
+                    let own = rank as u32;
+                    // SAFETY: there is no data.
+                    let told = unsafe { port.put(own, THROUGH, number, std::ptr::null(), 0) };
+                    assert_eq!(told.unwrap(), Put::Done);
+                }
                 finished.push(rank);
                 world.changes += 1;
             }

@@ -9,6 +9,13 @@
 //! n - 1 it may still read: so pieces of long data overlap.) So before a rank writes data to the slot
 //! of phase n, which was that of phase n - depth, it has seen the flags of phase n - depth + 2 of all
 //! ranks. Roots may change and ranks may be late as they like.
+//!
+//! That holds for collectives that come one after the other. Of nonblocking ones several are under way,
+//! and end in any order; theirs are other slots ([`Slots::several`]), and for these each rank has one flag
+//! more, [`THROUGH`], the number of the last phase up to which it has ended all collectives. Only who has
+//! something to say raises a flag, when all are through with what was in its slot before. Nobody waits
+//! for that but by a step: who has called waits until others have, at the worst, and until they call MPI
+//! again if he is ahead of them by all slots of the ring.
 
 use super::schedule::{Block, Buf, Schedule, Slot, Staged, slot_offset};
 use super::team::{Blocks, Layout, Part, share};
@@ -27,7 +34,13 @@ pub struct Slots {
     pub depth: u32,
     /// Whether ranks can copy from and to each other's memory.
     pub direct: bool,
+    /// Whether several collectives may be under way at once.
+    pub several: bool,
 }
+
+/// The cell of the flags that say up to which phase ranks are through, where several collectives are
+/// under way.
+pub const THROUGH: u32 = 1;
 
 impl Slots {
     /// Where `len` bytes that begin `offset` bytes into the data of rank `of` in a phase are, if that
@@ -44,12 +57,31 @@ impl Slots {
 
     /// Waits until this rank may write to its slot of a phase.
     fn claim(&self, schedule: &mut Schedule, phase: i32) {
-        schedule.await_flags(0..self.size, 0, phase + 2 - self.depth as i32);
+        let depth = self.depth as i32;
+        match self.several {
+            true => schedule.await_flags(0..self.size, THROUGH, phase - depth),
+            false => schedule.await_flags(0..self.size, 0, phase + 2 - depth),
+        }
     }
 
-    /// Raises this rank's flag.
+    /// Raises this rank's flag, after what was written to the slot.
     fn raise(&self, schedule: &mut Schedule, phase: i32) {
         schedule.put(Slot::first(self.rank, phase), Block::empty());
+    }
+
+    /// Raises this rank's flag without data before it, for others to wait for.
+    fn signal(&self, schedule: &mut Schedule, phase: i32) {
+        if self.several {
+            self.claim(schedule, phase);
+        }
+        self.raise(schedule, phase);
+    }
+
+    /// Has nothing to say in a phase, in which nobody waits for this rank.
+    fn pass(&self, schedule: &mut Schedule, phase: i32) {
+        if !self.several {
+            self.raise(schedule, phase);
+        }
     }
 
     /// Raises this rank's flag over data that was put into the slot.
@@ -90,7 +122,7 @@ pub fn can_reduce(part: &Part<'_>) -> bool {
 /// All raise their flags and wait for each other's.
 pub fn barrier(schedule: &mut Schedule, slots: Slots) {
     let phase = schedule.phase();
-    slots.raise(schedule, phase);
+    slots.signal(schedule, phase);
     slots.await_all(schedule, phase);
 }
 
@@ -109,7 +141,7 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
             schedule.copy(typed, data);
             slots.raise_over(schedule, phase, data);
         } else {
-            slots.raise(schedule, phase);
+            slots.pass(schedule, phase);
             schedule.await_data(root..root + 1, 0, phase, len);
             schedule.copy(data, typed);
         }
@@ -128,7 +160,7 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
             schedule.copy(piece(&staged, from, to), data);
             slots.raise(schedule, phase);
         } else {
-            slots.raise(schedule, phase);
+            slots.pass(schedule, phase);
             slots.await_one(schedule, root, phase);
             schedule.copy(data, piece(&staged, from, to));
         }
@@ -141,7 +173,7 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
 /// Waits until all are through with what was lent before.
 fn finish(schedule: &mut Schedule, slots: Slots) {
     let phase = schedule.phase();
-    slots.raise(schedule, phase);
+    slots.signal(schedule, phase);
     slots.await_all(schedule, phase);
 }
 
@@ -172,7 +204,7 @@ pub fn bcast_direct(schedule: &mut Schedule, slots: Slots, root: u32, part: Part
         let said = Slots::whole(slots.rank, phase, 16);
         slots.raise_over(schedule, phase, said);
     } else {
-        slots.raise(schedule, phase);
+        slots.pass(schedule, phase);
     }
     if !is_root {
         slots.await_one(schedule, root, phase);
@@ -363,7 +395,7 @@ fn collect(
             offer(schedule, slots, source, &mut staged, phase, from, to);
             slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, to - from));
         } else {
-            slots.raise(schedule, phase);
+            slots.signal(schedule, phase);
         }
     };
     if pieces == 1 {
@@ -461,7 +493,7 @@ pub fn scatter(
     for from in (0..len).step_by(stride) {
         let to = (from + stride).min(len);
         let phase = schedule.phase();
-        slots.raise(schedule, phase);
+        slots.pass(schedule, phase);
         slots.await_one(schedule, root, phase);
         let at = scattered(root, phase, slots.rank, stride, to - from);
         match &staged {
@@ -652,8 +684,10 @@ fn reduction(
             let buf = Buf::Slot(Slot::first(rank, second));
             elements(Block::bytes(buf, 64, share_of(rank).len() * width))
         };
-        if !mine.is_empty() {
+        if slots.several || !mine.is_empty() {
             slots.claim(schedule, second);
+        }
+        if !mine.is_empty() {
             combine(schedule, slots, result(slots.rank), |rank| {
                 match rank == slots.rank {
                     true => given.slice(extent, mine.clone()),

@@ -1,14 +1,22 @@
 //! The slots of a communicator whose members share a node: one piece of shared memory.
+//!
+//! A flag is the number of its phase, cut to 32 bits, over the mark of the call's [`Terms`], so that one
+//! comparison says whether it is up and whether both mean the same call. The terms themselves lie beside
+//! it. Before each rank's slots is its *head*: what it has said about its calls, for others that wait in
+//! vain because theirs is another, and in rank 0's a word that says that somebody has found such.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use netmod::{OpenError, RemoteKey, SharedPiece};
+use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 
 use crate::coll::Slots;
-use crate::coll::run::has_come;
+use crate::coll::run::{Flag, has_come};
+use crate::collective::Terms;
+use crate::collective::terms::ENDED;
 use crate::comm::Comm;
-use crate::error::Result;
+use crate::error::{Class, Error, Result};
 use crate::process::Process;
 use crate::rma;
 
@@ -24,13 +32,57 @@ const RANKS: u32 = 128;
 const BOARDS: usize = 64;
 /// The first phase of a communicator. Numbers may wrap, and soon do.
 const FIRST: u64 = u64::MAX - 10_000;
+/// How many calls a rank says something about; a power of two.
+const SAID: u32 = 64;
+/// Bytes of a head: a line for the word about disagreement, then what is said about calls, two words each.
+const HEAD: usize = 64 + 16 * SAID as usize;
+/// Looks at flags that together take less time than giving up the processor and getting it back.
+const SPINS: u32 = 100;
+/// Who waits looks once in so many times whether others wait for something else.
+const DOUBT: u32 = 128;
+
+/// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
+/// this; those who could not have it get none.
+pub(super) fn common_piece(
+    process: &Process,
+    comm: &Comm,
+    memory: &dyn SharedMemory,
+    own: usize,
+) -> Result<Option<Box<dyn SharedPiece>>> {
+    let (rank, total) = (comm.rank(), own * comm.size() as usize);
+    let mut made = None;
+    let mut key = [0; 4];
+    if rank == 0
+        && let Ok(piece) = memory.create(total)
+    {
+        let RemoteKey { address, words } = piece.key();
+        key = [1, address, words[0], words[1]];
+        made = Some(piece);
+    }
+    process.broadcast_u64(comm, &mut key)?;
+    if made.is_none() && key[0] != 0 {
+        let key = RemoteKey {
+            address: key[1],
+            words: [key[2], key[3]],
+        };
+        made = memory.open(&key, total).ok();
+    }
+    Ok(made.and_then(|piece| {
+        let ready: std::result::Result<_, OpenError> = piece.reserve(own * rank as usize, own);
+        ready.ok().map(|()| piece)
+    }))
+}
 
 /// A communicator's slots.
 pub(crate) struct Board {
     pub slots: Slots,
+    /// The first slot.
     base: *mut u8,
-    /// From a slot to the next.
+    /// From a slot to the next, and from a rank's to the next rank's.
     stride: usize,
+    own: usize,
+    /// Where this rank says something about its calls.
+    says: *mut u8,
     /// The number of the next phase.
     next: AtomicU64,
     /// The latest phase whose flag was seen, of each rank.
@@ -86,40 +138,21 @@ impl Board {
         };
         let room = (TOTAL / size as usize).min(MOST) & !63;
         let stride = 64 + room;
-        let own = stride * DEPTH as usize;
-        let total = own * size as usize;
-
-        let mut made = None;
-        let mut key = [0; 4];
-        if rank == 0
-            && let Ok(piece) = memory.create(total)
-        {
-            let RemoteKey { address, words } = piece.key();
-            key = [1, address, words[0], words[1]];
-            made = Some(piece);
-        }
-        process.broadcast_u64(comm, &mut key)?;
-        if made.is_none() && key[0] != 0 {
-            let key = RemoteKey {
-                address: key[1],
-                words: [key[2], key[3]],
-            };
-            made = memory.open(&key, total).ok();
-        }
-        let reserved = made.and_then(|piece| {
-            let ready: std::result::Result<_, OpenError> = piece.reserve(own * rank as usize, own);
-            ready.ok().map(|()| piece)
-        });
-        let mut board = reserved.map(|piece| Board {
+        let own = HEAD + stride * DEPTH as usize;
+        let piece = common_piece(process, comm, &**memory, own)?;
+        let mut board = piece.map(|piece| Board {
             slots: Slots {
                 rank,
                 size,
                 room,
                 depth: DEPTH,
                 direct: false,
+                several: false,
             },
-            base: piece.as_ptr(),
+            base: piece.as_ptr().wrapping_add(HEAD),
             stride,
+            own,
+            says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
             _place: place,
@@ -128,7 +161,8 @@ impl Board {
         // All flags say that nothing has come before anybody looks.
         if let Some(board) = &board {
             for slot in 0..DEPTH.into() {
-                board.flag(rank, slot).store(FIRST - 1, Ordering::Release);
+                let before = flag_of(FIRST - 1, Terms::default());
+                board.flag(rank, slot).store(before, Ordering::Release);
             }
         }
         let direct = (0..size).all(|of| rma::can_copy(process, comm, of, probes[of as usize]));
@@ -154,8 +188,9 @@ impl Board {
     #[inline(always)]
     pub fn slot(&self, of: u32, number: u64) -> *mut u8 {
         debug_assert!(of < self.slots.size);
-        let place = of as usize * DEPTH as usize + number as usize % DEPTH as usize;
-        self.base.wrapping_add(place * self.stride)
+        let place = number as usize % DEPTH as usize;
+        let at = of as usize * self.own + place * self.stride;
+        self.base.wrapping_add(at)
     }
 
     #[inline(always)]
@@ -165,42 +200,199 @@ impl Board {
     }
 
     #[inline(always)]
-    fn length_at(&self, of: u32, number: u64) -> &AtomicU64 {
+    fn terms_at(&self, of: u32, number: u64) -> &AtomicU64 {
         // SAFETY: as for the flag, which it comes after.
         unsafe { &*self.slot(of, number).add(8).cast() }
     }
 
-    /// Raises the own flag of a phase, in which there are `len` bytes.
+    /// Raises the own flag of a phase of a call on these terms.
     #[inline(always)]
-    pub fn raise(&self, number: u64, len: usize) {
+    pub fn raise(&self, number: u64, terms: Terms) {
         let rank = self.slots.rank;
-        self.length_at(rank, number)
-            .store(len as u64, Ordering::Relaxed);
-        self.flag(rank, number).store(number, Ordering::Release);
+        self.terms_at(rank, number)
+            .store(terms.word(), Ordering::Relaxed);
+        self.flag(rank, number)
+            .store(flag_of(number, terms), Ordering::Release);
+        // Who waits for all needn't look at its own.
+        self.seen[rank as usize].store(number, Ordering::Relaxed);
     }
 
-    /// The bytes in a phase's slot whose flag is up.
-    #[inline]
-    pub fn length(&self, of: u32, number: u64) -> usize {
-        self.length_at(of, number).load(Ordering::Relaxed) as usize
-    }
-
-    /// Whether the flag of a phase is up; looks `times` times before it says no.
+    /// Whether the flag of a phase is up; looks `times` times before it says no. With `terms`, the phase
+    /// must be of a call on these.
     #[inline(always)]
-    pub fn is_up(&self, of: u32, number: u64, times: u32) -> bool {
+    pub fn is_up(&self, of: u32, number: u64, times: u32, terms: Option<Terms>) -> Flag {
         let seen = &self.seen[of as usize];
         if has_come(seen.load(Ordering::Relaxed), number) {
-            return true;
+            return Flag::Up;
         }
         let flag = self.flag(of, number);
         for _ in 0..times {
-            let value = flag.load(Ordering::Acquire);
-            if has_come(value, number) {
-                seen.store(value, Ordering::Relaxed);
+            let ahead = flag.load(Ordering::Acquire).wrapping_sub(number << 32);
+            if ahead as i64 >= 0 {
+                let phases = ahead >> 32;
+                if let Some(terms) = terms
+                    && ahead != u64::from(terms.mark())
+                    && phases == 0
+                {
+                    return Flag::Other;
+                }
+                seen.store(number.wrapping_add(phases), Ordering::Relaxed);
+                return Flag::Up;
+            }
+            std::hint::spin_loop();
+        }
+        Flag::Down
+    }
+
+    /// Waits for a moment, where there are more ranks than cores, if none of `ranks` that are not in this
+    /// phase yet needs this core: whoever does gets it sooner if nobody waits. Returns whether all have
+    /// come.
+    pub fn linger(&self, ranks: Range<u32>, number: u64) -> bool {
+        // SAFETY: asks for nothing but a number.
+        let core = unsafe { libc::sched_getcpu() } as u32;
+        let own = self.core_of(self.slots.rank);
+        if own.load(Ordering::Relaxed) != core {
+            own.store(core, Ordering::Relaxed);
+        }
+        let mut missing = ranks.start;
+        let is_up = |of: u32| {
+            let flag = self.flag(of, number).load(Ordering::Relaxed);
+            flag.wrapping_sub(number << 32) as i64 >= 0
+        };
+        let needs = |of: u32| !is_up(of) && self.core_of(of).load(Ordering::Relaxed) == core;
+        if ranks.clone().any(needs) {
+            return false;
+        }
+        for _ in 0..SPINS {
+            while missing < ranks.end && is_up(missing) {
+                missing += 1;
+            }
+            if missing == ranks.end {
                 return true;
             }
             std::hint::spin_loop();
         }
         false
     }
+
+    /// On which core a rank was when it last waited.
+    fn core_of(&self, of: u32) -> &AtomicU32 {
+        // SAFETY: in the first line of the rank's head, as in `broken`.
+        unsafe { &*self.base.sub(HEAD).add(of as usize * self.own + 8).cast() }
+    }
+
+    /// The word in rank 0's head that says that members disagree: 0 while nobody has found that.
+    #[inline(always)]
+    fn broken(&self) -> &AtomicU64 {
+        // SAFETY: rank 0's head lies before its slots, in memory that lives as long as `self`.
+        unsafe { &*self.base.sub(HEAD).cast() }
+    }
+
+    /// An error if members have been found to disagree.
+    #[inline(always)]
+    pub fn check(&self) -> Result<()> {
+        match self.broken().load(Ordering::Relaxed) {
+            0 => Ok(()),
+            found => Err(broken_by(found)),
+        }
+    }
+
+    /// Where a rank says something about call number `tag`.
+    fn said(&self, of: u32, tag: u32) -> [&AtomicU64; 2] {
+        let from_slots = of as usize * self.own + 64 + 16 * (tag % SAID) as usize;
+        // SAFETY: within the head, as for `broken`.
+        unsafe {
+            let at = self.base.sub(HEAD).add(from_slots);
+            [&*at.cast(), &*at.add(8).cast()]
+        }
+    }
+
+    /// Says what call number `tag` is here. Others look there only if they wait in vain.
+    #[inline(always)]
+    pub fn say(&self, tag: u32, terms: Terms) {
+        // SAFETY: this rank's head, as in `said`.
+        let [which, what] = unsafe {
+            let at = self.says.add(16 * (tag % SAID) as usize);
+            [&*at.cast::<AtomicU64>(), &*at.add(8).cast::<AtomicU64>()]
+        };
+        what.store(terms.word(), Ordering::Relaxed);
+        which.store(flag_of(tag.into(), terms), Ordering::Release);
+    }
+
+    /// To be called by who waits in vain, with a count of how often: whether others have found that
+    /// members disagree, and now and then whether they do.
+    pub fn doubt(&self, tag: u32, terms: Terms, count: &mut u32) -> Result<()> {
+        self.check()?;
+        *count = count.wrapping_add(1);
+        if count.is_multiple_of(DOUBT)
+            && let Some((of, theirs)) = self.other_terms(tag, terms)
+        {
+            return Err(self.end(of, terms, theirs));
+        }
+        Ok(())
+    }
+
+    /// Whether all others call the same as call number `tag`, as far as they have come. For who has come
+    /// to its end by messages, which don't say.
+    #[cold]
+    pub fn compare(&self, tag: u32, terms: Terms) -> Result<()> {
+        match self.other_terms(tag, terms) {
+            Some((of, theirs)) => Err(self.disagree(of, terms, theirs)?),
+            None => Ok(()),
+        }
+    }
+
+    /// A rank that has said something else about call number `tag`.
+    #[cold]
+    fn other_terms(&self, tag: u32, terms: Terms) -> Option<(u32, Terms)> {
+        (0..self.slots.size).find_map(|of| {
+            let [which, what] = self.said(of, tag);
+            let said = which.load(Ordering::Acquire);
+            let other = said >> 32 == u64::from(tag) && said != flag_of(tag.into(), terms);
+            other.then(|| (of, Terms::from_word(what.load(Ordering::Relaxed))))
+        })
+    }
+
+    /// Rank `of` has raised the flag of a phase of another call. `Ok`: of one with the same phases.
+    #[cold]
+    pub fn disagree_in(&self, of: u32, number: u64, terms: Terms) -> Result<Error> {
+        let theirs = self.terms_at(of, number).load(Ordering::Relaxed);
+        self.disagree(of, terms, Terms::from_word(theirs))
+    }
+
+    /// Tells all that rank `of` disagrees, unless both keep step (`Ok`).
+    #[cold]
+    pub fn disagree(&self, of: u32, terms: Terms, theirs: Terms) -> Result<Error> {
+        if terms.keeps_step_with(theirs) {
+            return Ok(terms.disagreement(of, theirs, false));
+        }
+        Err(self.end(of, terms, theirs))
+    }
+
+    /// Tells all that rank `of` disagrees.
+    fn end(&self, of: u32, terms: Terms, theirs: Terms) -> Error {
+        let pair = u64::from(of) << 32 | u64::from(self.slots.rank);
+        let found = (1 << 63) | pair;
+        let _ = self
+            .broken()
+            .compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed);
+        terms.disagreement(of, theirs, true)
+    }
+}
+
+/// The flag of a phase of a call.
+#[inline(always)]
+fn flag_of(number: u64, terms: Terms) -> u64 {
+    number << 32 | u64::from(terms.mark())
+}
+
+#[cold]
+fn broken_by(found: u64) -> Error {
+    let (one, other) = (found as u32, (found >> 32) as u32 & 0x7fff_ffff);
+    Error::new(
+        Class::Truncate,
+        format!(
+            "ranks {one} and {other} disagree about a collective call on this communicator, this one or one              before it; all ranks must call the same ones in the same order, with the same root and with              counts and datatypes that describe the same data{ENDED}"
+        ),
+    )
 }

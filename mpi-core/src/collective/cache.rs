@@ -1,7 +1,7 @@
 //! Schedules kept for calls that come again.
 
 use crate::coll::{Layout, Part, Run};
-use crate::collective::{Call, Message, Root};
+use crate::collective::{Call, Message, Root, Terms};
 use crate::datatype::Datatype;
 use crate::op::Op;
 
@@ -10,6 +10,10 @@ use crate::op::Op;
 pub(crate) struct CommRun {
     pub run: Run<Message>,
     pub call: Option<Known>,
+    /// What all members must say alike.
+    pub terms: Terms,
+    /// When it was built: how often the communicator had had all of them built anew.
+    pub era: u32,
 }
 
 /// What of a call its schedule depends on, besides the communicator.
@@ -58,6 +62,7 @@ impl Known {
 
 impl CommRun {
     /// Whether its schedule is that of such a call.
+    #[inline]
     pub fn fits(&self, shape: &Shape<'_>) -> bool {
         self.call.as_ref().is_some_and(|known| known.fits(shape))
     }
@@ -75,6 +80,17 @@ impl CommRun {
         });
     }
 }
+
+impl<'a> Shape<'a> {
+    /// That of the same call, nonblocking.
+    pub fn started(self) -> Shape<'a> {
+        let kind = self.kind | STARTED;
+        Shape { kind, ..self }
+    }
+}
+
+/// In the kinds of nonblocking calls.
+const STARTED: u8 = 1 << 7;
 
 impl Shape<'_> {
     /// That of the barriers between broadcasts.

@@ -268,7 +268,14 @@ impl Call<'_> {
             bytes,
             commutes: true,
         };
-        let wanted = |collective: &str, bytes: usize| choices.in_slots(collective, &at(bytes));
+        // Of those under way together each is to leave slots for others.
+        let most = match slots.several {
+            true => PIECES * slots.room,
+            false => usize::MAX,
+        };
+        let wanted = |collective: &str, bytes: usize| {
+            bytes <= most && choices.in_slots(collective, &at(bytes))
+        };
         let number = |root: Root| match root {
             Root::Rank(rank) => rank,
             Root::This | Root::Other => slots.rank,
@@ -594,11 +601,14 @@ impl From<Root> for inter::Root {
     }
 }
 
+/// Slots that the data of a nonblocking collective may fill.
+const PIECES: usize = 4;
+
 /// Ranks that may read long data of one at the same time.
 const DIRECT: usize = 8;
 
 /// Bytes of all blocks.
-fn total(layout: &Layout<'_>, ranks: usize) -> usize {
+pub(super) fn total(layout: &Layout<'_>, ranks: usize) -> usize {
     match layout {
         Layout::Uniform(part) => part.bytes() * ranks,
         _ => (0..ranks).map(|i| layout.bytes(i)).sum(),

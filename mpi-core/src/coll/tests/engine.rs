@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::coll::Put;
+use crate::coll::run::Flag;
 use crate::coll::{
     Allgather, Allreduce, Alltoall, Barrier, Bcast, Block, Buf, Layout, Part, Port, Progress, Team,
     allgather, allreduce, alltoall, barrier, bcast,
@@ -173,8 +174,11 @@ impl Port for Broken {
     unsafe fn put(&mut self, _: u32, _: u32, _: u64, _: *const u8, _: usize) -> Result<Put<()>> {
         Err(Error::new(Class::ProcFailed, "gone"))
     }
-    fn is_up(&mut self, _: u32, _: u32, _: u64) -> bool {
-        true
+    fn is_up(&mut self, _: u32, _: u32, _: u64, _: bool) -> Flag {
+        Flag::Up
+    }
+    fn disagreement(&mut self, _: u32, _: u64) -> Result<Error> {
+        Err(Error::new(Class::ProcFailed, "gone"))
     }
     unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {
         Err(Error::new(Class::ProcFailed, "gone"))

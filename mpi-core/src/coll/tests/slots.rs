@@ -1,7 +1,7 @@
 //! Collectives over slots that all ranks see, one after the other, with late ranks.
 
 use super::*;
-use crate::coll::sim::{DEPTH, FIRST, ROOM, run_late};
+use crate::coll::sim::{DEPTH, FIRST, ROOM, run_late, run_telling};
 use crate::coll::{Layout, Part, Slots, slots};
 
 fn seen_by(rank: usize, size: usize) -> Slots {
@@ -11,7 +11,13 @@ fn seen_by(rank: usize, size: usize) -> Slots {
         room: ROOM.max(64 * size),
         depth: DEPTH,
         direct: true,
+        several: SEVERAL.get(),
     }
+}
+
+thread_local! {
+    /// Whether collectives are built for being under way together.
+    static SEVERAL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 type Build = Box<dyn Fn(usize, &mut Schedule)>;
@@ -300,6 +306,80 @@ fn in_turn(seed: u64, size: usize, late: usize, calls: &mut [One]) {
     for (place, call) in calls.iter().enumerate() {
         let what = (place, &call.what, size, late);
         compare(&what, &call.recv, &call.expect);
+    }
+}
+
+/// Starts all of them, on a ring of slots that is far too short for all, and carries them on in any order.
+fn together(seed: u64, size: usize, calls: &mut [One]) {
+    let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
+    let mut phases = Vec::new();
+    for rank in 0..size {
+        let mut number = FIRST;
+        let mut list = Vec::new();
+        phases.clear();
+        for (place, call) in calls.iter_mut().enumerate() {
+            let mut run = Run::new();
+            (call.build)(rank, run.rebuild());
+            run.set_number(number);
+            phases.push((number, run.schedule().phases()));
+            number = number.wrapping_add(run.schedule().phases().into());
+            // SAFETY: the buffers live until the runs are done, below.
+            let started =
+                unsafe { run.start(call.send[rank].ptr(), call.recv[rank].ptr(), place as u32) };
+            started.unwrap();
+            list.push(run);
+        }
+        runs.push(list);
+    }
+    let mut ended = vec![vec![false; calls.len()]; size];
+    let mut told = vec![FIRST; size];
+    let mut through = |rank: usize, place: usize| {
+        ended[rank][place] = true;
+        let open = ended[rank].iter().position(|ended| !ended);
+        let last = phases[phases.len() - 1];
+        let first = open.map_or(last.0.wrapping_add(last.1.into()), |place| phases[place].0);
+        let news = first != told[rank];
+        told[rank] = first;
+        news.then_some(first.wrapping_sub(1))
+    };
+    let (network, rings) = (
+        Network::Random(seed),
+        |cell| if cell == 0 { DEPTH } else { 1 },
+    );
+    let (_, results) = run_telling(&mut runs, network, &|_, to| to, &rings, None, &mut through);
+    assert!(results.iter().all(|result| result.is_ok()));
+    for (place, call) in calls.iter().enumerate() {
+        let what = (place, &call.what, size);
+        compare(&what, &call.recv, &call.expect);
+    }
+}
+
+/// Collectives that have a slot for each of their phases.
+fn short(many: usize, rng: &mut Rng, size: usize) -> Vec<One> {
+    let mut calls = Vec::new();
+    while calls.len() < many {
+        let kind = rng.below(11);
+        let call = one(kind, rng, size);
+        let mut schedule = Schedule::new();
+        (call.build)(0, &mut schedule);
+        if schedule.phases() <= DEPTH {
+            calls.push(call);
+        }
+    }
+    calls
+}
+
+#[test]
+fn many_under_way_together() {
+    let seed = seed();
+    SEVERAL.set(true);
+    for size in (2..=6).chain([9, 16]) {
+        for round in 0..8 {
+            let seed = seed + 100 * size as u64 + round;
+            let mut rng = Rng::new(seed);
+            let mut calls = short(3 + 5 * round as usize, &mut rng, size);
+            together(seed, size, &mut calls);
+        }
     }
 }
 

@@ -1,0 +1,209 @@
+//! The slots of a communicator for nonblocking collectives, several of which are under way together: one
+//! more piece of the memory that its members share, by the rules of `coll::slots` for such.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use netmod::SharedPiece;
+
+use super::board::{Board, common_piece};
+use crate::coll::Slots;
+use crate::coll::run::{Flag, has_come};
+use crate::collective::Terms;
+use crate::comm::Comm;
+use crate::error::Result;
+use crate::lock::Guarded;
+use crate::process::Process;
+
+/// Slots of each rank; a power of two, so that their places go on where numbers wrap.
+const DEPTH: u32 = 16;
+/// Bytes of data of all slots of all ranks, if ranks are many.
+const TOTAL: usize = 1 << 20;
+/// The most bytes of a slot.
+const MOST: usize = 8 << 10;
+/// The first phase of a communicator. Numbers may wrap, and soon do.
+const FIRST: u64 = u64::MAX - 5_000;
+/// What lies before a rank's slots: how far it is through, in a line of its own.
+const LINE: usize = 64;
+
+/// A communicator's slots for nonblocking collectives.
+pub(crate) struct Shelf {
+    pub slots: Slots,
+    base: *mut u8,
+    /// From a slot to the next, and from a rank's to the next rank's.
+    stride: usize,
+    own: usize,
+    /// The number of the next phase.
+    next: AtomicU64,
+    ended: Guarded<Ended>,
+    /// The latest phase up to which a rank was seen to be through, of each rank.
+    seen: Box<[AtomicU64]>,
+    /// What `base` points to.
+    _piece: Box<dyn SharedPiece>,
+}
+
+/// Which of this process's collectives have ended.
+struct Ended {
+    /// The first phase of one that has not.
+    first: u64,
+    /// Those that have, behind it: numbers of their first phases and of how many.
+    early: Vec<(u64, u32)>,
+}
+
+// SAFETY: the memory is mapped as long as the shelf is there, and is written and read by the rules of
+// `coll::slots`, whichever threads do it: a slot is written by the one run that has its number.
+unsafe impl Send for Shelf {}
+// SAFETY: as above.
+unsafe impl Sync for Shelf {}
+
+impl Shelf {
+    /// Makes the slots of an intracommunicator that has slots for blocking collectives. All members call
+    /// this; none where not all can have them, on all of them.
+    pub fn new(process: &Process, comm: &Comm, board: &Board) -> Result<Option<Shelf>> {
+        let Some(memory) = process.windows.memory.get() else {
+            return Ok(None); // nobody would have slots
+        };
+        let (rank, size) = (comm.rank(), comm.size());
+        let room = (TOTAL / (size * DEPTH) as usize).min(MOST) & !63;
+        let stride = 64 + room;
+        let own = LINE + stride * DEPTH as usize;
+        let piece = common_piece(process, comm, &**memory, own)?;
+        let shelf = piece.map(|piece| Shelf {
+            slots: Slots {
+                room,
+                depth: DEPTH,
+                several: true,
+                ..board.slots
+            },
+            base: piece.as_ptr(),
+            stride,
+            own,
+            next: AtomicU64::new(FIRST),
+            ended: Guarded::new(Ended {
+                first: FIRST,
+                early: Vec::new(),
+            }),
+            seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
+            _piece: piece,
+        });
+        // All flags say that nothing has come before anybody looks.
+        if let Some(shelf) = &shelf {
+            if !process.is_threaded() {
+                // SAFETY: as for the communicator's schedules.
+                unsafe { shelf.ended.set_alone() };
+            }
+            shelf.through(rank).store(FIRST - 1, Ordering::Release);
+            for slot in 0..DEPTH.into() {
+                shelf.flag(rank, slot).store(FIRST - 1, Ordering::Release);
+            }
+        }
+        let told = process.gather_all_u64(comm, [u64::from(shelf.is_some())])?;
+        if let Some(shelf) = &shelf {
+            shelf._piece.settle();
+        }
+        Ok(shelf.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+    }
+
+    /// How many phases a collective may have: all of them have slots then that no other phase of it
+    /// needs, and another collective can be under way beside it.
+    pub fn most_phases(&self) -> u32 {
+        DEPTH / 2
+    }
+
+    /// Numbers for so many phases of a collective that is started now.
+    pub fn take(&self, phases: u32) -> u64 {
+        // No other thread does: collectives on a communicator are started one after the other.
+        let first = self.next.load(Ordering::Relaxed);
+        self.next
+            .store(first.wrapping_add(phases.into()), Ordering::Relaxed);
+        first
+    }
+
+    /// Takes note that a collective has ended here, and reads no slot any more.
+    pub fn end(&self, number: u64, phases: u32) {
+        let mut ended = self.ended.lock();
+        if ended.first != number {
+            ended.early.push((number, phases));
+            return;
+        }
+        let mut first = number.wrapping_add(phases.into());
+        while let Some(place) = ended.early.iter().position(|early| early.0 == first) {
+            first = first.wrapping_add(ended.early.swap_remove(place).1.into());
+        }
+        ended.first = first;
+        // Under the lock, so that it never goes down.
+        self.through(self.slots.rank)
+            .store(first.wrapping_sub(1), Ordering::Release);
+    }
+
+    /// A slot's first byte.
+    #[inline(always)]
+    pub fn slot(&self, of: u32, number: u64) -> *mut u8 {
+        debug_assert!(of < self.slots.size);
+        let place = number as usize % DEPTH as usize;
+        let at = of as usize * self.own + LINE + place * self.stride;
+        self.base.wrapping_add(at)
+    }
+
+    #[inline(always)]
+    fn flag(&self, of: u32, number: u64) -> &AtomicU64 {
+        // SAFETY: every slot begins with its flag, aligned, in memory that lives as long as `self`.
+        unsafe { &*self.slot(of, number).cast() }
+    }
+
+    #[inline(always)]
+    fn terms_at(&self, of: u32, number: u64) -> &AtomicU64 {
+        // SAFETY: as for the flag, which it comes after.
+        unsafe { &*self.slot(of, number).add(8).cast() }
+    }
+
+    /// The word that says up to which phase a rank is through.
+    #[inline(always)]
+    fn through(&self, of: u32) -> &AtomicU64 {
+        // SAFETY: a rank's part begins with it, aligned, in memory that lives as long as `self`.
+        unsafe { &*self.base.add(of as usize * self.own).cast() }
+    }
+
+    /// Raises the own flag of a phase of a call on these terms.
+    #[inline(always)]
+    pub fn raise(&self, number: u64, terms: Terms) {
+        let rank = self.slots.rank;
+        self.terms_at(rank, number)
+            .store(terms.word(), Ordering::Relaxed);
+        self.flag(rank, number).store(number, Ordering::Release);
+    }
+
+    /// The terms of the call that raised the flag of a phase.
+    #[inline]
+    pub fn terms(&self, of: u32, number: u64) -> Terms {
+        Terms::from_word(self.terms_at(of, number).load(Ordering::Relaxed))
+    }
+
+    /// Whether the flag of a phase of a call on these terms is up. Flags of later phases say nothing
+    /// about it: several threads may raise a rank's.
+    #[inline(always)]
+    pub fn is_up(&self, of: u32, number: u64, terms: Terms) -> Flag {
+        // Who waits for all has raised its own.
+        if of == self.slots.rank {
+            return Flag::Up;
+        }
+        // Nobody raises the slot's flag again before this rank is through with this phase.
+        match self.flag(of, number).load(Ordering::Acquire) == number {
+            false => Flag::Down,
+            true if self.terms(of, number) == terms => Flag::Up,
+            true => Flag::Other,
+        }
+    }
+
+    /// Whether a rank is through with all up to a phase.
+    #[inline(always)]
+    pub fn is_through(&self, of: u32, number: u64) -> bool {
+        let seen = &self.seen[of as usize];
+        if has_come(seen.load(Ordering::Acquire), number) {
+            return true;
+        }
+        let value = self.through(of).load(Ordering::Acquire);
+        // Another thread's later value may be lost, which costs another look.
+        seen.store(value, Ordering::Release);
+        has_come(value, number)
+    }
+}

@@ -1,0 +1,348 @@
+//! Nonblocking collectives: started by a call, carried on by whoever makes progress, in any order.
+
+use std::sync::atomic::Ordering;
+
+use super::{Board, Buffers, Call, Collectives, CommPort, CommRun, Holder, Message, Shelf, Terms};
+use crate::coll::run::Flag;
+use crate::coll::slots::THROUGH;
+use crate::coll::{Port, Progress, Put, Schedule};
+use crate::comm::{Comm, Purpose};
+use crate::datatype::Datatype;
+use crate::error::{Error, Result};
+use crate::process::Process;
+use crate::request::{RequestId, Status};
+
+/// A nonblocking collective under way.
+pub(super) struct Active {
+    /// None once it is done.
+    run: Option<Box<CommRun>>,
+    comm: Holder,
+    request: RequestId,
+    /// The number of its first phase, if it goes by slots.
+    number: Option<u64>,
+    /// Its number among the communicator's collectives.
+    tag: u32,
+    /// How often it was looked at in vain.
+    vain: u32,
+}
+
+/// The messages of one communicator and its slots for nonblocking collectives.
+struct ShelfPort<'a> {
+    messages: CommPort<'a>,
+    shelf: &'a Shelf,
+    board: &'a Board,
+    /// Whether to look for what others have put there. The call itself doesn't: mostly nothing is there
+    /// yet, and who looks too early has the line brought over twice.
+    looks: bool,
+}
+
+impl Port for ShelfPort<'_> {
+    type Req = Message;
+
+    unsafe fn isend(
+        &mut self,
+        buf: *const u8,
+        count: usize,
+        datatype: &Datatype,
+        to: u32,
+        tag: u32,
+    ) -> Result<Message> {
+        // SAFETY: as the engine promises.
+        unsafe { self.messages.isend(buf, count, datatype, to, tag) }
+    }
+
+    unsafe fn irecv(
+        &mut self,
+        buf: *mut u8,
+        count: usize,
+        datatype: &Datatype,
+        from: u32,
+        tag: u32,
+    ) -> Result<Message> {
+        // SAFETY: as the engine promises.
+        unsafe { self.messages.irecv(buf, count, datatype, from, tag) }
+    }
+
+    fn test(&mut self, message: Message) -> Result<bool> {
+        self.messages.test(message)
+    }
+
+    #[inline]
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        _cell: u32,
+        number: u64,
+        _data: *const u8,
+        _len: usize,
+    ) -> Result<Put<Message>> {
+        debug_assert_eq!(to, self.shelf.slots.rank);
+        self.shelf.raise(number, self.messages.terms);
+        Ok(Put::Done)
+    }
+
+    #[inline]
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
+        match cell {
+            THROUGH if self.shelf.is_through(of, number) => Flag::Up,
+            THROUGH => Flag::Down,
+            _ if self.looks => self.shelf.is_up(of, number, self.messages.terms),
+            _ => Flag::Down,
+        }
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
+        let theirs = self.shelf.terms(of, number);
+        self.board.disagree(of, self.messages.terms, theirs)
+    }
+
+    unsafe fn direct(
+        &mut self,
+        of: u32,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<()> {
+        // SAFETY: as the engine promises.
+        unsafe { self.messages.direct(of, write, local, len, remote) }
+    }
+
+    fn length(&self, _of: u32, _cell: u32, _number: u64) -> usize {
+        0 // told by the terms
+    }
+
+    fn own_slot(&self, number: u64) -> *mut u8 {
+        self.shelf.slot(self.shelf.slots.rank, number)
+    }
+
+    #[inline]
+    fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
+        self.shelf.slot(of, number)
+    }
+}
+
+/// Rounds of progress, each of which completes a collective, of which one looks for messages.
+const ROUNDS: u32 = 16;
+
+impl Collectives {
+    /// Tells those who don't have the lock what is under way.
+    fn tell(&self, runs: &[Active]) {
+        let silent = runs.iter().any(|active| active.number.is_some());
+        self.silent.store(silent, Ordering::Relaxed);
+        self.count.store(runs.len(), Ordering::Release);
+    }
+}
+
+impl Process {
+    /// Starts a collective that progress completes, by messages. The builder is called once and sees the
+    /// cleared schedule; buffers must be as it was told.
+    ///
+    /// # Safety
+    /// The buffers are valid for what the schedule reads and writes until the request is complete.
+    pub unsafe fn start_collective(
+        &self,
+        holder: Holder,
+        buffers: Buffers,
+        build: impl FnOnce(&mut Schedule),
+    ) -> Result<RequestId> {
+        let mut kept = (*holder).as_ref().take_run(None);
+        kept.remember(None);
+        kept.terms = Terms::default();
+        build(kept.run.rebuild());
+        // SAFETY: as for this function.
+        unsafe { self.start_run(holder, buffers, kept) }
+    }
+
+    /// Starts a collective call that progress completes. What `call` borrows is needed no longer.
+    ///
+    /// # Safety
+    /// The buffers are valid for what the call reads and writes until the request is complete.
+    pub unsafe fn start_call(
+        &self,
+        holder: Holder,
+        buffers: Buffers,
+        call: &Call<'_>,
+    ) -> Result<RequestId> {
+        let comm: &Comm = (*holder).as_ref();
+        comm.count_start();
+        let shape = call.shape().map(|shape| shape.started());
+        let mut kept = comm.take_run(shape.as_ref());
+        if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
+            kept.remember(shape.as_ref());
+            self.build_started(comm, call, kept.run.rebuild());
+            kept.terms = comm.terms(call, kept.run.schedule().phases());
+        }
+        // SAFETY: as for this function.
+        unsafe { self.start_run(holder, buffers, kept) }
+    }
+
+    /// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
+    fn build_started(&self, comm: &Comm, call: &Call<'_>, schedule: &mut Schedule) {
+        let own = comm.choices();
+        let place = |slots| self.collectives.place(comm, slots, None, own.as_deref());
+        if let Some(shelf) = comm.shelf() {
+            call.build(&place(Some(shelf.slots)), schedule);
+            if schedule.phases() <= shelf.most_phases() {
+                return;
+            }
+            schedule.clear();
+        }
+        call.build(&place(None), schedule);
+    }
+
+    /// Starts a schedule, and goes as far as it can.
+    ///
+    /// # Safety
+    /// As for [`Process::start_collective`].
+    unsafe fn start_run(
+        &self,
+        holder: Holder,
+        buffers: Buffers,
+        mut kept: Box<CommRun>,
+    ) -> Result<RequestId> {
+        let comm: &Comm = (*holder).as_ref();
+        comm.mark_used();
+        let request = self.start_outside(comm.vci(), comm.owner())?;
+        let tag = comm.next_collective();
+        let run = &mut kept.run;
+        let phases = run.schedule().phases();
+        let number = match comm.shelf() {
+            Some(shelf) if phases > 0 => Some(shelf.take(phases)),
+            _ => None,
+        };
+        run.set_number(number.unwrap_or(0));
+        if let Some(board) = comm.board()
+            && !kept.terms.is_none()
+        {
+            board.say(tag, kept.terms);
+        }
+        // SAFETY: as for this function.
+        if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
+            self.fail(request, error)?;
+            return Ok(request);
+        }
+        let mut active = Active {
+            run: Some(kept),
+            comm: holder,
+            request,
+            number,
+            tag,
+            vain: 0,
+        };
+        if !self.advance(&mut active, false)? {
+            let mut runs = self.collectives.runs.lock();
+            runs.push(active);
+            self.collectives.tell(&runs);
+        }
+        Ok(request)
+    }
+
+    /// Takes a collective as far as it goes, by slots only as far as it `looks` for what others have put
+    /// there. Returns whether it is done.
+    fn advance(&self, active: &mut Active, looks: bool) -> Result<bool> {
+        let comm: &Comm = (*active.comm).as_ref();
+        let Some(kept) = &mut active.run else {
+            return Ok(true);
+        };
+        let mut messages = CommPort {
+            process: self,
+            comm,
+            purpose: Purpose::Collective,
+            looks: 1,
+            terms: kept.terms,
+        };
+        let board = comm.board().filter(|_| !kept.terms.is_none());
+        let shelf = comm.shelf().filter(|_| active.number.is_some());
+        let progress = match (self.loss_among(|peer| comm.has_member(peer)), shelf, board) {
+            (Some(error), _, _) => Err(error),
+            (None, Some(shelf), Some(board)) => kept.run.advance(&mut ShelfPort {
+                messages,
+                shelf,
+                board,
+                looks,
+            }),
+            (None, ..) => kept.run.advance(&mut messages),
+        };
+        let progress = match (progress, board) {
+            (Ok(Progress::Pending), Some(board)) if looks => board
+                .doubt(active.tag, kept.terms, &mut active.vain)
+                .map(|()| Progress::Pending),
+            // Whose data came has said what it is, which messages don't.
+            (Ok(Progress::Done), Some(board)) if active.number.is_none() => board
+                .compare(active.tag, kept.terms)
+                .map(|()| Progress::Done),
+            (progress, _) => progress,
+        };
+        if matches!(progress, Ok(Progress::Pending)) {
+            return Ok(false);
+        }
+        let run = active.run.take();
+        if let Some(run) = run.as_ref().filter(|kept| kept.run.is_running()) {
+            self.give_up(run)?;
+        }
+        let run = run.filter(|kept| !kept.run.is_running());
+        if let (Some(shelf), Some(number), Some(run)) = (shelf, active.number, &run) {
+            shelf.end(number, run.run.schedule().phases());
+        }
+        if let Some(run) = run {
+            comm.give_run(run);
+        }
+        match progress {
+            Err(error) => self.fail(active.request, error)?,
+            Ok(_) => self.complete(active.request, Status::EMPTY, None)?,
+        }
+        Ok(true)
+    }
+
+    /// Whether a nonblocking collective waits for flags, which ring no bell.
+    pub(crate) fn awaits_stores(&self) -> bool {
+        self.collectives.silent.load(Ordering::Relaxed)
+    }
+
+    /// Takes all nonblocking collectives as far as they go. Returns whether one was completed.
+    #[inline(always)]
+    pub(crate) fn advance_collectives(&self) -> Result<bool> {
+        if self.collectives.count.load(Ordering::Acquire) == 0 {
+            return Ok(false);
+        }
+        self.advance_all()
+    }
+
+    /// As [`Process::advance_collectives`] if one of them waits for flags. Returns whether one was
+    /// completed, and that is enough for this round of progress: of so many in turn one goes on all the
+    /// same, since there may be messages that others wait for.
+    #[inline(always)]
+    pub(crate) fn advance_by_stores(&self) -> Result<bool> {
+        if !self.awaits_stores() || !self.advance_all()? {
+            return Ok(false);
+        }
+        let rounds = self.collectives.rounds.load(Ordering::Relaxed);
+        let next = rounds.wrapping_add(1);
+        self.collectives.rounds.store(next, Ordering::Relaxed);
+        Ok(!next.is_multiple_of(ROUNDS))
+    }
+
+    #[cold]
+    fn advance_all(&self) -> Result<bool> {
+        // Whoever holds the lock is at it; user functions that call MPI come here again.
+        let Some(mut guard) = self.collectives.runs.try_lock() else {
+            return Ok(false);
+        };
+        let mut runs = std::mem::take(&mut *guard);
+        let mut result = Ok(false);
+        runs.retain_mut(|active| {
+            let advanced = self.advance(active, true);
+            let stays = matches!(advanced, Ok(false));
+            match (&mut result, advanced) {
+                (Ok(any), Ok(done)) => *any |= done,
+                (_, Err(error)) => result = Err(error),
+                (Err(_), Ok(_)) => {}
+            }
+            stays
+        });
+        *guard = runs;
+        self.collectives.tell(&guard);
+        result
+    }
+}
