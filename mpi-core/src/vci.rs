@@ -1033,17 +1033,32 @@ impl Vci {
     }
 
     /// Acts under the VCI's own lock, not counted: what [`OWN_LOCK`] asks for, in the fewest
-    /// instructions.
+    /// instructions if `act` succeeds.
     #[inline(always)]
-    pub fn under_own_lock<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> T {
+    pub fn under_own_lock(&self, act: impl FnOnce(&mut VciState) -> bool) -> bool {
         if !self.lock.try_lock() {
             self.wait_for_own_lock();
         }
         // SAFETY: this thread has the lock.
-        let result = act(unsafe { &mut *self.state.get() });
+        if !act(unsafe { &mut *self.state.get() }) {
+            // SAFETY: taken above.
+            unsafe { self.give_own_lock_back() };
+            return false;
+        }
         // SAFETY: taken above. (A panic ends the process.)
         unsafe { self.lock.unlock() };
-        result
+        true
+    }
+
+    /// Apart, so that what the caller needs after a failure is not kept at hand for a success.
+    ///
+    /// # Safety
+    /// This thread has the VCI's own lock.
+    #[cold]
+    #[inline(never)]
+    unsafe fn give_own_lock_back(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.unlock() };
     }
 
     #[cold]
