@@ -757,17 +757,16 @@ unsafe fn exchange(
         Some(rank) => process.send_on(comm, purpose, buffer, rank, sendtag, Mode::Standard)?,
         None => None,
     };
-    let received = match receive {
-        Some(id) => process.wait(id)?,
-        None => (Status::PROC_NULL, None),
-    };
-    let sent = match send {
-        Some(id) => process.wait(id)?.1,
-        None => None,
-    };
     // SAFETY: the caller's contract.
-    unsafe { status::write(status, &received.0) };
-    received.1.or(sent).map_or(Ok(()), Err)
+    unsafe {
+        match receive {
+            Some(receive) => exchanged(runtime, receive, send, status),
+            None => {
+                status::write(status, &Status::PROC_NULL);
+                finish_send(send)
+            }
+        }
+    }
 }
 
 /// `MPI_Sendrecv_replace` (section 3.10).

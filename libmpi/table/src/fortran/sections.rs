@@ -114,6 +114,7 @@ pub(super) fn shim(text: &mut String, routine: &Routine<'_>) {
          /// The arguments are as the standard asks.\n\
          #[unsafe(no_mangle)]\n\
          pub unsafe extern \"C\" fn {lower}_f08ts_({}) {{\n    \
+         // SAFETY: as the caller promises.\n    \
          unsafe {{ {} }}\n}}\n",
         parameters(routine, |arg| descriptor_type(arg, "Gfortran", "")),
         call("of_gfortran", false)
@@ -135,13 +136,14 @@ pub(super) fn shim(text: &mut String, routine: &Routine<'_>) {
          /// The arguments are as the standard asks.\n\
          #[unsafe(no_mangle)]\n\
          pub unsafe extern \"C\" fn {lower}_f08ts_cdesc({}) {{\n    \
+         // SAFETY: as the caller promises.\n    \
          unsafe {{ {} }}\n}}\n",
         list.join(", "),
         call("of_standard", true)
     );
     let _ = writeln!(
         text,
-        "unsafe fn {inner}({}) {{\n    unsafe {{",
+        "unsafe fn {inner}({}) {{\n    // SAFETY: as the caller promises.\n    unsafe {{",
         parameters(routine, |arg| match arg.pass {
             Pass::Buffer => "Section".to_owned(),
             _ => rust_type(arg),

@@ -273,7 +273,7 @@ fn shim(text: &mut String, routine: &Routine<'_>) {
          /// # Safety\n\
          /// The arguments are as the standard asks.\n\
          #[unsafe(no_mangle)]\n\
-         pub unsafe extern \"C\" fn {}({}){} {{\n    unsafe {{",
+         pub unsafe extern \"C\" fn {}({}){} {{\n    // SAFETY: as the caller promises.\n    unsafe {{",
         name.to_uppercase(),
         symbol(routine),
         parameters(routine, rust_type),
