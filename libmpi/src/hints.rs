@@ -1,8 +1,8 @@
 //! The hints that this library understands (section 6.4.4): all others are dropped, so that a
 //! program sees by `MPI_Comm_get_info` what it got.
 
+use mpi_coll::Choices;
 use mpi_core::Result;
-use mpi_core::coll::Choices;
 use mpi_core::comm::Comm;
 use mpi_core::info::{Entry, Info};
 use mpi_core::mapping::{TagBits, Wishes};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use mpi_core::coll::Choices;
+use mpi_coll::Choices;
 use mpi_core::process::CriticalSections;
 use mpi_core::rma::NetworkAtomics;
 use netmod_verbs::Sharing;
@@ -353,7 +353,7 @@ pub struct Settings {
     pub ucx_library: Option<String>,
     pub coll: Option<String>,
     pub coll_table: Option<String>,
-    pub coll_costs: Option<mpi_core::coll::model::Parameters>,
+    pub coll_costs: Option<mpi_coll::model::Parameters>,
     pub coll_print: bool,
     pub coll_node: Option<u32>,
     pub info: Info,

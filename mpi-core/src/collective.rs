@@ -15,8 +15,6 @@ use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
-use crate::coll::run::Flag;
-use crate::coll::{self, Choices, Port, Progress, Put, Reach, Schedule, Slots, rdma};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
@@ -25,6 +23,8 @@ use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
 use crate::request::RequestId;
 use crate::rma;
+use mpi_coll::run::Flag;
+use mpi_coll::{Choices, Port, Progress, Put, Reach, Schedule, Slots, rdma};
 
 pub(crate) use board::Board;
 pub(crate) use cache::{CommRun, Shape};
@@ -554,7 +554,7 @@ impl Process {
     /// Sends `data` of member 0 of an intracommunicator to all.
     pub fn broadcast_u64(&self, comm: &Comm, data: &mut [u64]) -> Result<()> {
         let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = coll::Part {
+        let part = mpi_coll::Part {
             count: size_of_val(data),
             datatype: &bytes,
         };
@@ -580,7 +580,7 @@ impl Process {
     pub fn greatest_u64(&self, comm: &Comm, data: &mut [u64]) -> Result<()> {
         static MAX: LazyLock<Op> = LazyLock::new(|| Op::predefined(PredefinedOp::Max));
         let word = Datatype::predefined(crate::datatype::Predefined::Uint64T);
-        let part = coll::Part {
+        let part = mpi_coll::Part {
             count: data.len(),
             datatype: &word,
         };
@@ -609,7 +609,7 @@ impl Process {
             .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
         *slot = own;
         let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = coll::Part {
+        let part = mpi_coll::Part {
             count: size_of::<[u64; N]>(),
             datatype: &bytes,
         };
@@ -617,7 +617,7 @@ impl Process {
             send: std::ptr::null(),
             recv: all.as_mut_ptr().cast(),
         };
-        let recv = coll::Layout::Uniform(part);
+        let recv = mpi_coll::Layout::Uniform(part);
         // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
         unsafe { self.call_with(comm, buffers, &Call::Allgather { send: None, recv }, false)? };
         Ok(all)

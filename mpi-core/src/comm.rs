@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use netmod::{Peer, VciId};
 
 use crate::buffer::Buffer;
-use crate::coll::{Choices, Neighbors, Nodes};
 use crate::collective::{Board, Call, CommRun, RemoteBoard, Shape, Shelf, Terms};
 use crate::endpoints::Points;
 use crate::engine::Address;
@@ -17,6 +16,7 @@ use crate::mapping::{VciMap, Wishes};
 use crate::process::{Destination, Mode, NOBODY, Process, Source};
 use crate::topo::Topology;
 use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL, RequestId, Status};
+use mpi_coll::{Choices, Neighbors, Nodes};
 
 /// What a message is for. Messages of different purposes never match each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::coll::{self, Block, Buf, Part, Schedule, Team};
 use crate::collective::{Buffers, Holder};
 use crate::comm::{Comm, ContextId, Purpose};
 use crate::datatype::{Datatype, Predefined};
@@ -17,6 +16,7 @@ use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::process::Process;
 use crate::request::RequestId;
+use mpi_coll::{Block, Buf, Part, Schedule, Team};
 
 /// Lengths beyond this don't come from a process that keeps to the protocol.
 const MAX_WORDS: u64 = 1 << 32;
@@ -68,7 +68,7 @@ impl Process {
         // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
         unsafe {
             self.collective_for(comm, purpose, tag, buffers, |schedule| {
-                coll::bcast(schedule, team, root, part, coll::Bcast::Binomial);
+                mpi_coll::bcast(schedule, team, root, part, mpi_coll::Bcast::Binomial);
             })
         }
     }
@@ -490,7 +490,7 @@ fn tell_context(schedule: &mut Schedule, comm: &Comm) {
             schedule.wait_for(step);
         }
     }
-    coll::bcast(schedule, team, 0, part, coll::Bcast::Binomial);
+    mpi_coll::bcast(schedule, team, 0, part, mpi_coll::Bcast::Binomial);
 }
 
 /// The members of one color.

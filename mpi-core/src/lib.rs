@@ -6,14 +6,11 @@
 
 pub mod attr;
 pub mod buffer;
-pub mod coll;
 pub mod collective;
 pub mod comm;
 pub mod creation;
-pub mod datatype;
 pub mod endpoints;
 mod engine;
-pub mod error;
 mod flow;
 pub mod group;
 pub mod info;
@@ -21,7 +18,6 @@ mod lock;
 pub mod loopback;
 pub mod mapping;
 mod matching;
-pub mod op;
 pub mod process;
 mod remote;
 pub mod request;
@@ -34,7 +30,7 @@ mod wire;
 
 pub use buffer::Buffer;
 pub use engine::{Counters, MatchedMessage};
-pub use error::{Class, Error, Result};
+pub use mpi_types::{Class, Error, Result, datatype, error, op};
 pub use process::Process;
 pub use request::{Cancelled, RequestId, Status};
 

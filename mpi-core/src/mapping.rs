@@ -15,13 +15,13 @@ use std::sync::{Arc, Weak};
 use netmod::{Transport, VciId};
 use parking_lot::Mutex;
 
-use crate::coll::{self, Layout};
 use crate::collective::{Buffers, Call};
 use crate::comm::Comm;
 use crate::datatype::{Datatype, Predefined};
 use crate::error::{Class, Error, Result};
 use crate::process::{CriticalSections, Process, Slots};
 use crate::rma::Promise;
+use mpi_coll::Layout;
 
 /// The most VCIs that a process can have.
 pub const MAX_VCIS: usize = 64 * MASK_WORDS;
@@ -569,7 +569,7 @@ impl Process {
         all[start..start + own.len()].copy_from_slice(own);
         if longest > 0 {
             let bytes = Datatype::predefined(Predefined::Byte);
-            let recv = Layout::Uniform(coll::Part {
+            let recv = Layout::Uniform(mpi_coll::Part {
                 count: longest,
                 datatype: &bytes,
             });

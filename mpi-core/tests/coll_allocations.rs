@@ -4,12 +4,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use mpi_core::Result;
-use mpi_core::coll::run::Flag;
-use mpi_core::coll::{
+use mpi_coll::run::Flag;
+use mpi_coll::{
     Allreduce, Barrier, Bcast, Part, Port, Progress, Put, Run, Slots, Team, allreduce, barrier,
     bcast, slots,
 };
+use mpi_core::Result;
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::op::{Op, PredefinedOp};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpi_core::coll::{self, Barrier, Team};
+use mpi_coll::{Barrier, Team};
 use mpi_core::collective::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
@@ -291,7 +291,7 @@ fn collectives(process: &Process, comm: &Arc<Comm>, thread: u32) {
         let barrier = unsafe {
             process.start_collective(comm.clone(), Buffers::NONE, |schedule| {
                 let team = Team::all(comm.rank(), comm.size());
-                coll::barrier(schedule, team, Barrier::Dissemination);
+                mpi_coll::barrier(schedule, team, Barrier::Dissemination);
             })
         };
         let all = process.gather_all_u64(comm, value(rank)).unwrap();

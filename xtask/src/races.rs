@@ -57,15 +57,7 @@ pub fn run(seconds: u32) -> Result {
                 "--lib",
                 "--tests",
             ],
-            &[
-                "--",
-                "--skip",
-                "datatype::",
-                "--skip",
-                "coll::",
-                "--skip",
-                "op::",
-            ],
+            &[],
         ),
         "running tests under ThreadSanitizer",
     )?;

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::coll::{Ints, Layout, Part};
+use mpi_coll::{Ints, Layout, Part};
 use mpi_core::collective::{Buffers, Call, Root};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, PROC_NULL, Result};

@@ -187,8 +187,7 @@ unsafe fn alltoall_as(
     let send = match site.in_place("sendbuf", sendbuf)? {
         true => None,
         false => {
-            let bytes =
-                |layout: &mpi_core::coll::Layout<'_>| (0..ranks).any(|i| layout.bytes(i) > 0);
+            let bytes = |layout: &mpi_coll::Layout<'_>| (0..ranks).any(|i| layout.bytes(i) > 0);
             // SAFETY: the caller's contract.
             let send = unsafe { send.layout("send", sendbuf, ranks, &mut sent)? };
             let any = sendbuf == recvbuf.cast_const() && bytes(&send) && bytes(&recv);

@@ -3,8 +3,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use mpi_coll::{Layout, Part};
 use mpi_core::Result;
-use mpi_core::coll::{Layout, Part};
 use mpi_core::collective::{Call, Root};
 use mpi_core::op::Op;
 

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 
-use crate::coll::Slots;
-use crate::coll::run::{Flag, has_come};
 use crate::collective::Terms;
 use crate::collective::terms::ENDED;
 use crate::comm::Comm;
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
 use crate::rma;
+use mpi_coll::Slots;
+use mpi_coll::run::{Flag, has_come};
 
 /// Slots of each rank.
 const DEPTH: u32 = 4;
@@ -110,7 +110,7 @@ impl Drop for Place {
 }
 
 // SAFETY: the memory is mapped as long as the board is there, and is written and read by the rules of
-// `coll::slots`, whichever threads do it; the program sees to it that collectives on a communicator
+// `mpi_coll::slots`, whichever threads do it; the program sees to it that collectives on a communicator
 // are called one after the other (section 5.12).
 unsafe impl Send for Board {}
 // SAFETY: as above.

@@ -1,9 +1,9 @@
 //! Schedules kept for calls that come again.
 
-use crate::coll::{Layout, Part, Run};
 use crate::collective::{Call, Message, Root, Terms};
 use crate::datatype::Datatype;
 use crate::op::Op;
+use mpi_coll::{Layout, Part, Run};
 
 /// A run with the call that its schedule was built for.
 #[derive(Default)]

@@ -1,11 +1,11 @@
 //! Collective calls as data, and which algorithm each takes on a communicator.
 
-use crate::coll::{
+use crate::comm::Comm;
+use crate::op::Op;
+use mpi_coll::{
     self, Choices, Inter, Layout, Neighbors, Nodes, Part, Reach, Rooted, Schedule, Situation,
     Slots, Team, inter, rdma, slots,
 };
-use crate::comm::Comm;
-use crate::op::Op;
 
 /// The root of a rooted collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -426,18 +426,18 @@ impl Call<'_> {
             Call::Nothing => {}
             Call::Barrier => match nodes {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
-                    coll::nodes::barrier(schedule, nodes);
+                    mpi_coll::nodes::barrier(schedule, nodes);
                 }
-                _ => coll::barrier(schedule, team, choices.barrier(&plain(0))),
+                _ => mpi_coll::barrier(schedule, team, choices.barrier(&plain(0))),
             },
             Call::Bcast { root, part } => {
                 let situation = plain(part.bytes());
                 let root = number(root);
                 match nodes {
                     Some(nodes) if choices.by_nodes(&situation) => {
-                        coll::nodes::bcast(schedule, nodes, root as u32, part);
+                        mpi_coll::nodes::bcast(schedule, nodes, root as u32, part);
                     }
-                    _ => coll::bcast(schedule, team, root, part, choices.bcast(&situation)),
+                    _ => mpi_coll::bcast(schedule, team, root, part, choices.bcast(&situation)),
                 }
             }
             Call::Gather {
@@ -452,7 +452,7 @@ impl Call<'_> {
                     true => Rooted::Linear,
                     false => choices.gather(&plain(bytes)),
                 };
-                coll::gather(schedule, team, number(root), send, recv, algorithm);
+                mpi_coll::gather(schedule, team, number(root), send, recv, algorithm);
             }
             Call::Scatter {
                 root,
@@ -466,11 +466,11 @@ impl Call<'_> {
                     true => Rooted::Linear,
                     false => choices.scatter(&plain(bytes)),
                 };
-                coll::scatter(schedule, team, number(root), send, recv, algorithm);
+                mpi_coll::scatter(schedule, team, number(root), send, recv, algorithm);
             }
             Call::Allgather { send, recv } => {
                 let algorithm = choices.allgather(&plain(total(&recv, size)));
-                coll::allgather(schedule, team, send, recv, algorithm);
+                mpi_coll::allgather(schedule, team, send, recv, algorithm);
             }
             Call::Alltoall { send, recv } => {
                 let bytes = match recv {
@@ -478,7 +478,7 @@ impl Call<'_> {
                     _ => 0,
                 };
                 let algorithm = choices.alltoall(&plain(bytes));
-                coll::alltoall(schedule, team, send, recv, algorithm);
+                mpi_coll::alltoall(schedule, team, send, recv, algorithm);
             }
             Call::Reduce {
                 root,
@@ -487,7 +487,7 @@ impl Call<'_> {
                 op,
             } => {
                 let algorithm = choices.reduce(&situation(part.bytes(), op.is_commutative()));
-                coll::reduce(schedule, team, number(root), in_place, part, op, algorithm);
+                mpi_coll::reduce(schedule, team, number(root), in_place, part, op, algorithm);
             }
             Call::Allreduce { in_place, part, op } => {
                 let commutes = op.is_commutative();
@@ -497,9 +497,9 @@ impl Call<'_> {
                     Some(nodes)
                         if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
                     {
-                        coll::nodes::allreduce(schedule, nodes, in_place, part, op, algorithm);
+                        mpi_coll::nodes::allreduce(schedule, nodes, in_place, part, op, algorithm);
                     }
-                    _ => coll::allreduce(schedule, team, in_place, part, op, algorithm),
+                    _ => mpi_coll::allreduce(schedule, team, in_place, part, op, algorithm),
                 }
             }
             Call::ReduceScatter {
@@ -509,23 +509,25 @@ impl Call<'_> {
             } => {
                 let situation = situation(total(&blocks, size), op.is_commutative());
                 let algorithm = choices.reduce_scatter(&situation);
-                coll::reduce_scatter(schedule, team, in_place, blocks, op, algorithm);
+                mpi_coll::reduce_scatter(schedule, team, in_place, blocks, op, algorithm);
             }
-            Call::Scan { in_place, part, op } => coll::scan(schedule, team, in_place, part, op),
-            Call::Exscan { in_place, part, op } => coll::exscan(schedule, team, in_place, part, op),
+            Call::Scan { in_place, part, op } => mpi_coll::scan(schedule, team, in_place, part, op),
+            Call::Exscan { in_place, part, op } => {
+                mpi_coll::exscan(schedule, team, in_place, part, op)
+            }
             Call::NeighborAllgather {
                 neighbors,
                 send,
                 recv,
             } => {
-                coll::neighbor_allgather(schedule, neighbors, send, recv);
+                mpi_coll::neighbor_allgather(schedule, neighbors, send, recv);
             }
             Call::NeighborAlltoall {
                 neighbors,
                 send,
                 recv,
             } => {
-                coll::neighbor_alltoall(schedule, neighbors, send, recv);
+                mpi_coll::neighbor_alltoall(schedule, neighbors, send, recv);
             }
         }
     }
@@ -568,8 +570,8 @@ impl Call<'_> {
                     commutes: true,
                 };
                 let window = match choices.alltoall(&situation) {
-                    coll::Alltoall::Pairwise { window } => window,
-                    coll::Alltoall::Bruck => 1,
+                    mpi_coll::Alltoall::Pairwise { window } => window,
+                    mpi_coll::Alltoall::Bruck => 1,
                 };
                 inter::alltoall(schedule, groups, send, recv, window);
             }

@@ -16,13 +16,13 @@ use netmod::{LaneError, MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId
 use parking_lot::Mutex;
 
 use super::board::Place;
-use crate::coll::rdma::Pace;
-use crate::coll::run::has_come;
-use crate::coll::{Put, Reach};
 use crate::comm::Comm;
 use crate::engine::Address;
 use crate::error::Result;
 use crate::process::Process;
+use mpi_coll::rdma::Pace;
+use mpi_coll::run::has_come;
+use mpi_coll::{Put, Reach};
 
 /// The most bytes of data of a slot, and the least that is of use.
 const ROOM: usize = 8 << 10;
@@ -98,7 +98,7 @@ impl Drop for Memory {
     }
 }
 
-// SAFETY: peers write to the memory and this process reads it by the rules of `coll::rdma`, whichever
+// SAFETY: peers write to the memory and this process reads it by the rules of `mpi_coll::rdma`, whichever
 // threads do it; the program sees to it that collectives on a communicator are called one after the
 // other (section 5.12).
 unsafe impl Send for RemoteBoard {}
@@ -295,7 +295,7 @@ impl RemoteBoard {
             for i in 0..words {
                 let word = self.word_at(at + 8 * i);
                 let value = word.load(Ordering::Relaxed) as u32;
-                let to = data + crate::coll::schedule::slot_offset(len) as usize + 4 * i;
+                let to = data + mpi_coll::schedule::slot_offset(len) as usize + 4 * i;
                 // SAFETY: within the slot, whose line behind the words has room for all data in words;
                 // aligned, and nobody else writes there in this phase.
                 unsafe { self.memory.base.add(to).cast::<u32>().write(value) };
@@ -345,7 +345,7 @@ impl RemoteBoard {
             peer: comm.local().peer(to),
             vci: comm.vci(),
         };
-        let data_at = at + SIGNAL_LINE + crate::coll::schedule::slot_offset(data.len()) as usize;
+        let data_at = at + SIGNAL_LINE + mpi_coll::schedule::slot_offset(data.len()) as usize;
         let mut state = process.lock_vci(comm.vci())?;
         match state.signal(address, before, place(data_at), &words[..count], place(at)) {
             Ok(()) => Ok(Put::Done),

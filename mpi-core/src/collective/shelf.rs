@@ -1,18 +1,18 @@
 //! The slots of a communicator for nonblocking collectives, several of which are under way together: one
-//! more piece of the memory that its members share, by the rules of `coll::slots` for such.
+//! more piece of the memory that its members share, by the rules of `mpi_coll::slots` for such.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmod::SharedPiece;
 
 use super::board::{Board, common_piece};
-use crate::coll::Slots;
-use crate::coll::run::{Flag, has_come};
 use crate::collective::Terms;
 use crate::comm::Comm;
 use crate::error::Result;
 use crate::lock::Guarded;
 use crate::process::Process;
+use mpi_coll::Slots;
+use mpi_coll::run::{Flag, has_come};
 
 /// Slots of each rank; a power of two, so that their places go on where numbers wrap.
 const DEPTH: u32 = 16;
@@ -50,7 +50,7 @@ struct Ended {
 }
 
 // SAFETY: the memory is mapped as long as the shelf is there, and is written and read by the rules of
-// `coll::slots`, whichever threads do it: a slot is written by the one run that has its number.
+// `mpi_coll::slots`, whichever threads do it: a slot is written by the one run that has its number.
 unsafe impl Send for Shelf {}
 // SAFETY: as above.
 unsafe impl Sync for Shelf {}

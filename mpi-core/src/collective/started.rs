@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use super::{Board, Buffers, Call, Collectives, CommPort, CommRun, Holder, Message, Shelf, Terms};
-use crate::coll::run::Flag;
-use crate::coll::slots::THROUGH;
-use crate::coll::{Port, Progress, Put, Schedule};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::request::{RequestId, Status};
+use mpi_coll::run::Flag;
+use mpi_coll::slots::THROUGH;
+use mpi_coll::{Port, Progress, Put, Schedule};
 
 /// A nonblocking collective under way.
 pub(super) struct Active {

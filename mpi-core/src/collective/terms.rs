@@ -2,8 +2,8 @@
 //! waiting or with wrong data.
 
 use super::{Call, Root};
-use crate::coll::{Layout, Part};
 use crate::error::{Class, Error};
+use mpi_coll::{Layout, Part};
 
 /// Which collective a call is, with which root, in how many phases of slots, and about how many bytes:
 /// those of a vector, of one block where all have the same, or of all blocks where all know them.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::{Cart, DistGraph, Edge, Graph, Link, Topology, reorder, reorder_graph};
-use crate::coll::{self, Block, Buf, Layout, Part, Team};
 use crate::collective::Buffers;
 use crate::comm::{Comm, ContextId};
 use crate::creation::Choice;
@@ -12,6 +11,7 @@ use crate::datatype::{Datatype, Predefined};
 use crate::group::Group;
 use crate::process::Process;
 use crate::{Class, Error, Result};
+use mpi_coll::{Block, Buf, Layout, Part, Team};
 
 /// Words that tell of an edge.
 const WORDS: usize = 2;
@@ -287,7 +287,7 @@ impl Process {
         unsafe {
             self.collective(comm, buffers, |schedule| {
                 let (send, recv) = (Layout::Uniform(part), Layout::Uniform(part));
-                coll::alltoall(schedule, team, Some(send), recv, coll::Alltoall::Bruck);
+                mpi_coll::alltoall(schedule, team, Some(send), recv, mpi_coll::Alltoall::Bruck);
             })?;
         }
         Ok(told)

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use mpi_coll::{Allreduce, Barrier, Bcast, Part, Team};
 use mpi_core::RequestId;
-use mpi_core::coll::{self, Allreduce, Barrier, Bcast, Part, Team};
 use mpi_core::collective::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
@@ -97,10 +97,10 @@ impl Collectives<'_> {
         let request = unsafe {
             self.job.ranks[rank].start_collective(self.comms[rank].clone(), buffers, |schedule| {
                 match what {
-                    What::Barrier(how) => coll::barrier(schedule, team, how),
-                    What::Bcast(root, how) => coll::bcast(schedule, team, root, data, how),
+                    What::Barrier(how) => mpi_coll::barrier(schedule, team, how),
+                    What::Bcast(root, how) => mpi_coll::bcast(schedule, team, root, data, how),
                     What::Allreduce(how, in_place) => {
-                        coll::allreduce(schedule, team, in_place, data, &self.sum, how);
+                        mpi_coll::allreduce(schedule, team, in_place, data, &self.sum, how);
                     }
                 }
             })
@@ -215,7 +215,7 @@ fn probing_makes_progress_on_collectives() {
             // SAFETY: a barrier has no data.
             unsafe {
                 job.ranks[rank].start_collective(comms[rank].clone(), Buffers::NONE, |schedule| {
-                    coll::barrier(schedule, team, Barrier::Dissemination);
+                    mpi_coll::barrier(schedule, team, Barrier::Dissemination);
                 })
             }
         })

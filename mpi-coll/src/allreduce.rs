@@ -1,0 +1,170 @@
+//! Allreduce (MPI-3.1 section 5.9.6).
+//!
+//! All ranks get the same bits: every element of the result is computed at one rank, or at several
+//! with the same operands in the same order. Operands stand in the order of ranks, but for the
+//! ring, which is for operations that commute.
+
+use super::allgather::ring_bytes;
+use super::pairs::{Pairs, halve, halved, take_in};
+use super::schedule::{Block, Buf, Schedule};
+use super::team::{Part, Team, share};
+use mpi_types::op::Op;
+
+/// How an allreduce is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allreduce {
+    /// Whole vectors between partners 1, 2, 4, … apart: fewest rounds.
+    RecursiveDoubling,
+    /// Halves, quarters, … reduced between partners 1, 2, 4, … apart, then collected the way
+    /// back: every rank sends about twice the data in 2 log2 N rounds (Rabenseifner).
+    Halving,
+    /// Pieces reduced round a ring, then passed round again: as much data in 2 (N - 1) rounds,
+    /// neighbours only. Operations that don't commute take recursive doubling instead.
+    Ring,
+}
+
+/// Builds an allreduce to the receive buffer, from the send buffer or in place.
+pub fn allreduce(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+    algorithm: Allreduce,
+) {
+    if part.count == 0 {
+        return;
+    }
+    schedule.set_op(op);
+    let recv = part.block(Buf::Recv, schedule);
+    let send = Block {
+        buf: if in_place { Buf::Recv } else { Buf::Send },
+        ..recv
+    };
+    if team.size() == 1 {
+        schedule.copy(send, recv);
+        return;
+    }
+    let commutes = op.is_commutative();
+    let pairs = Pairs::new(team);
+    match algorithm {
+        Allreduce::Ring if commutes => ring(schedule, team, send, recv, part),
+        Allreduce::Halving if part.count >= pairs.power => {
+            halving(schedule, team, pairs, send, recv, part, commutes);
+        }
+        _ => doubling(schedule, team, pairs, send, recv, part),
+    }
+}
+
+fn doubling(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    pairs: Pairs,
+    send: Block,
+    recv: Block,
+    part: Part<'_>,
+) {
+    let Some(number) = pairs.number else {
+        taken_in(schedule, team, send, recv);
+        return;
+    };
+    let spare = schedule.scratch_for(part.count, part.datatype, recv.datatype);
+    // With a partner above, the result appears where the partner's operand was received. Start
+    // where an even number of such changes ends in the receive buffer.
+    let above = |distance: &usize| number & distance == 0;
+    let changes = pairs.distances().filter(above).count();
+    let (mut sum, mut other) = match send.buf {
+        Buf::Send if changes % 2 == 1 => (spare, recv),
+        _ => (recv, spare),
+    };
+    take_in(schedule, team, pairs.is_double(number), send, sum, other);
+    for distance in pairs.distances() {
+        let partner = team.peer(pairs.member(number ^ distance));
+        schedule.exchange(partner, other, partner, sum);
+        if number & distance == 0 {
+            schedule.reduce(sum, other);
+            (sum, other) = (other, sum);
+        } else {
+            schedule.reduce(other, sum);
+        }
+    }
+    schedule.copy(sum, recv);
+    if pairs.is_double(number) {
+        schedule.send(team.peer(team.rank - 1), recv);
+    }
+}
+
+/// The whole part of an even rank that its odd neighbour takes in.
+fn taken_in(schedule: &mut Schedule, team: Team<'_>, send: Block, recv: Block) {
+    let neighbour = team.peer(team.rank + 1);
+    let gone = schedule.send(neighbour, send);
+    schedule.wait_for(gone);
+    schedule.recv(neighbour, recv);
+}
+
+fn halving(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    pairs: Pairs,
+    send: Block,
+    recv: Block,
+    part: Part<'_>,
+    commutes: bool,
+) {
+    let Some(number) = pairs.number else {
+        taken_in(schedule, team, send, recv);
+        return;
+    };
+    let (count, extent) = (part.count, part.datatype.extent());
+    let spare = schedule.scratch_for(count, part.datatype, recv.datatype);
+    take_in(schedule, team, pairs.is_double(number), send, recv, spare);
+    let pieces = |number, levels| halved(count, number, levels);
+    let own = halve(
+        schedule, team, pairs, number, recv, spare, extent, commutes, pieces,
+    );
+    let levels = pairs.power.ilog2();
+    schedule.copy(own, recv.slice(extent, pieces(number, levels)));
+    for level in (0..levels).rev() {
+        let mate = number ^ (1 << level);
+        let partner = team.peer(pairs.member(mate));
+        let have = recv.slice(extent, pieces(number, level + 1));
+        let missing = recv.slice(extent, pieces(mate, level + 1));
+        schedule.exchange(partner, missing, partner, have);
+    }
+    if pairs.is_double(number) {
+        schedule.send(team.peer(team.rank - 1), recv);
+    }
+}
+
+fn ring(schedule: &mut Schedule, team: Team<'_>, send: Block, recv: Block, part: Part<'_>) {
+    let size = team.size();
+    let extent = part.datatype.extent();
+    let piece = |i: usize| recv.slice(extent, share(part.count, size, i % size));
+    let largest = share(part.count, size, 0).len();
+    let spare = schedule.scratch_for(largest, part.datatype, recv.datatype);
+    schedule.copy(send, recv);
+    let (from, to) = (team.peer(team.before(1)), team.peer(team.after(1)));
+    for round in 0..size - 1 {
+        let going = piece(team.rank + size - round);
+        let mine = piece(team.rank + size - round - 1);
+        let coming = spare.slice(extent, 0..mine.count);
+        let first = schedule.here();
+        if mine.count > 0 {
+            schedule.recv(from, coming);
+        }
+        if going.count > 0 {
+            schedule.send(to, going);
+        }
+        schedule.wait(first..schedule.here());
+        schedule.reduce(coming, mine);
+    }
+    // Now the piece after this rank's number is complete here.
+    ring_bytes(
+        schedule,
+        size,
+        team.after(1),
+        |i| team.peer((i + size - 1) % size),
+        piece,
+        |member, piece| member == piece,
+    );
+}

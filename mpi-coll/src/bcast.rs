@@ -1,0 +1,159 @@
+//! Broadcast (MPI-3.1 section 5.4).
+
+use super::allgather::ring_bytes;
+use super::schedule::{Block, Buf, Schedule};
+use super::team::{Binomial, Part, Team, share};
+use mpi_types::datatype::Datatype;
+
+/// How a broadcast is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bcast {
+    /// Down a binomial tree, whole messages: fewest rounds.
+    Binomial,
+    /// Pieces down a binomial tree, then round a ring to everyone: every rank sends about twice
+    /// the data, whatever the number of ranks.
+    ScatterRing,
+    /// From rank to rank in pieces of so many bytes, all ranks busy at once.
+    Chain {
+        /// Bytes of a piece.
+        segment: usize,
+    },
+}
+
+/// Messages in flight on each link of a chain.
+const CHAIN_WINDOW: usize = 4;
+
+/// Builds a broadcast of the receive buffer from `root` (a member of the team).
+pub fn bcast(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    part: Part<'_>,
+    algorithm: Bcast,
+) {
+    let size = part.bytes();
+    if team.size() == 1 || size == 0 {
+        return;
+    }
+    let typed = part.block(Buf::Recv, schedule);
+    match algorithm {
+        Bcast::Binomial => binomial(schedule, team, root, None, typed, part.datatype),
+        Bcast::ScatterRing => {
+            let staged = schedule.stage(typed, part.datatype);
+            if team.rank == root {
+                staged.pack(schedule);
+            }
+            scatter_ring(schedule, team, root, staged.bytes);
+            if team.rank != root {
+                staged.unpack(schedule);
+            }
+        }
+        Bcast::Chain { segment } => {
+            let staged = schedule.stage(typed, part.datatype);
+            if team.rank == root {
+                staged.pack(schedule);
+            }
+            chain(schedule, team, root, staged.bytes, segment.max(1));
+            if team.rank != root {
+                staged.unpack(schedule);
+            }
+        }
+    }
+}
+
+/// The root has the data, or gets it from `source`.
+pub(super) fn binomial(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    source: Option<u32>,
+    typed: Block,
+    datatype: &Datatype,
+) {
+    let tree = Binomial::of(team, root);
+    let member = |relative: usize| team.peer((relative + root) % team.size());
+    let from = tree.parent().map(member).or(source);
+    let children = tree.children().count();
+    // Data with gaps is packed once for all children; who forwards it needs no element until then.
+    let pass_on = children > 0 && (from.is_some() || children > 1);
+    let staged = pass_on.then(|| schedule.stage(typed, datatype));
+    let block = staged.map_or(typed, |staged| staged.bytes);
+    if let Some(from) = from {
+        let arrival = schedule.recv(from, block);
+        schedule.wait_for(arrival);
+    } else if let Some(staged) = staged {
+        staged.pack(schedule);
+    }
+    for child in tree.children() {
+        schedule.send(member(child.start), block);
+    }
+    if let (Some(staged), Some(_)) = (staged, from) {
+        staged.unpack(schedule);
+    }
+}
+
+fn scatter_ring(schedule: &mut Schedule, team: Team<'_>, root: usize, bytes: Block) {
+    let size = team.size();
+    let tree = Binomial::of(team, root);
+    let member = |relative: usize| team.peer((relative + root) % size);
+    let pieces = |from: usize, to: usize| {
+        let range = share(bytes.count, size, from).start..share(bytes.count, size, to - 1).end;
+        bytes.cut(range)
+    };
+    if let Some(parent) = tree.parent() {
+        let own = tree.span();
+        let block = pieces(own.start, own.end);
+        if block.count > 0 {
+            let arrival = schedule.recv(member(parent), block);
+            schedule.wait_for(arrival);
+        }
+    }
+    for child in tree.children() {
+        let block = pieces(child.start, child.end);
+        if block.count > 0 {
+            schedule.send(member(child.start), block);
+        }
+    }
+    let holds =
+        |relative: usize, piece: usize| Binomial::new(relative, size).span().contains(&piece);
+    ring_bytes(
+        schedule,
+        size,
+        tree.relative,
+        member,
+        |i| pieces(i, i + 1),
+        holds,
+    );
+}
+
+fn chain(schedule: &mut Schedule, team: Team<'_>, root: usize, bytes: Block, segment: usize) {
+    let size = team.size();
+    let relative = team.before(root);
+    let parent = (relative > 0).then(|| team.peer(team.before(1)));
+    let child = (relative + 1 < size).then(|| team.peer(team.after(1)));
+    let pieces = bytes.count.div_ceil(segment);
+    let piece = |k: usize| bytes.cut(k * segment..((k + 1) * segment).min(bytes.count));
+    // Of the last pieces, the step that receives and the step that sends each.
+    let mut arrivals = [0u32; CHAIN_WINDOW];
+    let mut departures = [0u32; CHAIN_WINDOW];
+    if let Some(parent) = parent {
+        for (k, arrival) in arrivals.iter_mut().enumerate().take(pieces) {
+            *arrival = schedule.recv(parent, piece(k));
+        }
+    }
+    for k in 0..pieces {
+        let slot = k % CHAIN_WINDOW;
+        if let Some(parent) = parent {
+            schedule.wait_for(arrivals[slot]);
+            if k + CHAIN_WINDOW < pieces {
+                arrivals[slot] = schedule.recv(parent, piece(k + CHAIN_WINDOW));
+            }
+        }
+        if let Some(child) = child {
+            if k >= CHAIN_WINDOW {
+                schedule.wait_for(departures[slot]);
+            }
+            departures[slot] = schedule.send(child, piece(k));
+        }
+    }
+}

@@ -1,0 +1,614 @@
+//! Which algorithm a call takes: by table, or as asked by name.
+//!
+//! All ranks of a call must come to the same answer, so it depends on nothing but what they all
+//! know: [`Situation`] and what was asked for.
+
+use std::sync::Arc;
+
+use super::allgather::Allgather;
+use super::allreduce::Allreduce;
+use super::alltoall::Alltoall;
+use super::barrier::Barrier;
+use super::bcast::Bcast;
+use super::gather::Rooted;
+use super::model::{GUESSED, Parameters};
+use super::rdma::DEGREES;
+use super::reduce::Reduce;
+use super::reduce_scatter::ReduceScatter;
+use super::table::Rule;
+use mpi_types::error::{Class, Error, Result};
+
+/// What all ranks of a call know.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation {
+    /// Ranks in the communicator.
+    pub ranks: usize,
+    /// The most ranks on one node.
+    pub per_node: usize,
+    /// Bytes of data: of a broadcast or reduction the vector, of an allgather all that a rank
+    /// receives, of a reduce-scatter all that a rank gives, of a gather, scatter or alltoall one
+    /// block; of a `v` or `w` form that not all ranks know, 0.
+    pub bytes: usize,
+    /// Whether the operation commutes.
+    pub commutes: bool,
+}
+
+/// The algorithm from so many ranks, bytes, and bytes per rank on.
+struct Row<A>(usize, usize, usize, A);
+
+const KIB: usize = 1024;
+
+// The first row that fits. Figures are for ranks that share a node or a fast network: where time
+// per message and time per byte of a chain of rounds break even at a few microseconds per message
+// and several bytes per nanosecond.
+
+const BCAST: &[Row<Bcast>] = &[
+    Row(3, 128 * KIB, 64 * KIB, CHAIN),
+    Row(8, 32 * KIB, 0, Bcast::ScatterRing),
+    Row(0, 0, 0, Bcast::Binomial),
+];
+const CHAIN: Bcast = Bcast::Chain { segment: 64 * KIB };
+
+const ALLREDUCE: &[Row<Allreduce>] = &[
+    Row(3, 256 * KIB, 16 * KIB, Allreduce::Ring),
+    Row(2, 16 * KIB, 0, Allreduce::Halving),
+    Row(0, 0, 0, Allreduce::RecursiveDoubling),
+];
+
+const REDUCE: &[Row<Reduce>] = &[
+    Row(4, 16 * KIB, 0, Reduce::Halving),
+    Row(0, 0, 0, Reduce::Binomial),
+];
+
+const ALLGATHER: &[Row<Allgather>] = &[
+    Row(3, 512 * KIB, 0, Allgather::Ring),
+    Row(3, 64 * KIB, 0, Allgather::NeighborExchange),
+    Row(0, 0, 0, Allgather::RecursiveDoubling),
+];
+
+const ALLTOALL: &[Row<Alltoall>] = &[
+    Row(0, 64 * KIB, 0, Alltoall::Pairwise { window: 4 }),
+    Row(0, 257, 0, Alltoall::Pairwise { window: 32 }),
+    Row(8, 1, 0, Alltoall::Bruck),
+    Row(0, 0, 0, Alltoall::Pairwise { window: 32 }),
+];
+
+const ROOTED: &[Row<Rooted>] = &[
+    Row(0, 4 * KIB, 0, Rooted::Linear),
+    Row(4, 0, 0, Rooted::Binomial),
+    Row(0, 0, 0, Rooted::Linear),
+];
+
+const REDUCE_SCATTER: &[Row<ReduceScatter>] = &[
+    Row(3, 256 * KIB, 32 * KIB, ReduceScatter::Pairwise),
+    Row(3, 0, 0, ReduceScatter::Halving),
+    // Both are one round; halving copies the whole vector first.
+    Row(0, 0, 0, ReduceScatter::Pairwise),
+];
+
+/// A collective's bit in a set.
+fn bit(collective: &str) -> u16 {
+    match NAMES.iter().position(|row| row.0 == collective) {
+        Some(place) => 1 << place,
+        None => 0,
+    }
+}
+
+fn first<A: Copy>(table: &[Row<A>], situation: &Situation, otherwise: A) -> A {
+    let Situation { ranks, bytes, .. } = *situation;
+    let fits = |row: &&Row<A>| ranks >= row.0 && bytes >= row.1 && bytes / ranks.max(1) >= row.2;
+    table.iter().find(fits).map_or(otherwise, |row| row.3)
+}
+
+/// Algorithms asked for by name; where none is, tables decide: first one that was read, then the
+/// built-in ones.
+#[derive(Clone, Default, Debug)]
+pub struct Choices {
+    barrier: Option<Barrier>,
+    bcast: Option<Bcast>,
+    gather: Option<Rooted>,
+    scatter: Option<Rooted>,
+    allgather: Option<Allgather>,
+    alltoall: Option<Alltoall>,
+    reduce: Option<Reduce>,
+    allreduce: Option<Allreduce>,
+    reduce_scatter: Option<ReduceScatter>,
+    nodes: Option<bool>,
+    slots: Option<bool>,
+    /// Which collectives are to use slots, by their places in [`NAMES`].
+    by_slots: u16,
+    /// Which are to read long data where it is.
+    by_direct: u16,
+    rdma: Option<bool>,
+    /// Which are to write to slots over the network.
+    by_rdma: u16,
+    /// The degree of the tree of an allreduce that does; 0 for pairs.
+    tree: Option<u32>,
+    /// What writes over the network cost.
+    costs: Option<Parameters>,
+    pub(super) rules: Arc<[Rule]>,
+}
+
+/// The collectives that have a choice, with the names that [`Choices::set`] takes.
+///
+/// `slots` is the way by shared memory between ranks that all share a node, and `direct` by copying
+/// from each other's memory there; where they can't be, the built-in tables decide.
+///
+/// `rdma` is the way by writes to slots over a network, where it can carry them; an allreduce goes
+/// between pairs of ranks (`rdma-pairs`) or up a tree (`rdma-tree:3`, of degree 1, 3, 7 or 15), or as
+/// the cost model says (`rdma`).
+///
+/// A name may be followed by a colon and its parameter: `chain:65536` (bytes of a segment),
+/// `pairwise:8` (rounds under way at once).
+pub const NAMES: &[(&str, &[&str])] = &[
+    ("barrier", &["dissemination", "tree", "slots", "rdma"]),
+    (
+        "bcast",
+        &[
+            "binomial",
+            "scatter-ring",
+            "chain",
+            "slots",
+            "direct",
+            "rdma",
+        ],
+    ),
+    ("gather", &["linear", "binomial", "slots"]),
+    ("scatter", &["linear", "binomial", "slots"]),
+    (
+        "allgather",
+        &[
+            "recursive-doubling",
+            "bruck",
+            "ring",
+            "neighbor-exchange",
+            "slots",
+            "direct",
+        ],
+    ),
+    (
+        "alltoall",
+        &["bruck", "pairwise", "spread", "slots", "direct"],
+    ),
+    ("reduce", &["binomial", "halving", "slots"]),
+    (
+        "allreduce",
+        &[
+            "recursive-doubling",
+            "halving",
+            "ring",
+            "slots",
+            "rdma",
+            "rdma-pairs",
+            "rdma-tree",
+        ],
+    ),
+    ("reduce-scatter", &["halving", "pairwise", "slots"]),
+    ("nodes", &["on", "off"]),
+    ("slots", &["on", "off"]),
+    ("rdma", &["on", "off"]),
+];
+
+impl Choices {
+    /// Asks for an algorithm by the names in [`NAMES`], or with `auto` for the tables again.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ARG` when there is no such collective, algorithm or parameter, naming those that
+    /// there are.
+    pub fn set(&mut self, collective: &str, algorithm: &str) -> Result<()> {
+        let Some((_, names)) = NAMES.iter().find(|row| row.0 == collective) else {
+            let known: Vec<_> = NAMES.iter().map(|row| row.0).collect();
+            return Err(Error::new(
+                Class::Arg,
+                format!(
+                    "there is no choice of algorithms for \"{collective}\"; there is for {}",
+                    known.join(", ")
+                ),
+            ));
+        };
+        if algorithm == "auto" {
+            self.clear(collective);
+            return Ok(());
+        }
+        let (name, parameter) = match algorithm.split_once(':') {
+            Some((name, parameter)) => (name, parameter.parse().ok().filter(|&n: &usize| n > 0)),
+            None => (algorithm, None),
+        };
+        let is_degree =
+            parameter.is_some_and(|k| DEGREES.iter().any(|&degree| degree as usize == k));
+        let takes_one = match name {
+            "rdma-tree" => is_degree,
+            name => matches!(name, "chain" | "pairwise") && collective != "reduce-scatter",
+        };
+        let wrong_parameter = algorithm.contains(':') && (parameter.is_none() || !takes_one);
+        if !names.contains(&name) || wrong_parameter {
+            return Err(Error::new(
+                Class::Arg,
+                format!(
+                    "\"{algorithm}\" is no algorithm for {collective}; there are auto, {} \
+                     (chain and alltoall's pairwise take a number above 0, as in \"chain:65536\"; \
+                     rdma-tree takes 1, 3, 7 or 15)",
+                    names.join(", ")
+                ),
+            ));
+        }
+        self.clear(collective);
+        if name == "slots" {
+            self.by_slots |= bit(collective);
+        } else if name == "direct" {
+            self.by_direct |= bit(collective);
+        } else if name.starts_with("rdma") {
+            self.by_rdma |= bit(collective);
+            self.tree = match name {
+                "rdma-pairs" => Some(0),
+                "rdma-tree" => Some(parameter.map_or(3, |k| k as u32)),
+                _ => None,
+            };
+        } else {
+            self.choose(collective, name, parameter);
+        }
+        Ok(())
+    }
+
+    /// The rule of the table that was read.
+    fn rule(&self, collective: &str, situation: &Situation) -> Option<&Choices> {
+        super::table::find(&self.rules, collective, situation)
+    }
+
+    fn is_asked(&self, collective: &str) -> bool {
+        match collective {
+            "barrier" => self.barrier.is_some(),
+            "bcast" => self.bcast.is_some(),
+            "gather" => self.gather.is_some(),
+            "scatter" => self.scatter.is_some(),
+            "allgather" => self.allgather.is_some(),
+            "alltoall" => self.alltoall.is_some(),
+            "reduce" => self.reduce.is_some(),
+            "allreduce" => self.allreduce.is_some(),
+            "reduce-scatter" => self.reduce_scatter.is_some(),
+            _ => false,
+        }
+    }
+
+    fn clear(&mut self, collective: &str) {
+        self.by_slots &= !bit(collective);
+        self.by_direct &= !bit(collective);
+        self.by_rdma &= !bit(collective);
+        match collective {
+            "rdma" => self.rdma = None,
+            "barrier" => self.barrier = None,
+            "bcast" => self.bcast = None,
+            "gather" => self.gather = None,
+            "scatter" => self.scatter = None,
+            "allgather" => self.allgather = None,
+            "alltoall" => self.alltoall = None,
+            "reduce" => self.reduce = None,
+            "allreduce" => (self.allreduce, self.tree) = (None, None),
+            "reduce-scatter" => self.reduce_scatter = None,
+            "nodes" => self.nodes = None,
+            _ => self.slots = None,
+        }
+    }
+
+    /// The names are known to be right.
+    fn choose(&mut self, collective: &str, name: &str, parameter: Option<usize>) {
+        let rooted = match name {
+            "linear" => Rooted::Linear,
+            _ => Rooted::Binomial,
+        };
+        match collective {
+            "barrier" => {
+                self.barrier = Some(match name {
+                    "tree" => Barrier::Tree,
+                    _ => Barrier::Dissemination,
+                });
+            }
+            "bcast" => {
+                self.bcast = Some(match name {
+                    "binomial" => Bcast::Binomial,
+                    "scatter-ring" => Bcast::ScatterRing,
+                    _ => parameter.map_or(CHAIN, |segment| Bcast::Chain { segment }),
+                });
+            }
+            "gather" => self.gather = Some(rooted),
+            "scatter" => self.scatter = Some(rooted),
+            "allgather" => {
+                self.allgather = Some(match name {
+                    "recursive-doubling" => Allgather::RecursiveDoubling,
+                    "bruck" => Allgather::Bruck,
+                    "ring" => Allgather::Ring,
+                    _ => Allgather::NeighborExchange,
+                });
+            }
+            "alltoall" => {
+                self.alltoall = Some(match name {
+                    "bruck" => Alltoall::Bruck,
+                    "spread" => Alltoall::Pairwise { window: usize::MAX },
+                    _ => Alltoall::Pairwise {
+                        window: parameter.unwrap_or(32),
+                    },
+                });
+            }
+            "reduce" => {
+                self.reduce = Some(match name {
+                    "binomial" => Reduce::Binomial,
+                    _ => Reduce::Halving,
+                });
+            }
+            "allreduce" => {
+                self.allreduce = Some(match name {
+                    "recursive-doubling" => Allreduce::RecursiveDoubling,
+                    "halving" => Allreduce::Halving,
+                    _ => Allreduce::Ring,
+                });
+            }
+            "reduce-scatter" => {
+                self.reduce_scatter = Some(match name {
+                    "halving" => ReduceScatter::Halving,
+                    _ => ReduceScatter::Pairwise,
+                });
+            }
+            "nodes" => self.nodes = Some(name == "on"),
+            "rdma" => self.rdma = Some(name == "on"),
+            _ => self.slots = Some(name == "on"),
+        }
+    }
+
+    /// Whether ranks of one node do this by slots in shared memory: unless another way was asked for,
+    /// as the tables say.
+    pub fn in_slots(&self, collective: &str, situation: &Situation) -> bool {
+        if self.slots == Some(false) || self.is_asked(collective) {
+            return false;
+        }
+        if self.by_slots & bit(collective) != 0 {
+            return true;
+        }
+        if let Some(rule) = self.rule(collective, situation) {
+            return rule.by_slots & bit(collective) != 0;
+        }
+        let most = match collective {
+            "bcast" | "gather" | "scatter" | "alltoall" => 16 * KIB,
+            "reduce" => 32 * KIB,
+            "allgather" | "allreduce" => 512 * KIB,
+            _ => usize::MAX,
+        };
+        situation.bytes <= most
+    }
+
+    /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
+    /// was asked for, and the tables don't know better.
+    pub fn goes_direct(&self, collective: &str, situation: &Situation) -> bool {
+        let least = match collective {
+            "allgather" => 512 * KIB,
+            _ => 16 * KIB,
+        };
+        if self.slots == Some(false) || self.is_asked(collective) {
+            return false;
+        }
+        let own = bit(collective);
+        if (self.by_slots | self.by_direct) & own != 0 {
+            return self.by_direct & own != 0;
+        }
+        match self.rule(collective, situation) {
+            Some(rule) => rule.by_direct & own != 0,
+            None => situation.bytes > least,
+        }
+    }
+
+    /// Whether ranks that can write to each other's slots over the network, which take `most` bytes, do
+    /// so: unless another way was asked for, as the tables say, or else up to `quick` bytes.
+    pub fn by_writes(
+        &self,
+        collective: &str,
+        situation: &Situation,
+        most: usize,
+        quick: usize,
+    ) -> bool {
+        if self.rdma == Some(false) || self.is_asked(collective) || situation.bytes > most {
+            return false;
+        }
+        let own = bit(collective);
+        if self.by_rdma & own != 0 {
+            return true;
+        }
+        match self.rule(collective, situation) {
+            Some(rule) => rule.by_rdma & own != 0,
+            None if self.rdma == Some(true) => situation.bytes <= 8 * KIB,
+            None => situation.bytes <= quick,
+        }
+    }
+
+    /// Whether ranks are to make slots for each other's writes over the network: what was asked for, or
+    /// else what the network is good for.
+    pub fn wants_writes(&self, quick: bool) -> bool {
+        let asked = self.by_rdma != 0 || self.rules.iter().any(|rule| rule.asks_for_writes());
+        self.rdma.unwrap_or(quick || asked)
+    }
+
+    /// Whether a collective is asked for that goes by writes.
+    pub(super) fn asks_for_writes(&self) -> bool {
+        self.by_rdma != 0
+    }
+
+    /// The degree of the tree of an allreduce by writes: as asked, or as the cost model says. 0 means
+    /// pairs of ranks.
+    pub fn tree(&self, situation: &Situation) -> u32 {
+        let ruled = || self.rule("allreduce", situation)?.tree;
+        self.tree.or_else(ruled).unwrap_or_else(|| {
+            let costs = self.costs.unwrap_or(GUESSED);
+            costs.best_way(situation.ranks as u32, situation.bytes)
+        })
+    }
+
+    /// Sets what writes over the network cost.
+    pub fn set_costs(&mut self, costs: Parameters) {
+        self.costs = Some(costs);
+    }
+
+    /// For a barrier.
+    pub fn barrier(&self, situation: &Situation) -> Barrier {
+        let ruled = || self.rule("barrier", situation)?.barrier;
+        self.barrier
+            .or_else(ruled)
+            .unwrap_or(Barrier::Dissemination)
+    }
+
+    /// For a broadcast.
+    pub fn bcast(&self, situation: &Situation) -> Bcast {
+        self.bcast
+            .or_else(|| self.rule("bcast", situation)?.bcast)
+            .unwrap_or_else(|| first(BCAST, situation, Bcast::Binomial))
+    }
+
+    /// For a gather. (A `gatherv` is linear: no rank but the root knows all counts.)
+    pub fn gather(&self, situation: &Situation) -> Rooted {
+        self.gather
+            .or_else(|| self.rule("gather", situation)?.gather)
+            .unwrap_or_else(|| first(ROOTED, situation, Rooted::Linear))
+    }
+
+    /// For a scatter. (A `scatterv` is linear.)
+    pub fn scatter(&self, situation: &Situation) -> Rooted {
+        self.scatter
+            .or_else(|| self.rule("scatter", situation)?.scatter)
+            .unwrap_or_else(|| first(ROOTED, situation, Rooted::Linear))
+    }
+
+    /// For an allgather or allgatherv.
+    pub fn allgather(&self, situation: &Situation) -> Allgather {
+        self.allgather
+            .or_else(|| self.rule("allgather", situation)?.allgather)
+            .unwrap_or_else(|| first(ALLGATHER, situation, Allgather::Ring))
+    }
+
+    /// For an alltoall; for `v` and `w` with 0 bytes.
+    pub fn alltoall(&self, situation: &Situation) -> Alltoall {
+        let pairwise = Alltoall::Pairwise { window: 32 };
+        self.alltoall
+            .or_else(|| self.rule("alltoall", situation)?.alltoall)
+            .unwrap_or_else(|| first(ALLTOALL, situation, pairwise))
+    }
+
+    /// For a reduction to one rank.
+    pub fn reduce(&self, situation: &Situation) -> Reduce {
+        self.reduce
+            .or_else(|| self.rule("reduce", situation)?.reduce)
+            .unwrap_or_else(|| first(REDUCE, situation, Reduce::Binomial))
+    }
+
+    /// For an allreduce.
+    pub fn allreduce(&self, situation: &Situation) -> Allreduce {
+        let chosen = self
+            .allreduce
+            .or_else(|| self.rule("allreduce", situation)?.allreduce)
+            .unwrap_or_else(|| first(ALLREDUCE, situation, Allreduce::RecursiveDoubling));
+        match chosen {
+            // The ring turns the order of ranks; this moves as little.
+            Allreduce::Ring if !situation.commutes => Allreduce::Halving,
+            chosen => chosen,
+        }
+    }
+
+    /// For a reduce-scatter with equal blocks or counts.
+    pub fn reduce_scatter(&self, situation: &Situation) -> ReduceScatter {
+        self.reduce_scatter
+            .or_else(|| self.rule("reduce-scatter", situation)?.reduce_scatter)
+            .unwrap_or_else(|| first(REDUCE_SCATTER, situation, ReduceScatter::Halving))
+    }
+
+    /// Whether to go by nodes: within each, and between one rank of each. It pays where there are
+    /// several ranks on several nodes, and while data is small enough that rounds count.
+    pub fn by_nodes(&self, situation: &Situation) -> bool {
+        let several = situation.per_node > 1 && situation.ranks > situation.per_node;
+        several && self.nodes.unwrap_or(situation.bytes <= 8 * KIB)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn situation(ranks: usize, bytes: usize) -> Situation {
+        Situation {
+            ranks,
+            per_node: ranks,
+            bytes,
+            commutes: true,
+        }
+    }
+
+    #[test]
+    fn every_name_can_be_asked_for_and_others_cannot() {
+        for (collective, names) in NAMES {
+            for name in *names {
+                let mut choices = Choices::default();
+                choices.set(collective, name).unwrap();
+                let set = format!("{choices:?}");
+                assert_ne!(set, format!("{:?}", Choices::default()));
+                choices.set(collective, "auto").unwrap();
+                assert_eq!(format!("{choices:?}"), format!("{:?}", Choices::default()));
+            }
+            let error = Choices::default().set(collective, "magic").unwrap_err();
+            assert_eq!(error.class(), Class::Arg);
+            assert!(error.detail().contains(names[0]), "{error}");
+        }
+        let error = Choices::default().set("bcst", "auto").unwrap_err();
+        assert!(error.detail().contains("bcast"), "{error}");
+    }
+
+    #[test]
+    fn distinct_names_are_distinct_algorithms() {
+        for (collective, names) in NAMES {
+            let mut seen = std::collections::BTreeSet::new();
+            for name in *names {
+                let mut choices = Choices::default();
+                choices.set(collective, name).unwrap();
+                assert!(seen.insert(format!("{choices:?}")), "{collective} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn parameters() {
+        let mut choices = Choices::default();
+        choices.set("bcast", "chain:1000").unwrap();
+        let chosen = choices.bcast(&situation(4, 8));
+        assert_eq!(chosen, Bcast::Chain { segment: 1000 });
+        for wrong in ["chain:", "chain:0", "chain:x", "binomial:3", "chain:-1"] {
+            assert!(choices.set("bcast", wrong).is_err(), "{wrong}");
+        }
+        choices.set("alltoall", "pairwise:2").unwrap();
+        let chosen = choices.alltoall(&situation(4, 8));
+        assert_eq!(chosen, Alltoall::Pairwise { window: 2 });
+        assert!(choices.set("reduce-scatter", "pairwise:2").is_err());
+    }
+
+    #[test]
+    fn small_and_large() {
+        let choices = Choices::default();
+        assert_eq!(choices.bcast(&situation(16, 8)), Bcast::Binomial);
+        assert_eq!(choices.bcast(&situation(16, 64 * KIB)), Bcast::ScatterRing);
+        assert_eq!(choices.bcast(&situation(4, 1024 * KIB)), CHAIN);
+        let small = choices.allreduce(&situation(16, 8));
+        assert_eq!(small, Allreduce::RecursiveDoubling);
+        let large = situation(4, 1024 * KIB);
+        assert_eq!(choices.allreduce(&large), Allreduce::Ring);
+        let ordered = Situation {
+            commutes: false,
+            ..large
+        };
+        assert_eq!(choices.allreduce(&ordered), Allreduce::Halving);
+        let one_node = situation(16, 8);
+        assert!(!choices.by_nodes(&one_node));
+        let two_nodes = Situation {
+            per_node: 8,
+            ..one_node
+        };
+        assert!(choices.by_nodes(&two_nodes));
+        let one_each = Situation {
+            per_node: 1,
+            ..one_node
+        };
+        assert!(!choices.by_nodes(&one_each));
+    }
+}

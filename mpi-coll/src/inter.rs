@@ -1,0 +1,294 @@
+//! Collectives between the two groups of an intercommunicator (MPI-3.1 section 5.2.2).
+//!
+//! In the rooted ones data goes from one group to the other; in the others each group gets what
+//! the other one gives. Where a group acts as one, its rank 0 speaks for it.
+
+use super::alltoall::Window;
+use super::barrier::{arrive, release};
+use super::bcast::binomial;
+use super::reduce::reduce_blocks;
+use super::reduce_scatter::starts;
+use super::schedule::{Block, Buf, Schedule};
+use super::team::{Layout, Part, Team};
+use mpi_types::op::Op;
+
+/// The two groups, seen from a rank of the local one.
+#[derive(Clone, Copy, Debug)]
+pub struct Inter {
+    local: Team<'static>,
+    remote: Team<'static>,
+}
+
+/// The root argument of a rooted collective between groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Root {
+    /// This rank (`MPI_ROOT`).
+    This,
+    /// Another rank of this group (`MPI_PROC_NULL`).
+    Other,
+    /// That rank of the remote group.
+    Remote(usize),
+}
+
+impl Inter {
+    /// From `rank` of a local group. Messages to rank r of the remote group go to
+    /// `local_size + r`.
+    pub fn new(rank: u32, local_size: u32, remote_size: u32) -> Inter {
+        Inter {
+            local: Team::all(rank, local_size),
+            remote: Team::run(0, local_size, remote_size as usize),
+        }
+    }
+
+    fn leads(&self) -> bool {
+        self.local.rank == 0
+    }
+}
+
+/// Builds a barrier: nobody leaves before all of the other group have come.
+pub fn barrier(schedule: &mut Schedule, inter: Inter) {
+    arrive(schedule, inter.local);
+    if inter.leads() {
+        let leader = inter.remote.peer(0);
+        schedule.exchange(leader, Block::empty(), leader, Block::empty());
+    }
+    release(schedule, inter.local);
+}
+
+/// Builds a broadcast from the receive buffer of the root to those of the other group.
+pub fn bcast(schedule: &mut Schedule, inter: Inter, root: Root, part: Part<'_>) {
+    if part.bytes() == 0 {
+        return;
+    }
+    let block = part.block(Buf::Recv, schedule);
+    match root {
+        Root::This => {
+            schedule.send(inter.remote.peer(0), block);
+        }
+        Root::Other => {}
+        Root::Remote(rank) => {
+            let source = inter.leads().then(|| inter.remote.peer(rank));
+            binomial(schedule, inter.local, 0, source, block, part.datatype);
+        }
+    }
+}
+
+/// Builds a gather or gatherv: the root needs `recv`, the ranks of the other group `send`.
+pub fn gather(
+    schedule: &mut Schedule,
+    inter: Inter,
+    root: Root,
+    send: Option<Part<'_>>,
+    recv: Option<Layout<'_>>,
+) {
+    match (root, send, recv) {
+        (Root::This, _, Some(layout)) => {
+            let blocks = layout.of(Buf::Recv, schedule);
+            for from in 0..inter.remote.size() {
+                let block = blocks.get(from, schedule);
+                if layout.bytes(from) > 0 {
+                    schedule.recv(inter.remote.peer(from), block);
+                }
+            }
+        }
+        (Root::Remote(rank), Some(part), _) if part.bytes() > 0 => {
+            let block = part.block(Buf::Send, schedule);
+            schedule.send(inter.remote.peer(rank), block);
+        }
+        _ => {}
+    }
+}
+
+/// Builds a scatter or scatterv: the root needs `send`, the ranks of the other group `recv`.
+pub fn scatter(
+    schedule: &mut Schedule,
+    inter: Inter,
+    root: Root,
+    send: Option<Layout<'_>>,
+    recv: Option<Part<'_>>,
+) {
+    match (root, send, recv) {
+        (Root::This, Some(layout), _) => {
+            let blocks = layout.of(Buf::Send, schedule);
+            for to in 0..inter.remote.size() {
+                let block = blocks.get(to, schedule);
+                if layout.bytes(to) > 0 {
+                    schedule.send(inter.remote.peer(to), block);
+                }
+            }
+        }
+        (Root::Remote(rank), _, Some(part)) if part.bytes() > 0 => {
+            let block = part.block(Buf::Recv, schedule);
+            schedule.recv(inter.remote.peer(rank), block);
+        }
+        _ => {}
+    }
+}
+
+/// Builds an allgather or allgatherv: everyone gets the blocks of the other group's ranks.
+///
+/// They all go to this group's rank 0, which passes them on at once.
+pub fn allgather(schedule: &mut Schedule, inter: Inter, send: Part<'_>, recv: Layout<'_>) {
+    let Inter { local, remote } = inter;
+    if send.bytes() > 0 {
+        let block = send.block(Buf::Send, schedule);
+        schedule.send(remote.peer(0), block);
+    }
+    let total: usize = (0..remote.size()).map(|i| recv.bytes(i)).sum();
+    if total == 0 {
+        return;
+    }
+    let blocks = recv.of(Buf::Recv, schedule);
+    let staged = match recv {
+        Layout::Uniform(part) => {
+            let first = blocks.get(0, schedule);
+            let whole = Block {
+                count: remote.size() * part.count,
+                ..first
+            };
+            Some(schedule.stage(whole, part.datatype))
+        }
+        _ => None,
+    };
+    let bytes = match staged {
+        Some(staged) => staged.bytes,
+        None => schedule.scratch_bytes(total),
+    };
+    let pieces = || {
+        (0..remote.size()).scan(0, |at, i| {
+            let start = *at;
+            *at += recv.bytes(i);
+            Some((i, start..*at))
+        })
+    };
+    let first = schedule.here();
+    if inter.leads() {
+        for (i, range) in pieces().filter(|piece| !piece.1.is_empty()) {
+            schedule.recv(remote.peer(i), bytes.cut(range));
+        }
+    }
+    schedule.wait(first..schedule.here());
+    // Bytes are in one run: their own type serves.
+    let byte = schedule.type_of(bytes.datatype).clone();
+    binomial(schedule, local, 0, None, bytes, &byte);
+    if let Some(staged) = staged {
+        staged.unpack(schedule);
+        return;
+    }
+    for (i, range) in pieces() {
+        let block = blocks.get(i, schedule);
+        schedule.copy(bytes.cut(range), block);
+    }
+}
+
+/// Builds an alltoall, alltoallv or alltoallw with the ranks of the other group; `window` rounds
+/// may be under way at once.
+pub fn alltoall(
+    schedule: &mut Schedule,
+    inter: Inter,
+    send: Layout<'_>,
+    recv: Layout<'_>,
+    window: usize,
+) {
+    let Inter { local, remote } = inter;
+    let source = send.of(Buf::Send, schedule);
+    let target = recv.of(Buf::Recv, schedule);
+    let rounds = local.size().max(remote.size());
+    let mut window = Window::new(window.max(1), rounds);
+    for round in 0..rounds {
+        window.begin(schedule);
+        let from = (local.rank + rounds - round) % rounds;
+        let to = (local.rank + round) % rounds;
+        if from < remote.size() && recv.bytes(from) > 0 {
+            let block = target.get(from, schedule);
+            schedule.recv(remote.peer(from), block);
+        }
+        if to < remote.size() && send.bytes(to) > 0 {
+            let block = source.get(to, schedule);
+            schedule.send(remote.peer(to), block);
+        }
+    }
+}
+
+/// Reduces this group's send buffers; the block that rank 0 has the result in.
+fn reduce_local(schedule: &mut Schedule, inter: Inter, part: Part<'_>, op: &Op) -> Option<Block> {
+    schedule.set_op(op);
+    let send = part.block(Buf::Send, schedule);
+    let sum = inter
+        .leads()
+        .then(|| schedule.scratch_for(part.count, part.datatype, send.datatype));
+    let commutes = op.is_commutative();
+    reduce_blocks(schedule, inter.local, 0, send, sum, part, commutes);
+    sum
+}
+
+/// Builds a reduction of the other group's send buffers to the root's receive buffer.
+pub fn reduce(schedule: &mut Schedule, inter: Inter, root: Root, part: Part<'_>, op: &Op) {
+    if part.count == 0 {
+        return;
+    }
+    match root {
+        Root::This => {
+            let block = part.block(Buf::Recv, schedule);
+            schedule.recv(inter.remote.peer(0), block);
+        }
+        Root::Other => {}
+        Root::Remote(rank) => {
+            if let Some(sum) = reduce_local(schedule, inter, part, op) {
+                schedule.send(inter.remote.peer(rank), sum);
+            }
+        }
+    }
+}
+
+/// Builds an allreduce: everyone gets the reduction of the other group's send buffers.
+pub fn allreduce(schedule: &mut Schedule, inter: Inter, part: Part<'_>, op: &Op) {
+    if part.count == 0 {
+        return;
+    }
+    let sum = reduce_local(schedule, inter, part, op);
+    if let Some(sum) = sum {
+        schedule.send(inter.remote.peer(0), sum);
+    }
+    let block = part.block(Buf::Recv, schedule);
+    let source = inter.leads().then(|| inter.remote.peer(0));
+    binomial(schedule, inter.local, 0, source, block, part.datatype);
+}
+
+/// Builds a reduce-scatter: the reduction of the other group's send buffers is divided among this
+/// group's ranks by `blocks` (uniform, or varying without displacements).
+pub fn reduce_scatter(schedule: &mut Schedule, inter: Inter, blocks: Layout<'_>, op: &Op) {
+    let Inter { local, remote } = inter;
+    let datatype = blocks.datatype(0);
+    let part = Part {
+        count: (0..local.size()).map(|i| blocks.count(i)).sum(),
+        datatype,
+    };
+    if part.count == 0 {
+        return;
+    }
+    let sum = reduce_local(schedule, inter, part, op);
+    let own = Part {
+        count: blocks.count(local.rank),
+        datatype,
+    };
+    let block = own.block(Buf::Recv, schedule);
+    let Some(sum) = sum else {
+        if own.count > 0 {
+            schedule.recv(local.peer(0), block);
+        }
+        return;
+    };
+    let theirs = schedule.scratch_for(part.count, datatype, sum.datatype);
+    let leader = remote.peer(0);
+    schedule.exchange(leader, theirs, leader, sum);
+    let starts = starts(schedule, &blocks, local.size());
+    for rank in 1..local.size() {
+        let piece = theirs.slice(datatype.extent(), starts[rank]..starts[rank + 1]);
+        if piece.count > 0 {
+            schedule.send(local.peer(rank), piece);
+        }
+    }
+    schedule.give_list(starts);
+    schedule.copy(theirs.slice(datatype.extent(), 0..own.count), block);
+}

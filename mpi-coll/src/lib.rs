@@ -1,0 +1,82 @@
+//! Collective operations (MPI-3.1 chapter 5 and section 7.6).
+//!
+//! An algorithm is written once, as a function that builds a [`Schedule`]: the steps of one rank.
+//! A [`Run`] executes it over a [`Port`], in place for blocking calls and a piece at a time for
+//! nonblocking ones.
+//!
+//! ```
+//! use mpi_types::Result;
+//! use mpi_coll::{Barrier, Port, Progress, Run, Team, barrier};
+//!
+//! /// A blocking barrier; `poll` makes messages move.
+//! fn wait_for_all<P: Port>(
+//!     run: &mut Run<P::Req>,
+//!     port: &mut P,
+//!     (rank, size): (u32, u32),
+//!     tag: u32,
+//!     mut poll: impl FnMut(&mut P),
+//! ) -> Result<()> {
+//!     barrier(run.rebuild(), Team::all(rank, size), Barrier::Dissemination);
+//!     // SAFETY: a barrier uses no buffers.
+//!     unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), tag)? };
+//!     while run.advance(port)? == Progress::Pending {
+//!         poll(port);
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Builders take checked arguments: ranks and roots in range, counts not negative, buffers whose
+//! extents fit the address space, an operation that suits the datatype. What peers send is never
+//! trusted: too much is a truncation error where it arrives, too little leaves memory as it was.
+//!
+//! All ranks must build with the same algorithm and, where MPI asks for it, the same amounts. How
+//! a rank's own datatype lies in memory is its own affair.
+
+pub mod allgather;
+pub mod allreduce;
+pub mod alltoall;
+pub mod barrier;
+pub mod bcast;
+pub mod choose;
+pub mod gather;
+pub mod inter;
+pub mod model;
+pub mod neighbor;
+pub mod nodes;
+mod pairs;
+pub mod rdma;
+pub mod reduce;
+pub mod reduce_scatter;
+pub mod run;
+pub mod scan;
+pub mod schedule;
+pub mod slots;
+pub mod table;
+pub mod team;
+
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod virtual_time;
+
+pub use allgather::{Allgather, allgather};
+pub use allreduce::{Allreduce, allreduce};
+pub use alltoall::{Alltoall, alltoall};
+pub use barrier::{Barrier, barrier};
+pub use bcast::{Bcast, bcast};
+pub use choose::{Choices, Situation};
+pub use gather::{Rooted, gather, scatter};
+pub use inter::{Inter, Root};
+pub use neighbor::{Neighbors, neighbor_allgather, neighbor_alltoall};
+pub use nodes::Nodes;
+pub use rdma::Reach;
+pub use reduce::{Reduce, reduce};
+pub use reduce_scatter::{ReduceScatter, reduce_scatter};
+pub use run::{Port, Progress, Put, Run};
+pub use scan::{exscan, scan};
+pub use schedule::{Block, Buf, Schedule, Slot, Step, Type};
+pub use slots::Slots;
+pub use team::{Ints, Layout, Part, Team};

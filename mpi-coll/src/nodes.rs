@@ -1,0 +1,172 @@
+//! Collectives in two levels: within each node, and between one rank of each node.
+
+use super::allreduce::{self, Allreduce};
+use super::barrier::Barrier;
+use super::barrier::{arrive, barrier as flat_barrier, release};
+use super::bcast::binomial;
+use super::reduce::reduce_blocks;
+use super::schedule::{Block, Buf, Schedule};
+use super::team::{Part, Team};
+use mpi_types::op::Op;
+
+/// Which ranks share nodes, seen from one rank. Made once per communicator.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    /// The ranks of each node in order, node after node by their first ranks.
+    ranks: Vec<u32>,
+    /// Where each node starts in `ranks`, and the end.
+    starts: Vec<usize>,
+    /// The first rank of each node.
+    leaders: Vec<u32>,
+    /// Per rank its node, and its place there.
+    places: Vec<(u32, u32)>,
+    rank: u32,
+}
+
+impl Nodes {
+    /// From the node of each rank, as numbers of whatever kind, and this rank.
+    pub fn new(rank: u32, node_of: &[u32]) -> Nodes {
+        let mut order: Vec<u32> = (0..node_of.len() as u32).collect();
+        // Number nodes by their first ranks.
+        let mut first = std::collections::HashMap::new();
+        for (rank, node) in node_of.iter().enumerate() {
+            first.entry(*node).or_insert(rank);
+        }
+        order.sort_by_key(|&rank| (first[&node_of[rank as usize]], rank));
+        let mut nodes = Nodes {
+            ranks: order,
+            starts: Vec::new(),
+            leaders: Vec::new(),
+            places: vec![(0, 0); node_of.len()],
+            rank,
+        };
+        let mut last = None;
+        for (i, &rank) in nodes.ranks.iter().enumerate() {
+            let node = node_of[rank as usize];
+            if last != Some(node) {
+                nodes.starts.push(i);
+                nodes.leaders.push(rank);
+                last = Some(node);
+            }
+            let start = nodes.starts[nodes.starts.len() - 1];
+            let number = (nodes.starts.len() - 1) as u32;
+            nodes.places[rank as usize] = (number, (i - start) as u32);
+        }
+        nodes.starts.push(nodes.ranks.len());
+        nodes
+    }
+
+    /// How many nodes there are.
+    pub fn count(&self) -> usize {
+        self.leaders.len()
+    }
+
+    /// The most ranks on one node.
+    pub fn largest(&self) -> usize {
+        let widths = self.starts.windows(2).map(|pair| pair[1] - pair[0]);
+        widths.max().unwrap_or(0)
+    }
+
+    /// Whether going by nodes keeps operands in the order of ranks: each node has a run of ranks.
+    pub fn in_order(&self) -> bool {
+        self.ranks.is_sorted()
+    }
+
+    /// The ranks of this rank's node; the leader is the first.
+    pub fn node(&self) -> Team<'_> {
+        let (node, place) = self.places[self.rank as usize];
+        let node = node as usize;
+        let list = &self.ranks[self.starts[node]..self.starts[node + 1]];
+        Team::some(place as usize, list)
+    }
+
+    /// The leaders of the nodes, if this rank is one.
+    pub fn leaders(&self) -> Option<Team<'_>> {
+        let (node, place) = self.places[self.rank as usize];
+        (place == 0).then(|| Team::some(node as usize, &self.leaders))
+    }
+}
+
+/// Builds a barrier.
+pub fn barrier(schedule: &mut Schedule, nodes: &Nodes) {
+    arrive(schedule, nodes.node());
+    if let Some(leaders) = nodes.leaders() {
+        flat_barrier(schedule, leaders, Barrier::Dissemination);
+    }
+    release(schedule, nodes.node());
+}
+
+/// Builds a broadcast from rank `root`: to the leaders, as if the root were its node's, then
+/// within the nodes.
+pub fn bcast(schedule: &mut Schedule, nodes: &Nodes, root: u32, part: Part<'_>) {
+    if part.bytes() == 0 || nodes.ranks.len() == 1 {
+        return;
+    }
+    let block = part.block(Buf::Recv, schedule);
+    let (root_node, root_place) = nodes.places[root as usize];
+    let (node, leaders) = (nodes.node(), nodes.leaders());
+    let leader = nodes.leaders[root_node as usize];
+    if nodes.rank == root && root_place != 0 {
+        schedule.send(leader, block);
+    }
+    if let Some(leaders) = leaders {
+        let source = (nodes.rank == leader && root_place != 0).then_some(root);
+        let root_node = root_node as usize;
+        binomial(schedule, leaders, root_node, source, block, part.datatype);
+    }
+    if nodes.places[nodes.rank as usize].0 != root_node || root_place == 0 {
+        binomial(schedule, node, 0, None, block, part.datatype);
+    } else {
+        below(schedule, node, root_place as usize, block, part);
+    }
+}
+
+/// Within the root's node, from the leader to all but the root, which has the data: the tree
+/// without the root, by the places that remain.
+fn below(schedule: &mut Schedule, node: Team<'_>, root: usize, block: Block, part: Part<'_>) {
+    if node.rank == root || node.size() == 2 {
+        return;
+    }
+    let rest: Vec<u32> = (0..node.size())
+        .filter(|&place| place != root)
+        .map(|place| node.peer(place))
+        .collect();
+    let place = node.rank - usize::from(node.rank > root);
+    let team = Team::some(place, &rest);
+    binomial(schedule, team, 0, None, block, part.datatype);
+}
+
+/// Builds an allreduce: within each node to its leader, between the leaders by `algorithm`, and
+/// within the nodes again.
+///
+/// Where the operation doesn't commute, [`Nodes::in_order`] must hold.
+pub fn allreduce(
+    schedule: &mut Schedule,
+    nodes: &Nodes,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+    algorithm: Allreduce,
+) {
+    if part.count == 0 {
+        return;
+    }
+    schedule.set_op(op);
+    let recv = part.block(Buf::Recv, schedule);
+    let send = Block {
+        buf: if in_place { Buf::Recv } else { Buf::Send },
+        ..recv
+    };
+    let (node, leaders) = (nodes.node(), nodes.leaders());
+    let first = schedule.here();
+    let target = leaders.map(|_| recv);
+    reduce_blocks(schedule, node, 0, send, target, part, op.is_commutative());
+    // In place, what went to the leader came from where the result goes.
+    schedule.wait(first..schedule.here());
+    if let Some(leaders) = leaders {
+        let first = schedule.here();
+        allreduce::allreduce(schedule, leaders, true, part, op, algorithm);
+        schedule.wait(first..schedule.here());
+    }
+    binomial(schedule, node, 0, None, recv, part.datatype);
+}

@@ -1,0 +1,174 @@
+//! Reduce (MPI-3.1 section 5.9.1).
+
+use super::pairs::{Pairs, halve, halved, take_in};
+use super::schedule::{Block, Buf, Schedule};
+use super::team::{Binomial, Part, Team};
+use mpi_types::op::Op;
+
+/// How a reduction to one rank is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduce {
+    /// Up a binomial tree, whole vectors.
+    Binomial,
+    /// Halves, quarters, … reduced between partners, then collected at the root (Rabenseifner).
+    Halving,
+}
+
+/// Builds a reduction to member `root`'s receive buffer, from the send buffers or, at the root,
+/// in place.
+pub fn reduce(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+    algorithm: Reduce,
+) {
+    if part.count == 0 {
+        return;
+    }
+    schedule.set_op(op);
+    let buffer = part.block(Buf::Recv, schedule);
+    let recv = (team.rank == root).then_some(buffer);
+    let send = match recv {
+        Some(recv) if in_place => recv,
+        _ => Block {
+            buf: Buf::Send,
+            ..buffer
+        },
+    };
+    let commutes = op.is_commutative();
+    let power = 1 << team.size().ilog2();
+    if algorithm == Reduce::Halving && part.count >= power {
+        halving(schedule, team, root, send, recv, part, commutes);
+    } else {
+        reduce_blocks(schedule, team, root, send, recv, part, commutes);
+    }
+}
+
+/// A binomial reduction of `send` to `recv`, which the root has. `part` describes both.
+pub(super) fn reduce_blocks(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    send: Block,
+    recv: Option<Block>,
+    part: Part<'_>,
+    commutes: bool,
+) {
+    if commutes || root == 0 {
+        up_the_tree(schedule, team, root, send, recv, part);
+        return;
+    }
+    // Only a tree from rank 0 has its members in the order of ranks.
+    let target =
+        (team.rank == 0).then(|| schedule.scratch_for(part.count, part.datatype, send.datatype));
+    let first = schedule.here();
+    up_the_tree(schedule, team, 0, send, target, part);
+    if let Some(target) = target {
+        schedule.send(team.peer(root), target);
+    }
+    if let Some(recv) = recv {
+        schedule.wait(first..schedule.here());
+        schedule.recv(team.peer(0), recv);
+    }
+}
+
+/// Children from the smallest subtree to the largest, so that each continues the run of ranks.
+fn up_the_tree(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    send: Block,
+    recv: Option<Block>,
+    part: Part<'_>,
+) {
+    let tree = Binomial::of(team, root);
+    let member = |relative: usize| team.peer((relative + root) % team.size());
+    let children = tree.children().count();
+    // The sum so far, the operand that is being added to it, and the next one on its way. Each
+    // sum appears where the operand was, so nothing is copied; the last one arrives in `recv`.
+    let mut slots = [send; 3];
+    for slot in slots.iter_mut().take(children) {
+        *slot = schedule.scratch_for(part.count, part.datatype, send.datatype);
+    }
+    let place = |i: usize| match recv {
+        Some(recv) if i + 1 == children && (i > 0 || send != recv) => recv,
+        _ => slots[i % 3],
+    };
+    let mut sum = send;
+    let mut arrival = 0;
+    for (i, child) in tree.children().rev().enumerate() {
+        if i == 0 {
+            arrival = schedule.recv(member(child.start), place(0));
+        }
+        schedule.wait_for(arrival);
+        let next = tree.children().rev().nth(i + 1);
+        let next = next.map(|next| (member(next.start), place(i + 1)));
+        let early = next.filter(|&(_, place)| place != sum);
+        if let Some((from, place)) = early {
+            arrival = schedule.recv(from, place);
+        }
+        schedule.reduce(sum, place(i));
+        sum = place(i);
+        if let (Some((from, place)), None) = (next, early) {
+            arrival = schedule.recv(from, place);
+        }
+    }
+    if let Some(recv) = recv {
+        schedule.copy(sum, recv);
+    }
+    if let Some(parent) = tree.parent() {
+        schedule.send(member(parent), sum);
+    }
+}
+
+fn halving(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    send: Block,
+    recv: Option<Block>,
+    part: Part<'_>,
+    commutes: bool,
+) {
+    let pairs = Pairs::new(team);
+    let Some(number) = pairs.number else {
+        let gone = schedule.send(team.peer(team.rank + 1), send);
+        if let Some(recv) = recv {
+            schedule.wait_for(gone);
+            schedule.recv(team.peer(team.rank + 1), recv);
+        }
+        return;
+    };
+    let (count, extent) = (part.count, part.datatype.extent());
+    let mut room = || schedule.scratch_for(count, part.datatype, send.datatype);
+    let (sum, spare) = (recv.unwrap_or_else(&mut room), room());
+    take_in(schedule, team, pairs.is_double(number), send, sum, spare);
+    let pieces = |number, levels| halved(count, number, levels);
+    let own = halve(
+        schedule, team, pairs, number, sum, spare, extent, commutes, pieces,
+    );
+    let levels = pairs.power.ilog2();
+    schedule.copy(own, sum.slice(extent, pieces(number, levels)));
+    // A root that was taken in gets everything from the rank that did it.
+    let (target, extra) = match pairs.number_of(root) {
+        Some(number) => (number, false),
+        None => (root / 2, true),
+    };
+    for level in (0..levels).rev() {
+        let mate = number ^ (1 << level);
+        let partner = team.peer(pairs.member(mate));
+        if number >> level & 1 == target >> level & 1 {
+            let arrival = schedule.recv(partner, sum.slice(extent, pieces(mate, level + 1)));
+            schedule.wait_for(arrival);
+        } else {
+            schedule.send(partner, sum.slice(extent, pieces(number, level + 1)));
+            return;
+        }
+    }
+    if extra && number == target {
+        schedule.send(team.peer(root), sum);
+    }
+}

@@ -1,0 +1,603 @@
+//! Running a schedule over point-to-point messages and remote memory.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step, slot_offset};
+use mpi_types::datatype::Datatype;
+use mpi_types::error::{Class, Error, Result};
+
+/// What became of a put.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put<R> {
+    /// The data was taken over.
+    Done,
+    /// It will have been when this is complete.
+    Started(R),
+    /// There was no room and nothing was done: ask again.
+    NoRoom,
+}
+
+/// What the engine needs from point-to-point: messages within one communicator's collective
+/// context, matched per (source, tag) in the order sent.
+pub trait Port {
+    /// A message under way.
+    type Req: Copy;
+
+    /// Starts sending `count` elements of `datatype` at `buf`.
+    ///
+    /// # Safety
+    /// The elements are readable, and stay so and unchanged until the request is complete.
+    unsafe fn isend(
+        &mut self,
+        buf: *const u8,
+        count: usize,
+        datatype: &Datatype,
+        to: u32,
+        tag: u32,
+    ) -> Result<Self::Req>;
+
+    /// Starts receiving at most `count` elements of `datatype` to `buf`.
+    ///
+    /// # Safety
+    /// The elements are writable, and nobody else touches them until the request is complete.
+    unsafe fn irecv(
+        &mut self,
+        buf: *mut u8,
+        count: usize,
+        datatype: &Datatype,
+        from: u32,
+        tag: u32,
+    ) -> Result<Self::Req>;
+
+    /// Whether a message is complete. After `Ok(true)` and after an error (a truncated message,
+    /// say) the request is gone and its buffer free.
+    fn test(&mut self, req: Self::Req) -> Result<bool>;
+
+    /// Writes `len` bytes to a slot of rank `to`, then the flag, which is `number`. To the own rank, only flag and length are written, after all that was written before.
+    ///
+    /// # Safety
+    /// The bytes are readable, and stay so and unchanged until the request is complete.
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        cell: u32,
+        number: u64,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Put<Self::Req>>;
+
+    /// Whether the flag of the slot of phase `number` in a cell of rank `of` is up. May look for a
+    /// moment before it says no. A phase of this `call` is of the same call there, or else the error is
+    /// asked for.
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag;
+
+    /// The error after [`Flag::Other`]: `Ok` if the other call goes through the same phases, so that the
+    /// schedule can go on.
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error>;
+
+    /// Copies `len` bytes between `local` and the memory of rank `of` at `remote`.
+    ///
+    /// # Safety
+    /// The local bytes are valid, for writes unless `write` is said; the other rank has lent its own.
+    unsafe fn direct(
+        &mut self,
+        of: u32,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<()>;
+
+    /// The length of the data in a slot whose flag is up.
+    fn length(&self, of: u32, cell: u32, number: u64) -> usize;
+
+    /// The first byte of this rank's slot in its first cell.
+    fn own_slot(&self, number: u64) -> *mut u8;
+
+    /// The slot's first byte in this process's memory.
+    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8;
+}
+
+/// What a flag says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flag {
+    /// Not yet.
+    Down,
+    /// The phase has come.
+    Up,
+    /// It has come, in another call than this.
+    Other,
+}
+
+/// Bytes that say where lent data is, and how long.
+const LENT: usize = 16;
+
+/// Whether a flag of value `flag` says that phase `number` has come: flags go up only, by less than
+/// half of all numbers, and may wrap round.
+#[inline(always)]
+pub fn has_come(flag: u64, number: u64) -> bool {
+    flag.wrapping_sub(number) as i64 >= 0
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Everything is done; the buffers are the caller's again.
+    Done,
+    /// It waits for messages.
+    Pending,
+}
+
+/// A schedule with what it takes to execute it.
+///
+/// Built once, it can be started again and again; built again, it uses the memory it has. The
+/// caller makes the messages move between calls of [`Run::advance`]; blocking is a loop of both.
+pub struct Run<R> {
+    schedule: Schedule,
+    /// Per step the message that it started and that isn't known to be complete.
+    requests: Vec<Option<R>>,
+    scratch: Vec<Line>,
+    send: *const u8,
+    recv: *mut u8,
+    /// Start of `scratch`.
+    base: *mut u8,
+    tag: u32,
+    /// The number of the schedule's first phase.
+    number: u64,
+    /// The step to be issued next.
+    next: usize,
+    /// How far the wait that is being issued got.
+    waited: usize,
+    /// Whether any message was started.
+    sends: bool,
+    running: bool,
+    error: Option<Error>,
+}
+
+/// Scratch memory is made of these, for their alignment.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line {
+    _bytes: [u8; SCRATCH_ALIGN],
+}
+
+const LINE: Line = Line {
+    _bytes: [0; SCRATCH_ALIGN],
+};
+
+// SAFETY: the pointers are to the caller's buffers, which `start` demands to stay usable until the
+// run is done, by whichever thread advances it; nothing else in a run is tied to a thread.
+unsafe impl<R: Send> Send for Run<R> {}
+
+impl<R: Copy> Default for Run<R> {
+    fn default() -> Self {
+        Run::new()
+    }
+}
+
+impl<R: Copy> Run<R> {
+    /// A run of an empty schedule.
+    pub fn new() -> Run<R> {
+        Run {
+            schedule: Schedule::new(),
+            requests: Vec::new(),
+            scratch: Vec::new(),
+            send: std::ptr::null(),
+            recv: std::ptr::null_mut(),
+            base: std::ptr::null_mut(),
+            tag: 0,
+            number: 0,
+            next: 0,
+            waited: 0,
+            sends: false,
+            running: false,
+            error: None,
+        }
+    }
+
+    /// The schedule, cleared, to build another collective.
+    ///
+    /// # Panics
+    /// If the run was started and isn't done: its messages still use the schedule.
+    pub fn rebuild(&mut self) -> &mut Schedule {
+        assert!(!self.running, "a collective under way can't be built anew");
+        self.schedule.clear();
+        &mut self.schedule
+    }
+
+    /// The schedule.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Sets the number that the first of the schedule's phases gets at the next start; it and as many
+    /// as there are phases were not used before, and are in turn on all ranks.
+    pub fn set_number(&mut self, number: u64) {
+        self.number = number;
+    }
+
+    /// The ranks whose flags of a phase the run waits for, from the first that isn't up on, and the phase's
+    /// number.
+    pub fn awaited(&self) -> Option<(Range<u32>, u64)> {
+        match *self.schedule.steps().get(self.next)? {
+            Step::Await { last, phase, .. } if self.running => {
+                Some((self.waited as u32..last, self.phase(phase)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The messages that aren't known to be complete, of a run that was given up.
+    pub fn outstanding(&self) -> impl Iterator<Item = R> {
+        self.requests.iter().filter_map(|request| *request)
+    }
+
+    /// Whether it was started and isn't done.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Starts the schedule on these buffers; nothing moves before [`Run::advance`]. Of `tag`,
+    /// every collective call on the communicator takes another one, the same on all ranks; calls
+    /// that are under way together must differ in it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when there is no scratch memory to be had; nothing was started.
+    ///
+    /// # Safety
+    /// The buffers are as the schedule's builder was told (or not used by it), and nobody else
+    /// touches them before the run is done; `send` is only read.
+    ///
+    /// # Panics
+    /// If the run was started and isn't done.
+    pub unsafe fn start(&mut self, send: *const u8, recv: *mut u8, tag: u32) -> Result<()> {
+        assert!(!self.running, "a collective under way can't be started");
+        // Never uninitialised: a peer that sends too little must not make us read such memory.
+        let lines = self.schedule.scratch_len().div_ceil(SCRATCH_ALIGN);
+        if let Some(more) = lines.checked_sub(self.scratch.len()) {
+            self.scratch
+                .try_reserve(more)
+                .map_err(|_| no_memory(lines))?;
+            self.scratch.resize(lines, LINE);
+        }
+        self.base = self.scratch.as_mut_ptr().cast();
+        // None is left from before.
+        self.requests.resize(self.schedule.steps().len(), None);
+        (self.send, self.recv, self.tag) = (send, recv, tag);
+        (self.next, self.waited, self.error) = (0, 0, None);
+        self.sends = false;
+        self.running = true;
+        Ok(())
+    }
+
+    /// Goes as far as possible without waiting.
+    ///
+    /// # Errors
+    /// The first error of a message, once all is over: after an error the schedule goes on with
+    /// what there is, so that no other rank is left waiting and no message points to memory that
+    /// the caller takes back. `Err` means done, or, if it is still running, that it has been given up
+    /// since ranks disagree about what they call.
+    pub fn advance<P: Port<Req = R>>(&mut self, port: &mut P) -> Result<Progress> {
+        if !self.running {
+            return Ok(Progress::Done);
+        }
+        while let Some(step) = self.schedule.steps().get(self.next) {
+            match *step {
+                Step::Wait { from, to } => {
+                    self.waited = self.waited.max(from as usize);
+                    if !self.settle(port, to as usize) {
+                        return Ok(Progress::Pending);
+                    }
+                    self.waited = 0;
+                }
+                Step::Send { to, block } => {
+                    let datatype = self.schedule.type_of(block.datatype);
+                    let address = self.address(block, port);
+                    // SAFETY: the block is within a buffer that `start` was promised, or within
+                    // scratch memory; the run keeps both until the request is complete.
+                    let sent = unsafe { port.isend(address, block.count, datatype, to, self.tag) };
+                    self.issued(sent);
+                }
+                Step::Recv { from, block } => {
+                    let datatype = self.schedule.type_of(block.datatype);
+                    let address = self.address(block, port);
+                    // SAFETY: as for sends; builders receive only into what is writable.
+                    let posted =
+                        unsafe { port.irecv(address, block.count, datatype, from, self.tag) };
+                    self.issued(posted);
+                }
+                Step::Put { slot, block } => {
+                    let number = self.phase(slot.phase);
+                    let data = self.address(block, port);
+                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    // SAFETY: as for sends; such a block is gapless.
+                    match unsafe { port.put(slot.of, slot.cell, number, data, len) } {
+                        Ok(Put::Done) => {}
+                        Ok(Put::Started(request)) => self.issued(Ok(request)),
+                        Ok(Put::NoRoom) => return Ok(Progress::Pending),
+                        Err(error) => self.issued(Err(error)),
+                    }
+                }
+                Step::Await {
+                    first,
+                    last,
+                    cell,
+                    phase,
+                    room,
+                } => {
+                    let number = self.phase(phase);
+                    self.waited = self.waited.max(first as usize);
+                    while self.waited < last as usize {
+                        match port.is_up(self.waited as u32, cell, number, phase >= 0) {
+                            Flag::Up => {}
+                            Flag::Down => return Ok(Progress::Pending),
+                            Flag::Other => {
+                                let error = port.disagreement(self.waited as u32, number)?;
+                                self.error.get_or_insert(error);
+                            }
+                        }
+                        if room < usize::MAX {
+                            let len = port.length(self.waited as u32, cell, number);
+                            if len > room {
+                                let error = too_long(self.waited, len, room);
+                                self.error.get_or_insert(error);
+                            }
+                        }
+                        self.waited += 1;
+                    }
+                    self.waited = 0;
+                }
+                Step::Lend { phase, block } => {
+                    let data = self.address(block, port);
+                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let slot = port.own_slot(self.phase(phase));
+                    let lent = [data.expose_provenance() as u64, len as u64];
+                    // SAFETY: a slot has room for that behind its flag and length, aligned; nobody
+                    // reads it before its flag is up.
+                    unsafe {
+                        slot.add(slot_offset(LENT) as usize)
+                            .cast::<[u64; 2]>()
+                            .write(lent)
+                    };
+                }
+                Step::Direct {
+                    slot,
+                    offset,
+                    block,
+                    write,
+                } => {
+                    let place = port.slot(slot.of, slot.cell, self.phase(slot.phase));
+                    // SAFETY: the flag is up over what `Lend` wrote there.
+                    let [at, lent] = unsafe {
+                        place
+                            .add(slot_offset(LENT) as usize)
+                            .cast::<[u64; 2]>()
+                            .read()
+                    };
+                    let local = self.address(block, port);
+                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let copied = if (offset + len) as u64 > lent {
+                        Err(too_long(slot.of as usize, offset + len, lent as usize))
+                    } else {
+                        // SAFETY: the block is gapless and within the caller's buffers or scratch
+                        // memory; the other's holds as much.
+                        unsafe { port.direct(slot.of, write, local, len, at + offset as u64) }
+                    };
+                    if let Err(error) = copied {
+                        self.error.get_or_insert(error);
+                    }
+                }
+                Step::Copy { from, to } => {
+                    let (source, target) = (self.address(from, port), self.address(to, port));
+                    let source_type = self.schedule.type_of(from.datatype);
+                    let target_type = self.schedule.type_of(to.datatype);
+                    // SAFETY: both blocks lie in the caller's buffers or in scratch memory, apart
+                    // from each other, and builders put waits where a message still uses them.
+                    let copied = unsafe {
+                        copy(
+                            source,
+                            from.count,
+                            source_type,
+                            target,
+                            to.count,
+                            target_type,
+                        )
+                    };
+                    if let Err(error) = copied {
+                        self.error.get_or_insert(error);
+                    }
+                }
+                Step::Reduce { input, inout } => {
+                    let (left, right) = (self.address(input, port), self.address(inout, port));
+                    let datatype = self.schedule.type_of(inout.datatype);
+                    if let Some(op) = self.schedule.op() {
+                        // SAFETY: both blocks hold `count` elements of this type.
+                        unsafe { op.apply(left, right, inout.count, datatype) };
+                    } else {
+                        debug_assert!(false, "reduce step in a schedule without operation");
+                    }
+                }
+            }
+            self.next += 1;
+        }
+        if self.sends && !self.settle(port, self.requests.len()) {
+            return Ok(Progress::Pending);
+        }
+        self.running = false;
+        debug_assert!(self.requests.iter().all(Option::is_none));
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => Ok(Progress::Done),
+        }
+    }
+
+    /// Tests the messages of the steps from `waited` to `to`; true when all are complete.
+    fn settle<P: Port<Req = R>>(&mut self, port: &mut P, to: usize) -> bool {
+        while self.waited < to {
+            if let Some(request) = self.requests[self.waited] {
+                match port.test(request) {
+                    Ok(false) => return false,
+                    Ok(true) => {}
+                    Err(error) => {
+                        self.error.get_or_insert(error);
+                    }
+                }
+                self.requests[self.waited] = None;
+            }
+            self.waited += 1;
+        }
+        true
+    }
+
+    fn issued(&mut self, request: Result<R>) {
+        match request {
+            Ok(request) => {
+                self.requests[self.next] = Some(request);
+                self.sends = true;
+            }
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// The number of a phase.
+    fn phase(&self, phase: i32) -> u64 {
+        self.number.wrapping_add_signed(phase.into())
+    }
+
+    /// The address of a block. Wrapping, since MPI_BOTTOM and negative lower bounds lead out of
+    /// what the base points to; the data itself is where the block's elements are.
+    #[inline]
+    fn address<P: Port>(&self, block: Block, port: &P) -> *mut u8 {
+        let base = match block.buf {
+            Buf::Slot(slot) => port.slot(slot.of, slot.cell, self.phase(slot.phase)),
+            Buf::Send => self.send.cast_mut(),
+            Buf::Recv => self.recv,
+            Buf::Scratch => self.base,
+        };
+        base.wrapping_offset(block.offset)
+    }
+}
+
+impl<R> Drop for Run<R> {
+    fn drop(&mut self) {
+        if self.requests.iter().any(Option::is_some) {
+            // A message may still write there; lost memory is the lesser evil.
+            std::mem::forget(std::mem::take(&mut self.scratch));
+            std::mem::forget(std::mem::take(&mut self.schedule));
+        }
+    }
+}
+
+/// For people who ask where a program hangs: the messages that the run waits for.
+impl<R> fmt::Debug for Run<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (next, steps) = (self.next, self.schedule.steps());
+        write!(f, "step {next} of {}, tag {}", steps.len(), self.tag)?;
+        for (request, step) in self.requests.iter().zip(steps) {
+            match (request, step) {
+                (Some(_), Step::Send { to, block }) => {
+                    write!(f, "; sending {} to {to}", self.amount(block))?;
+                }
+                (Some(_), Step::Recv { from, block }) => {
+                    write!(f, "; receiving {} from {from}", self.amount(block))?;
+                }
+                (Some(_), Step::Put { slot, block }) => {
+                    write!(f, "; putting {} to {}", self.amount(block), slot.of)?;
+                }
+                _ => {}
+            }
+        }
+        if let (true, Some(Step::Await { first, last, .. })) = (self.running, steps.get(next)) {
+            write!(f, "; waiting for flags of {first} to {}", last - 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl<R> Run<R> {
+    fn amount(&self, block: &Block) -> String {
+        let bytes = block.count * self.schedule.type_of(block.datatype).size();
+        format!("{bytes} bytes")
+    }
+}
+
+#[cold]
+fn too_long(from: usize, len: usize, room: usize) -> Error {
+    Error::new(
+        Class::Truncate,
+        format!(
+            "rank {from} and this rank disagree on the amount of data, {len} and {room} bytes; counts and datatypes \
+             of all ranks must describe the same data"
+        ),
+    )
+}
+
+#[cold]
+fn no_memory(lines: usize) -> Error {
+    let mib = (lines * SCRATCH_ALIGN).div_ceil(1 << 20);
+    Error::new(
+        Class::NoMem,
+        format!(
+            "this collective needs {mib} MiB of temporary memory and the system has none; \
+             use smaller messages or another algorithm"
+        ),
+    )
+}
+
+/// Copies elements of one type to elements of another with the same signature.
+///
+/// # Safety
+/// Source readable, target writable, no overlap.
+unsafe fn copy(
+    source: *const u8,
+    count: usize,
+    source_type: &Datatype,
+    target: *mut u8,
+    room: usize,
+    target_type: &Datatype,
+) -> Result<()> {
+    let have = count * source_type.size();
+    let fits = room * target_type.size();
+    let len = have.min(fits);
+    let flat_source = source_type.is_contiguous();
+    let flat_target = target_type.is_contiguous();
+    let first = source.wrapping_offset(source_type.true_lb());
+    let into = target.wrapping_offset(target_type.true_lb());
+    if len == 0 {
+    } else if flat_source && flat_target {
+        // SAFETY: `len` bytes in one run on both sides, apart by contract.
+        unsafe { std::ptr::copy_nonoverlapping(first, into, len) };
+    } else if flat_source {
+        // SAFETY: as above; the bytes are initialised as the caller's buffers and scratch are.
+        let data = unsafe { std::slice::from_raw_parts(first, len) };
+        // SAFETY: the target has `room` elements.
+        unsafe { target_type.unpack(target, room, 0, data) };
+    } else if flat_target {
+        // SAFETY: `len` writable bytes in one run.
+        let out = unsafe { std::slice::from_raw_parts_mut(into, len) };
+        // SAFETY: the source has `count` elements.
+        unsafe { source_type.pack(source, count, 0, out) };
+    } else {
+        let mut piece = [0u8; 4096];
+        for skip in (0..len).step_by(piece.len()) {
+            let now = piece.len().min(len - skip);
+            // SAFETY: the source has `count` elements.
+            unsafe { source_type.pack(source, count, skip, &mut piece[..now]) };
+            // SAFETY: the target has `room` elements.
+            unsafe { target_type.unpack(target, room, skip, &piece[..now]) };
+        }
+    }
+    if have > fits {
+        return Err(Error::new(
+            Class::Truncate,
+            format!(
+                "a rank's own contribution is {have} bytes but its receive arguments take {fits}; \
+                 counts and datatypes of both sides must describe the same data"
+            ),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Scan and exscan (MPI-3.1 section 5.11), by recursive doubling in the order of ranks.
+
+use super::schedule::{Block, Buf, Schedule};
+use super::team::{Part, Team};
+use mpi_types::op::Op;
+
+/// Builds an inclusive scan to the receive buffer, from the send buffer or in place.
+pub fn scan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Part<'_>, op: &Op) {
+    if part.count == 0 {
+        return;
+    }
+    schedule.set_op(op);
+    let recv = part.block(Buf::Recv, schedule);
+    if !in_place {
+        let send = Block {
+            buf: Buf::Send,
+            ..recv
+        };
+        schedule.copy(send, recv);
+    }
+    if team.size() == 1 {
+        return;
+    }
+    let coming = schedule.scratch_for(part.count, part.datatype, recv.datatype);
+    for distance in (0..).map(|level| 1 << level) {
+        if distance >= team.size() {
+            break;
+        }
+        let first = schedule.here();
+        if team.rank + distance < team.size() {
+            schedule.send(team.peer(team.rank + distance), recv);
+        }
+        if team.rank >= distance {
+            schedule.recv(team.peer(team.rank - distance), coming);
+        }
+        schedule.wait(first..schedule.here());
+        if team.rank >= distance {
+            schedule.reduce(coming, recv);
+        }
+    }
+}
+
+/// Builds an exclusive scan; the receive buffer of rank 0 isn't touched.
+pub fn exscan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Part<'_>, op: &Op) {
+    if part.count == 0 || team.size() == 1 {
+        return;
+    }
+    schedule.set_op(op);
+    let recv = part.block(Buf::Recv, schedule);
+    let send = Block {
+        buf: if in_place { Buf::Recv } else { Buf::Send },
+        ..recv
+    };
+    let sum = schedule.scratch_for(part.count, part.datatype, recv.datatype);
+    let coming = schedule.scratch_for(part.count, part.datatype, recv.datatype);
+    schedule.copy(send, sum);
+    for distance in (0..).map(|level| 1 << level) {
+        if distance >= team.size() {
+            break;
+        }
+        // What comes first is the whole sum of the ranks below so far; later ones go before it.
+        let place = if distance == 1 { recv } else { coming };
+        let first = schedule.here();
+        if team.rank + distance < team.size() {
+            schedule.send(team.peer(team.rank + distance), sum);
+        }
+        if team.rank >= distance {
+            schedule.recv(team.peer(team.rank - distance), place);
+        }
+        schedule.wait(first..schedule.here());
+        if team.rank >= distance {
+            if distance > 1 {
+                schedule.reduce(coming, recv);
+            }
+            if team.rank + 2 * distance < team.size() {
+                schedule.reduce(place, sum);
+            }
+        }
+    }
+}

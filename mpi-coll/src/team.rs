@@ -1,0 +1,303 @@
+//! Who takes part, and how buffers divide into blocks: the arguments of the builders.
+
+use std::ops::Range;
+
+use super::schedule::{Block, Buf, Schedule, Type};
+use mpi_types::datatype::Datatype;
+
+/// The ranks among which an algorithm runs, and which of them this one is.
+///
+/// Algorithms number the members from 0; [`Team::peer`] gives the rank that messages go to. So one
+/// algorithm serves a whole communicator, one side of an intercommunicator and the ranks of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Team<'a> {
+    /// This member's number.
+    pub rank: usize,
+    ranks: Ranks<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ranks<'a> {
+    Run { first: u32, size: usize },
+    List(&'a [u32]),
+}
+
+impl<'a> Team<'a> {
+    /// All ranks of a communicator of `size`, seen from `rank`; of an intercommunicator, the local
+    /// group.
+    pub fn all(rank: u32, size: u32) -> Team<'static> {
+        debug_assert!(rank < size);
+        Team {
+            rank: rank as usize,
+            ranks: Ranks::Run {
+                first: 0,
+                size: size as usize,
+            },
+        }
+    }
+
+    /// The ranks in `list`; `rank` is this one's place in it.
+    pub fn some(rank: usize, list: &'a [u32]) -> Team<'a> {
+        debug_assert!(rank < list.len());
+        Team {
+            rank,
+            ranks: Ranks::List(list),
+        }
+    }
+
+    /// The `size` ranks from `first` on, of which this one is number `rank`.
+    pub fn run(rank: usize, first: u32, size: usize) -> Team<'static> {
+        Team {
+            rank,
+            ranks: Ranks::Run { first, size },
+        }
+    }
+
+    /// How many members there are.
+    pub fn size(&self) -> usize {
+        match self.ranks {
+            Ranks::Run { size, .. } => size,
+            Ranks::List(list) => list.len(),
+        }
+    }
+
+    /// The rank of a member.
+    pub fn peer(&self, member: usize) -> u32 {
+        match self.ranks {
+            Ranks::Run { first, .. } => first + member as u32,
+            Ranks::List(list) => list[member],
+        }
+    }
+
+    /// The member `distance` places further round the ring.
+    pub fn after(&self, distance: usize) -> usize {
+        (self.rank + distance) % self.size()
+    }
+
+    /// The member `distance` places back round the ring.
+    pub fn before(&self, distance: usize) -> usize {
+        (self.rank + self.size() - distance % self.size()) % self.size()
+    }
+}
+
+/// `count` elements of `datatype`: the arguments of one buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// How many elements.
+    pub count: usize,
+    /// Of which type.
+    pub datatype: &'a Datatype,
+}
+
+impl Part<'_> {
+    /// Bytes of data.
+    pub fn bytes(&self) -> usize {
+        self.count * self.datatype.size()
+    }
+
+    /// All of it in `buf`.
+    pub fn block(&self, buf: Buf, schedule: &mut Schedule) -> Block {
+        Block {
+            buf,
+            datatype: schedule.add_type(self.datatype),
+            offset: 0,
+            count: self.count,
+        }
+    }
+}
+
+/// Integers as the C binding passes them: `int`, or 64 bits in large-count functions.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Ints<'a> {
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+}
+
+impl Ints<'_> {
+    /// The integer at `i`.
+    pub fn get(&self, i: usize) -> i64 {
+        match self {
+            Ints::I32(list) => list[i].into(),
+            Ints::I64(list) => list[i],
+        }
+    }
+}
+
+/// How a buffer divides into one block per rank.
+#[derive(Clone, Copy, Debug)]
+pub enum Layout<'a> {
+    /// All blocks alike, one after the other.
+    Uniform(Part<'a>),
+    /// Counts and displacements, these in extents of the datatype (`v` functions).
+    Varying {
+        /// Elements of each block.
+        counts: Ints<'a>,
+        /// Start of each block, in extents; none where blocks follow one another.
+        displs: Option<Ints<'a>>,
+        /// Type of all blocks.
+        datatype: &'a Datatype,
+    },
+    /// A type for every block and displacements in bytes (`w` functions).
+    Typed {
+        /// Elements of each block.
+        counts: Ints<'a>,
+        /// Start of each block, in bytes.
+        displs: Ints<'a>,
+        /// Type of each block.
+        datatypes: &'a [&'a Datatype],
+    },
+}
+
+/// A layout of a certain buffer in a schedule's terms.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks<'a> {
+    layout: Layout<'a>,
+    buf: Buf,
+    /// Number of the common type, if there is one.
+    datatype: Type,
+}
+
+impl<'a> Layout<'a> {
+    /// The blocks of `buf`.
+    pub fn of(&self, buf: Buf, schedule: &mut Schedule) -> Blocks<'a> {
+        let datatype = match self {
+            Layout::Uniform(Part { datatype, .. }) | Layout::Varying { datatype, .. } => {
+                schedule.add_type(datatype)
+            }
+            Layout::Typed { .. } => Type::BYTE,
+        };
+        Blocks {
+            layout: *self,
+            buf,
+            datatype,
+        }
+    }
+
+    /// The datatype of block `i`.
+    pub fn datatype(&self, i: usize) -> &'a Datatype {
+        match self {
+            Layout::Uniform(Part { datatype, .. }) | Layout::Varying { datatype, .. } => datatype,
+            Layout::Typed { datatypes, .. } => datatypes[i],
+        }
+    }
+
+    /// The number of elements in block `i`.
+    pub fn count(&self, i: usize) -> usize {
+        match self {
+            Layout::Uniform(part) => part.count,
+            Layout::Varying { counts, .. } | Layout::Typed { counts, .. } => counts.get(i) as usize,
+        }
+    }
+
+    /// The bytes of data in block `i`.
+    pub fn bytes(&self, i: usize) -> usize {
+        self.count(i) * self.datatype(i).size()
+    }
+}
+
+impl<'a> Blocks<'a> {
+    /// The layout.
+    pub fn layout(&self) -> &Layout<'a> {
+        &self.layout
+    }
+
+    /// The block of rank `i`. (Of a layout without displacements this adds up what is before it.)
+    pub fn get(&self, i: usize, schedule: &mut Schedule) -> Block {
+        let count = self.layout.count(i);
+        let (datatype, offset) = match self.layout {
+            Layout::Uniform(part) => {
+                let elements = (i * part.count) as isize;
+                (self.datatype, elements * part.datatype.extent())
+            }
+            Layout::Varying {
+                counts,
+                displs,
+                datatype,
+            } => {
+                let elements = match displs {
+                    Some(displs) => displs.get(i),
+                    None => (0..i).map(|k| counts.get(k)).sum(),
+                };
+                (self.datatype, elements as isize * datatype.extent())
+            }
+            Layout::Typed {
+                displs, datatypes, ..
+            } => (schedule.add_type(datatypes[i]), displs.get(i) as isize),
+        };
+        Block {
+            buf: self.buf,
+            datatype,
+            offset,
+            count,
+        }
+    }
+}
+
+/// The members of a binomial tree over `size` members numbered from the root.
+///
+/// A member's subtree is the members `relative .. relative + span`.
+#[derive(Clone, Copy, Debug)]
+pub struct Binomial {
+    /// This member's number from the root.
+    pub relative: usize,
+    /// Size of the tree.
+    pub size: usize,
+    /// The lowest set bit of `relative`; at the root, the first power of two not below `size`.
+    pub bit: usize,
+}
+
+impl Binomial {
+    /// The place of `relative` in a tree of `size`.
+    pub fn new(relative: usize, size: usize) -> Binomial {
+        let bit = match relative {
+            0 => size.next_power_of_two(),
+            _ => relative & relative.wrapping_neg(),
+        };
+        Binomial {
+            relative,
+            size,
+            bit,
+        }
+    }
+
+    /// The place of this team's member when `root` is the root.
+    pub fn of(team: Team<'_>, root: usize) -> Binomial {
+        Binomial::new(team.before(root), team.size())
+    }
+
+    /// The parent's number, unless this is the root.
+    pub fn parent(&self) -> Option<usize> {
+        (self.relative != 0).then(|| self.relative - self.bit)
+    }
+
+    /// The children from the largest subtree to the smallest, each with the range of its subtree.
+    pub fn children(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + use<> {
+        let Binomial {
+            relative,
+            size,
+            bit,
+        } = *self;
+        let levels = 0..bit.trailing_zeros();
+        let child = move |level: u32| {
+            let first = relative + (1usize << level);
+            first..(first + (1usize << level)).min(size)
+        };
+        levels
+            .rev()
+            .map(child)
+            .filter(move |range| range.start < size)
+    }
+
+    /// This member's subtree.
+    pub fn span(&self) -> Range<usize> {
+        self.relative..(self.relative + self.bit).min(self.size)
+    }
+}
+
+/// Part `i` of `total` things divided among `parts` as evenly as possible.
+pub fn share(total: usize, parts: usize, i: usize) -> Range<usize> {
+    let (each, more) = (total / parts, total % parts);
+    let start = i * each + i.min(more);
+    start..start + each + usize::from(i < more)
+}

@@ -1,0 +1,352 @@
+//! Collectives by remote writes: right whatever comes after what, and what they cost.
+
+use super::*;
+use crate::rdma::{self, DEGREES, Pace, Reach, Signals, steps};
+use crate::sim::{DEPTH, FIRST, ROOM, run_late};
+use crate::virtual_time;
+use crate::{Part, Schedule};
+
+fn reach(rank: usize, size: usize) -> Reach {
+    Reach {
+        rank: rank as u32,
+        size: size as u32,
+        room: ROOM,
+        depth: DEPTH,
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Barrier(Signals),
+    Bcast(usize),
+    /// By exchange with a degree of 0.
+    Allreduce {
+        k: u32,
+        in_place: bool,
+        commutes: bool,
+    },
+}
+
+struct One {
+    kind: Kind,
+    datatype: Datatype,
+    count: usize,
+    send: Vec<Buffer>,
+    recv: Vec<Buffer>,
+    expect: Vec<Buffer>,
+}
+
+impl One {
+    fn new(kind: Kind, rng: &mut Rng, size: usize) -> One {
+        let (seed, all) = (rng.below(1 << 30), types());
+        let reduces = matches!(kind, Kind::Allreduce { .. });
+        let which = rng.below(if reduces { 2 } else { all.len() as u64 });
+        let datatype = all[which as usize].clone();
+        let most = if reduces { ROOM } else { 2 * ROOM } / datatype.size();
+        let count = match rng.below(4) {
+            0 => rng.below(8) as usize,
+            1 => most,
+            _ => rng.below(most as u64 + 1) as usize,
+        };
+        let operands: Vec<_> = (0..size)
+            .map(|i| data(seed, i as u64, count * datatype.size()))
+            .collect();
+        let full = |packed: &Vec<u8>| Buffer::with(count, &datatype, packed);
+        let blank = Buffer::of(count, &datatype);
+        let vectors: Vec<Buffer> = operands.iter().map(full).collect();
+        let none = vec![Buffer::new(0); size];
+        let (send, recv, expect) = match kind {
+            Kind::Barrier(_) => (none.clone(), none.clone(), none),
+            Kind::Bcast(root) => {
+                let mut recv = vec![blank; size];
+                recv[root] = vectors[root].clone();
+                (none, recv, vec![vectors[root].clone(); size])
+            }
+            Kind::Allreduce {
+                in_place, commutes, ..
+            } => {
+                let sum = full(&reduced(commutes, operands.iter()));
+                let recv = match in_place {
+                    true => vectors.clone(),
+                    false => vec![blank; size],
+                };
+                (vectors, recv, vec![sum; size])
+            }
+        };
+        One {
+            kind,
+            datatype,
+            count,
+            send,
+            recv,
+            expect,
+        }
+    }
+
+    fn any(rng: &mut Rng, size: usize) -> One {
+        let kind = match rng.below(5) {
+            0 => Kind::Barrier(Signals::Dissemination),
+            1 => Kind::Barrier(Signals::Pairwise),
+            2 | 3 => Kind::Bcast(rng.below(size as u64) as usize),
+            _ => Kind::Allreduce {
+                k: [0, 1, 3, 7, 15][rng.below(5) as usize],
+                in_place: rng.below(2) == 0,
+                commutes: rng.below(2) == 0,
+            },
+        };
+        One::new(kind, rng, size)
+    }
+
+    fn build(&self, rank: usize, size: usize, schedule: &mut Schedule) {
+        let (count, datatype) = (self.count, &self.datatype);
+        let part = Part { count, datatype };
+        let reach = reach(rank, size);
+        match self.kind {
+            Kind::Barrier(how) => rdma::barrier(schedule, reach, how),
+            Kind::Bcast(root) => rdma::bcast(schedule, reach, root as u32, part),
+            Kind::Allreduce {
+                k: 0,
+                in_place,
+                commutes,
+            } => rdma::exchange(schedule, reach, in_place, part, &operation(commutes)),
+            Kind::Allreduce {
+                k,
+                in_place,
+                commutes,
+            } => rdma::allreduce(schedule, reach, in_place, part, &operation(commutes), k),
+        }
+    }
+}
+
+/// One after the other, with the barriers that [`Pace`] asks for.
+fn in_turn(seed: u64, size: usize, late: usize, calls: &mut [One]) {
+    let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
+    for rank in 0..size {
+        let mut pace = Pace::new(FIRST);
+        let mut list = Vec::new();
+        for call in calls.iter_mut() {
+            let mut run = Run::new();
+            call.build(rank, size, run.rebuild());
+            let phases = run.schedule().phases();
+            let meets = !matches!(call.kind, Kind::Bcast(_));
+            if !meets && !pace.allows(phases, DEPTH) {
+                let mut first = Run::new();
+                rdma::barrier(first.rebuild(), reach(rank, size), Signals::Dissemination);
+                first.set_number(pace.take(1, true));
+                // SAFETY: no buffers are used.
+                unsafe { first.start(std::ptr::null(), std::ptr::null_mut(), 0) }.unwrap();
+                list.push(first);
+            }
+            run.set_number(pace.take(phases, meets && phases > 0));
+            // SAFETY: the buffers live until the runs are done, below.
+            unsafe { run.start(call.send[rank].ptr(), call.recv[rank].ptr(), 0) }.unwrap();
+            list.push(run);
+        }
+        runs.push(list);
+    }
+    let network = Network::Random(seed);
+    let rings = |cell| reach(0, size).ring(cell);
+    let (_, results) = run_late(&mut runs, network, &|_, to| to, &rings, Some(late));
+    assert!(results.iter().all(|result| result.is_ok()), "{results:?}");
+    for (place, call) in calls.iter().enumerate() {
+        let what = (place, &call.kind, call.count, &call.datatype, size, late);
+        compare(&what, &call.recv, &call.expect);
+    }
+}
+
+#[test]
+fn every_collective_after_every_other() {
+    let seed = seed();
+    for size in (2..=17).chain([31, 32, 33, 64]) {
+        let mut rng = Rng::new(seed + size as u64);
+        let calls = if size <= 17 { 40 } else { 12 };
+        let mut calls: Vec<One> = (0..calls).map(|_| One::any(&mut rng, size)).collect();
+        let late = rng.below(size as u64) as usize;
+        in_turn(seed, size, late, &mut calls);
+    }
+}
+
+#[test]
+fn three_hundred_barriers_with_one_late_rank() {
+    // Numbers wrap after the tenth. Nobody may be through a barrier before the late one is in it, so
+    // nobody's count of barriers may be more than one above the late one's: a flag that went up too
+    // early would overtake, and the simulator looks for flags that go down.
+    let seed = seed();
+    for how in [Signals::Dissemination, Signals::Pairwise] {
+        for size in [2, 4, 5, 8] {
+            for late in [0, size - 1] {
+                let mut rng = Rng::new(seed);
+                let mut calls: Vec<One> = (0..300)
+                    .map(|_| One::new(Kind::Barrier(how), &mut rng, size))
+                    .collect();
+                in_turn(seed, size, late, &mut calls);
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_the_last_comes() {
+    // The late rank first sends itself 100 messages, each of which takes a unit of time.
+    for how in [Signals::Dissemination, Signals::Pairwise] {
+        for size in 2..=17 {
+            for late in [0, size / 2, size - 1] {
+                let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
+                for rank in 0..size {
+                    let mut run = Run::new();
+                    let schedule = run.rebuild();
+                    for _ in 0..if rank == late { 100 } else { 0 } {
+                        let nothing = crate::Block::empty();
+                        schedule.exchange(rank as u32, nothing, rank as u32, nothing);
+                    }
+                    rdma::barrier(schedule, reach(rank, size), how);
+                    run.set_number(FIRST);
+                    // SAFETY: no buffers are used.
+                    unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) }.unwrap();
+                    runs.push(vec![run]);
+                }
+                let (cost, _) = run_all(&mut runs, Network::OnePort, &|_, to| to);
+                assert!(cost.done.iter().all(|&done| done >= 100), "{size} {cost:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn roots_in_rotation_with_a_late_child() {
+    let seed = seed();
+    for size in [2, 4, 5, 8] {
+        for late in 0..size {
+            let mut rng = Rng::new(seed + late as u64);
+            let mut calls: Vec<One> = (0..60)
+                .map(|i| One::new(Kind::Bcast(i % size), &mut rng, size))
+                .collect();
+            in_turn(seed, size, late, &mut calls);
+        }
+    }
+}
+
+#[test]
+fn degrees_in_rotation() {
+    let seed = seed();
+    for size in [2, 3, 4, 8, 13, 16] {
+        let mut rng = Rng::new(seed + size as u64);
+        let mut calls: Vec<One> = (0..60)
+            .map(|i| {
+                let kind = Kind::Allreduce {
+                    k: [0, 1, 3, 7, 15][i % 5],
+                    in_place: i % 3 == 0,
+                    commutes: false,
+                };
+                One::new(kind, &mut rng, size)
+            })
+            .collect();
+        in_turn(seed, size, size / 2, &mut calls);
+    }
+}
+
+fn cost(size: usize, build: &dyn Fn(usize, &mut Schedule), len: usize) -> Cost {
+    let mut buffers = vec![Buffer::new(len); size];
+    let (network, mut send) = (Network::OnePort, buffers.clone());
+    run_one(network, &size, build, &mut send, &mut buffers)
+}
+
+#[test]
+fn costs() {
+    let int = Datatype::predefined(Predefined::Int);
+    let part = Part {
+        count: 8,
+        datatype: &int,
+    };
+    let op = operation(true);
+    for size in SIZES {
+        let rounds = u64::from(size.next_power_of_two().ilog2());
+        let barrier = |how| cost(size, &|r, s| rdma::barrier(s, reach(r, size), how), 0);
+        let one = barrier(Signals::Dissemination);
+        assert!(one.puts.iter().all(|&puts| puts == rounds), "{one:?}");
+        assert_eq!(one.time, rounds);
+        let pairs = barrier(Signals::Pairwise);
+        let fold = if size.is_power_of_two() { 0 } else { 2 };
+        assert_eq!(pairs.time, u64::from(size.ilog2()) + fold);
+
+        for root in roots(size) {
+            let build = |r, s: &mut Schedule| rdma::bcast(s, reach(r, size), root as u32, part);
+            let bcast = cost(size, &build, 32);
+            assert_eq!(bcast.time, rounds);
+            assert_eq!(bcast.puts.iter().sum::<u64>(), size as u64 - 1);
+        }
+        for k in DEGREES {
+            let build = |r, s: &mut Schedule| {
+                rdma::allreduce(s, reach(r, size), false, part, &op, k);
+            };
+            let all = cost(size, &build, 32);
+            let up = u64::from(steps(size as u32, k + 1));
+            assert!(all.time <= up + rounds, "{size} {k} {all:?}");
+            if size.is_power_of_two() {
+                assert_eq!(all.time, up + rounds, "{size} {k}");
+            }
+            assert_eq!(all.puts.iter().sum::<u64>(), 2 * (size as u64 - 1));
+        }
+    }
+}
+
+#[test]
+fn memory_grows_with_the_logarithm() {
+    for (size, room) in [(16, 5120), (1024, 5120), (1 << 20, 5120)] {
+        let reach = Reach {
+            rank: 0,
+            size,
+            room,
+            depth: 4,
+        };
+        println!(
+            "N = {size}: {} cells, {} KiB per rank",
+            reach.cells(),
+            reach.memory() / 1024
+        );
+        let children = DEGREES.map(|k| k * steps(size, k + 1));
+        let most = *children.iter().max().unwrap();
+        assert!(reach.cells() <= most.max(steps(size, 2) + 1) + steps(size, 2) + 5);
+    }
+    let memory = |size| {
+        Reach {
+            rank: 0,
+            size,
+            room: 4096,
+            depth: 4,
+        }
+        .memory()
+    };
+    assert!(memory(1 << 20) < 2 << 20, "{}", memory(1 << 20));
+}
+
+#[test]
+fn many_ranks_in_virtual_time() {
+    // A million with WEFT_TEST_RANKS=1048576, in a release build.
+    let asked = std::env::var("WEFT_TEST_RANKS").ok();
+    let size: usize = asked.map_or(1 << 13, |text| text.parse().unwrap());
+    let int = Datatype::predefined(Predefined::Int);
+    let op = operation(true);
+    let part = Part {
+        count: 2,
+        datatype: &int,
+    };
+    let rounds = u64::from(steps(size as u32, 2));
+    let dissemination = |rank, s: &mut Schedule| {
+        rdma::barrier(s, reach(rank, size), Signals::Dissemination);
+    };
+    let barrier = virtual_time::of(size, &dissemination);
+    assert_eq!((barrier.time, barrier.most_puts), (rounds, rounds));
+    let bcast = virtual_time::of(size, &|rank, s| {
+        rdma::bcast(s, reach(rank, size), 0, part);
+    });
+    assert_eq!(bcast.time, rounds);
+    for k in DEGREES {
+        let reduce = virtual_time::of(size, &|rank, s| {
+            rdma::allreduce(s, reach(rank, size), false, part, &op, k);
+        });
+        let up = u64::from(steps(size as u32, k + 1));
+        println!("{size} ranks, degree {k}: {} steps", reduce.time);
+        assert_eq!(reduce.time, up + rounds);
+    }
+}

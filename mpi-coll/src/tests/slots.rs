@@ -1,0 +1,435 @@
+//! Collectives over slots that all ranks see, one after the other, with late ranks.
+
+use super::*;
+use crate::sim::{DEPTH, FIRST, ROOM, run_late, run_telling};
+use crate::{Layout, Part, Slots, slots};
+
+fn seen_by(rank: usize, size: usize) -> Slots {
+    Slots {
+        rank: rank as u32,
+        size: size as u32,
+        room: ROOM.max(64 * size),
+        depth: DEPTH,
+        direct: true,
+        several: SEVERAL.get(),
+    }
+}
+
+thread_local! {
+    /// Whether collectives are built for being under way together.
+    static SEVERAL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+type Build = Box<dyn Fn(usize, &mut Schedule)>;
+
+/// One collective of a sequence: how a rank builds it, and what all buffers are before and after.
+struct One {
+    what: String,
+    build: Build,
+    send: Vec<Buffer>,
+    recv: Vec<Buffer>,
+    expect: Vec<Buffer>,
+}
+
+fn bytes(datatype: &Datatype, count: usize) -> usize {
+    datatype.size() * count
+}
+
+/// A collective of a kind, all else from the generator.
+fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
+    let all = types();
+    let kinds = all.len() as u64;
+    let derived = all[rng.below(kinds) as usize].clone();
+    let plain = all[rng.below(2) as usize].clone();
+    let seed = rng.below(1 << 30);
+    let count = [0, 1, 2, 7, 40, 150][rng.below(6) as usize];
+    let root = rng.below(size as u64) as usize;
+    let in_place = rng.below(2) == 0;
+    let commutes = rng.below(2) == 0;
+    let op = operation(commutes);
+    let datatype = match kind {
+        6.. => plain,
+        _ => derived,
+    };
+    let what = format!(
+        "kind {kind}, {count} of {datatype:?}, root {root}, in place {in_place}, commutes {commutes}"
+    );
+    let len = bytes(&datatype, count);
+    let contribution = |rank: usize| data(seed, rank as u64, len);
+    let one = |rank: usize| Buffer::with(count, &datatype, &contribution(rank));
+    let many = |blocks: &dyn Fn(usize) -> Option<Vec<u8>>| {
+        let mut buffer = Buffer::of(count * size, &datatype);
+        for i in 0..size {
+            if let Some(packed) = blocks(i) {
+                let at = (i * count) as isize * datatype.extent();
+                buffer.put(at, &datatype, &packed);
+            }
+        }
+        buffer
+    };
+    let none = || vec![Buffer::new(0); size];
+    let ranks = 0..size;
+    let part = {
+        let datatype = datatype.clone();
+        move |f: &dyn Fn(Part<'_>)| {
+            f(Part {
+                count,
+                datatype: &datatype,
+            });
+        }
+    };
+    // What a rank has: all blocks in place, or its own.
+    let (build, send, recv, expect): (Build, Vec<Buffer>, Vec<Buffer>, Vec<Buffer>) = match kind {
+        0 => (
+            Box::new(move |rank, s| slots::barrier(s, seen_by(rank, size))),
+            none(),
+            none(),
+            none(),
+        ),
+        1 => {
+            let blank = Buffer::of(count, &datatype);
+            let recv = ranks
+                .map(|rank| match rank == root {
+                    true => one(root),
+                    false => blank.clone(),
+                })
+                .collect();
+            (
+                Box::new(move |rank, s| {
+                    let s = std::cell::RefCell::new(s);
+                    part(&|part| {
+                        let (s, view) = (&mut **s.borrow_mut(), seen_by(rank, size));
+                        match seed % 3 {
+                            0 => slots::bcast_direct(s, view, root as u32, part),
+                            _ => slots::bcast(s, view, root as u32, part),
+                        }
+                    });
+                }),
+                none(),
+                recv,
+                vec![one(root); size],
+            )
+        }
+        2 | 3 => {
+            let rooted = kind == 3;
+            let gets = |rank: usize| !rooted || rank == root;
+            let all = many(&|i| Some(contribution(i)));
+            let blank = Buffer::of(count * size, &datatype);
+            let recv = ranks
+                .clone()
+                .map(|rank| match in_place && gets(rank) {
+                    true => many(&|i| (i == rank).then(|| contribution(i))),
+                    false => blank.clone(),
+                })
+                .collect();
+            let expect = ranks
+                .clone()
+                .map(|rank| {
+                    if gets(rank) {
+                        all.clone()
+                    } else {
+                        blank.clone()
+                    }
+                })
+                .collect();
+            (
+                Box::new(move |rank, s| {
+                    let s = std::cell::RefCell::new(s);
+                    part(&|part| {
+                        let view = seen_by(rank, size);
+                        let own = (!(in_place && (!rooted || rank == root))).then_some(part);
+                        let layout = Layout::Uniform(part);
+                        let s = &mut **s.borrow_mut();
+                        match rooted {
+                            false if seed.is_multiple_of(3) => {
+                                slots::allgather_direct(s, view, own, part)
+                            }
+                            false => slots::allgather(s, view, own, layout),
+                            true => slots::gather(
+                                s,
+                                view,
+                                root as u32,
+                                own,
+                                (rank == root).then_some(layout),
+                            ),
+                        }
+                    });
+                }),
+                ranks.map(one).collect(),
+                recv,
+                expect,
+            )
+        }
+        4 => {
+            let block = |from: usize, to: usize| data(seed, (from * 100 + to) as u64, len);
+            let out = |rank: usize| many(&|i| Some(block(rank, i)));
+            let expect = ranks
+                .clone()
+                .map(|rank| many(&|i| Some(block(i, rank))))
+                .collect();
+            let recv = match in_place {
+                true => ranks.clone().map(out).collect(),
+                false => vec![Buffer::of(count * size, &datatype); size],
+            };
+            (
+                Box::new(move |rank, s| {
+                    let s = std::cell::RefCell::new(s);
+                    part(&|part| {
+                        let send = (!in_place).then_some(part);
+                        let (s, view) = (&mut **s.borrow_mut(), seen_by(rank, size));
+                        match send {
+                            Some(send) if seed.is_multiple_of(3) => {
+                                slots::alltoall_direct(s, view, send, part);
+                            }
+                            _ => slots::alltoall(s, view, send, part),
+                        }
+                    });
+                }),
+                ranks.map(out).collect(),
+                recv,
+                expect,
+            )
+        }
+        5 => {
+            let all = many(&|i| Some(contribution(i)));
+            let blank = Buffer::of(count, &datatype);
+            let expect = ranks
+                .map(|rank| match in_place && rank == root {
+                    true => blank.clone(),
+                    false => one(rank),
+                })
+                .collect();
+            (
+                Box::new(move |rank, s| {
+                    let s = std::cell::RefCell::new(s);
+                    part(&|part| {
+                        let send = (rank == root).then_some(part);
+                        let recv = (!(in_place && rank == root)).then_some(part);
+                        let view = seen_by(rank, size);
+                        slots::scatter(*s.borrow_mut(), view, root as u32, send, recv);
+                    });
+                }),
+                vec![all; size],
+                vec![blank; size],
+                expect,
+            )
+        }
+        _ => {
+            // Reductions; a reduce-scatter's blocks and a scan's vectors fit a slot.
+            let count = match kind {
+                6 | 7 => count,
+                8 => count.min(ROOM / 8 / size),
+                _ => count.min(ROOM / 8),
+            };
+            let total = if kind == 8 { count * size } else { count };
+            let len = bytes(&datatype, total);
+            let operands: Vec<_> = (0..size).map(|i| data(seed, i as u64, len)).collect();
+            let full =
+                |packed: &[u8]| Buffer::with(packed.len() / datatype.size(), &datatype, packed);
+            let vectors: Vec<Buffer> = operands.iter().map(|packed| full(packed)).collect();
+            let blank = Buffer::of(total, &datatype);
+            let result = |from: usize, to: usize| reduced(commutes, operands[from..to].iter());
+            let mut recv = vec![blank.clone(); size];
+            for rank in 0..size {
+                if in_place && (kind != 7 || rank == root) {
+                    recv[rank] = vectors[rank].clone();
+                }
+            }
+            let mut expect = recv.clone();
+            for (rank, expect) in expect.iter_mut().enumerate() {
+                match kind {
+                    6 => *expect = full(&result(0, size)),
+                    7 if rank == root => *expect = full(&result(0, size)),
+                    8 => {
+                        let block = bytes(&datatype, count);
+                        let whole = result(0, size);
+                        expect.put(0, &datatype, &whole[rank * block..(rank + 1) * block]);
+                    }
+                    9 => *expect = full(&result(0, rank + 1)),
+                    10 if rank > 0 => *expect = full(&result(0, rank)),
+                    _ => {}
+                }
+            }
+            let datatype = datatype.clone();
+            (
+                Box::new(move |rank, s| {
+                    let (view, part) = (
+                        seen_by(rank, size),
+                        Part {
+                            count,
+                            datatype: &datatype,
+                        },
+                    );
+                    match kind {
+                        6 => slots::allreduce(s, view, in_place, part, &op),
+                        7 => slots::reduce(s, view, root as u32, in_place, part, &op),
+                        8 => slots::reduce_scatter(s, view, in_place, Layout::Uniform(part), &op),
+                        9 => slots::scan(s, view, in_place, part, &op, false),
+                        _ => slots::scan(s, view, in_place, part, &op, true),
+                    }
+                }),
+                vectors,
+                recv,
+                expect,
+            )
+        }
+    };
+    One {
+        what,
+        build,
+        send,
+        recv,
+        expect,
+    }
+}
+
+/// Does them one after the other on all ranks, one of which is late, and compares.
+fn in_turn(seed: u64, size: usize, late: usize, calls: &mut [One]) {
+    let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
+    for rank in 0..size {
+        let mut number = FIRST;
+        let mut list = Vec::new();
+        for call in calls.iter_mut() {
+            let mut run = Run::new();
+            (call.build)(rank, run.rebuild());
+            run.set_number(number);
+            number = number.wrapping_add(run.schedule().phases().into());
+            // SAFETY: the buffers live until the runs are done, below.
+            unsafe { run.start(call.send[rank].ptr(), call.recv[rank].ptr(), 0) }.unwrap();
+            list.push(run);
+        }
+        runs.push(list);
+    }
+    let network = Network::Random(seed);
+    let (_, results) = run_late(&mut runs, network, &|_, to| to, &|_| DEPTH, Some(late));
+    assert!(results.iter().all(|result| result.is_ok()));
+    for (place, call) in calls.iter().enumerate() {
+        let what = (place, &call.what, size, late);
+        compare(&what, &call.recv, &call.expect);
+    }
+}
+
+/// Starts all of them, on a ring of slots that is far too short for all, and carries them on in any order.
+fn together(seed: u64, size: usize, calls: &mut [One]) {
+    let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
+    let mut phases = Vec::new();
+    for rank in 0..size {
+        let mut number = FIRST;
+        let mut list = Vec::new();
+        phases.clear();
+        for (place, call) in calls.iter_mut().enumerate() {
+            let mut run = Run::new();
+            (call.build)(rank, run.rebuild());
+            run.set_number(number);
+            phases.push((number, run.schedule().phases()));
+            number = number.wrapping_add(run.schedule().phases().into());
+            // SAFETY: the buffers live until the runs are done, below.
+            let started =
+                unsafe { run.start(call.send[rank].ptr(), call.recv[rank].ptr(), place as u32) };
+            started.unwrap();
+            list.push(run);
+        }
+        runs.push(list);
+    }
+    let mut ended = vec![vec![false; calls.len()]; size];
+    let mut told = vec![FIRST; size];
+    let mut through = |rank: usize, place: usize| {
+        ended[rank][place] = true;
+        let open = ended[rank].iter().position(|ended| !ended);
+        let last = phases[phases.len() - 1];
+        let first = open.map_or(last.0.wrapping_add(last.1.into()), |place| phases[place].0);
+        let news = first != told[rank];
+        told[rank] = first;
+        news.then_some(first.wrapping_sub(1))
+    };
+    let (network, rings) = (
+        Network::Random(seed),
+        |cell| if cell == 0 { DEPTH } else { 1 },
+    );
+    let (_, results) = run_telling(&mut runs, network, &|_, to| to, &rings, None, &mut through);
+    assert!(results.iter().all(|result| result.is_ok()));
+    for (place, call) in calls.iter().enumerate() {
+        let what = (place, &call.what, size);
+        compare(&what, &call.recv, &call.expect);
+    }
+}
+
+/// Collectives that have a slot for each of their phases.
+fn short(many: usize, rng: &mut Rng, size: usize) -> Vec<One> {
+    let mut calls = Vec::new();
+    while calls.len() < many {
+        let kind = rng.below(11);
+        let call = one(kind, rng, size);
+        let mut schedule = Schedule::new();
+        (call.build)(0, &mut schedule);
+        if schedule.phases() <= DEPTH {
+            calls.push(call);
+        }
+    }
+    calls
+}
+
+#[test]
+fn many_under_way_together() {
+    let seed = seed();
+    SEVERAL.set(true);
+    for size in (2..=6).chain([9, 16]) {
+        for round in 0..8 {
+            let seed = seed + 100 * size as u64 + round;
+            let mut rng = Rng::new(seed);
+            let mut calls = short(3 + 5 * round as usize, &mut rng, size);
+            together(seed, size, &mut calls);
+        }
+    }
+}
+
+#[test]
+fn every_collective_again_and_again_in_every_order() {
+    let seed = seed();
+    for size in (2..=9).chain([16, 17]) {
+        let mut rng = Rng::new(seed + size as u64);
+        for _ in 0..2 {
+            let mut calls: Vec<One> = (0..40)
+                .map(|_| {
+                    let kind = rng.below(11);
+                    one(kind, &mut rng, size)
+                })
+                .collect();
+            let late = rng.below(size as u64) as usize;
+            in_turn(seed, size, late, &mut calls);
+        }
+    }
+}
+
+#[test]
+fn all_sizes() {
+    let seed = seed();
+    for size in [1, 31, 32, 33, 64] {
+        let mut rng = Rng::new(seed + size as u64);
+        let mut calls: Vec<One> = (0..22).map(|i| one(i % 11, &mut rng, size)).collect();
+        in_turn(seed, size, size / 2, &mut calls);
+    }
+}
+
+#[test]
+fn three_hundred_barriers_with_one_late_rank() {
+    // Numbers wrap within; nobody may run ahead by more than one.
+    let seed = seed();
+    for size in [2, 3, 5, 8] {
+        let mut rng = Rng::new(seed);
+        let mut calls: Vec<One> = (0..300).map(|_| one(0, &mut rng, size)).collect();
+        in_turn(seed, size, size - 1, &mut calls);
+    }
+}
+
+#[test]
+fn roots_in_rotation_with_a_late_child() {
+    let seed = seed();
+    for size in [2, 4, 5, 8] {
+        for late in 0..size {
+            let mut rng = Rng::new(seed + late as u64);
+            let mut calls: Vec<One> = (0..60).map(|_| one(1, &mut rng, size)).collect();
+            in_turn(seed, size, late, &mut calls);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What MPI means by a value: errors and their classes, datatypes, reduction operations.
+//!
+//! Nothing here communicates, waits or knows a process. User memory is touched only where a caller
+//! hands over its address and promises that it fits ([`datatype`], [`op`]).
+
+pub mod datatype;
+pub mod error;
+pub mod op;
+
+pub use error::{Class, Error, Result};
