@@ -5,7 +5,7 @@ use mpi_coll::Choices;
 use mpi_core::Result;
 use mpi_core::comm::Comm;
 use mpi_core::info::{Entry, Info};
-use mpi_core::mapping::{TagBits, Wishes};
+use mpi_core::comm::vci_map::{TagBits, Wishes};
 use mpi_core::rma::{Promise, Window};
 
 /// Whether a value is one that the hint can have.
@@ -237,7 +237,7 @@ impl Hints {
         let wishes = self.wishes();
         self.keep_in_force(comm.vci_hints(&wishes));
         if let Some(choices) = self.get("weft_coll", choices) {
-            comm.set_choices(Some(choices));
+            mpi_core::collective::set_comm_choices(comm, Some(choices));
         }
         comm.set_promises(wishes.no_any_tag, wishes.no_any_source);
         let (no_any_tag, no_any_source) = comm.promises();

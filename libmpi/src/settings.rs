@@ -410,7 +410,7 @@ impl Settings {
                 .number("WEFT_EAGER_WINDOW", 4096..=1 << 30)?
                 .map(|bytes| bytes as u32),
             num_vcis: reader
-                .number("WEFT_NUM_VCIS", 1..=mpi_core::mapping::MAX_VCIS as u64)?
+                .number("WEFT_NUM_VCIS", 1..=mpi_core::vci::pool::MAX_VCIS as u64)?
                 .unwrap_or(64) as usize,
             dup_vcis: reader.number("WEFT_DUP_VCIS", 0..=4096)?.unwrap_or(0) as u32,
             request_caches: reader.flag("WEFT_REQUEST_CACHE", true)?,

@@ -5,34 +5,25 @@
 //! integer constants and structs of the C binding belong to the crates on top.
 
 pub mod attr;
-pub mod buffer;
 pub mod collective;
 pub mod comm;
 pub mod creation;
-pub mod endpoints;
-mod engine;
-mod flow;
 pub mod group;
 pub mod info;
 mod lock;
-pub mod loopback;
-pub mod mapping;
-mod matching;
 pub mod process;
-mod remote;
-pub mod request;
+pub mod pt2pt;
 pub mod rma;
 mod sync;
 pub mod topo;
-mod vci;
+pub mod vci;
 pub mod wait;
-mod wire;
 
-pub use buffer::Buffer;
-pub use engine::{Counters, MatchedMessage};
 pub use mpi_types::{Class, Error, Result, datatype, error, op};
 pub use process::Process;
-pub use request::{Cancelled, RequestId, Status};
+pub use pt2pt::buffer::Buffer;
+pub use pt2pt::engine::{Counters, MatchedMessage};
+pub use pt2pt::request::{Cancelled, RequestId, Status};
 
 /// In a receive or probe: a message from any rank (`MPI_ANY_SOURCE`).
 pub const ANY_SOURCE: i32 = -2;

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use mpi_core::comm::vci_map::Wishes;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::group::Group;
-use mpi_core::mapping::Wishes;
 use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class};

@@ -6,10 +6,10 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use mpi_core::Class;
+use mpi_core::comm::vci_map::Wishes;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
-use mpi_core::mapping::Wishes;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::rma::{Flavor, Form, Origin, Promise, Target, Window};

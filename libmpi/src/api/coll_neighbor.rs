@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::Result;
 use mpi_core::collective::Call;
+use mpi_core::topo;
 
 use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, part};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Request};
@@ -25,7 +26,7 @@ unsafe fn allgather_as(
     comm: MPI_Comm,
 ) -> Result<()> {
     let site = Site::within(comm, how)?;
-    let neighbors = site.object.comm.neighbors()?;
+    let neighbors = topo::neighbors(&site.object.comm)?;
     demand_buffer("sendbuf", sendbuf, PLACE)?;
     demand_buffer("recvbuf", recvbuf, PLACE)?;
     let mut list = TypeList::None;
@@ -65,7 +66,7 @@ unsafe fn alltoall_as(
     comm: MPI_Comm,
 ) -> Result<()> {
     let site = Site::within(comm, how)?;
-    let neighbors = site.object.comm.neighbors()?;
+    let neighbors = topo::neighbors(&site.object.comm)?;
     let (from, to) = (neighbors.sources.len(), neighbors.destinations.len());
     demand_buffer("sendbuf", sendbuf, PLACE)?;
     demand_buffer("recvbuf", recvbuf, PLACE)?;

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_core::comm::Comm;
-use mpi_core::endpoints::MAX_ENDPOINTS;
+use mpi_core::creation::endpoints::MAX_ENDPOINTS;
 use mpi_core::rma::{Flavor, Window};
 use mpi_core::{Class, Error, Result};
 

@@ -16,7 +16,7 @@ use crate::runtime::{Runtime, runtime};
 use crate::{data, infos};
 
 fn topology(comm: &Comm) -> Option<&Topology> {
-    comm.topology().map(|topology| &**topology)
+    topo::topology(comm)
 }
 
 #[cold]

@@ -15,11 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::{LaneError, MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId};
 use parking_lot::Mutex;
 
+use super::CommState;
 use super::board::Place;
 use crate::comm::Comm;
-use crate::engine::Address;
 use crate::error::Result;
 use crate::process::Process;
+use crate::pt2pt::engine::Address;
 use mpi_coll::rdma::Pace;
 use mpi_coll::run::has_come;
 use mpi_coll::{Put, Reach};
@@ -114,7 +115,7 @@ impl RemoteBoard {
     /// Makes the slots of an intracommunicator, all of whose members call this. None, on all of them,
     /// where not all can write to each other's memory over one network.
     pub fn new(process: &Process, comm: &Comm) -> Result<Option<RemoteBoard>> {
-        let own = comm.choices();
+        let own = CommState::of(comm).choices();
         let choices = own.as_deref().unwrap_or(process.choices());
         if !choices.wants_writes(true) {
             return Ok(None); // nobody does

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Board, Buffers, Call, Collectives, CommPort, CommRun, Holder, Message, Shelf, Terms};
+use super::{
+    Board, Buffers, Call, Collectives, CommPort, CommRun, CommState, Holder, Message, Shelf, Terms,
+};
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::request::{RequestId, Status};
+use crate::pt2pt::request::{RequestId, Status};
 use mpi_coll::run::Flag;
 use mpi_coll::slots::THROUGH;
 use mpi_coll::{Port, Progress, Put, Schedule};
@@ -146,7 +148,7 @@ impl Process {
         buffers: Buffers,
         build: impl FnOnce(&mut Schedule),
     ) -> Result<RequestId> {
-        let mut kept = (*holder).as_ref().take_run(None);
+        let mut kept = CommState::of((*holder).as_ref()).take_run(None);
         kept.remember(None);
         kept.terms = Terms::default();
         build(kept.run.rebuild());
@@ -165,13 +167,13 @@ impl Process {
         call: &Call<'_>,
     ) -> Result<RequestId> {
         let comm: &Comm = (*holder).as_ref();
-        comm.count_start();
+        CommState::of(comm).count_start();
         let shape = call.shape().map(|shape| shape.started());
-        let mut kept = comm.take_run(shape.as_ref());
+        let mut kept = CommState::of(comm).take_run(shape.as_ref());
         if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
             kept.remember(shape.as_ref());
             self.build_started(comm, call, kept.run.rebuild());
-            kept.terms = comm.terms(call, kept.run.schedule().phases());
+            kept.terms = CommState::of(comm).terms(call, kept.run.schedule().phases());
         }
         // SAFETY: as for this function.
         unsafe { self.start_run(holder, buffers, kept) }
@@ -179,9 +181,9 @@ impl Process {
 
     /// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
     fn build_started(&self, comm: &Comm, call: &Call<'_>, schedule: &mut Schedule) {
-        let own = comm.choices();
+        let own = CommState::of(comm).choices();
         let place = |slots| self.collectives.place(comm, slots, None, own.as_deref());
-        if let Some(shelf) = comm.shelf() {
+        if let Some(shelf) = CommState::of(comm).shelf() {
             call.build(&place(Some(shelf.slots)), schedule);
             if schedule.phases() <= shelf.most_phases() {
                 return;
@@ -207,12 +209,12 @@ impl Process {
         let tag = comm.next_collective();
         let run = &mut kept.run;
         let phases = run.schedule().phases();
-        let number = match comm.shelf() {
+        let number = match CommState::of(comm).shelf() {
             Some(shelf) if phases > 0 => Some(shelf.take(phases)),
             _ => None,
         };
         run.set_number(number.unwrap_or(0));
-        if let Some(board) = comm.board()
+        if let Some(board) = CommState::of(comm).board()
             && !kept.terms.is_none()
         {
             board.say(tag, kept.terms);
@@ -252,8 +254,12 @@ impl Process {
             looks: 1,
             terms: kept.terms,
         };
-        let board = comm.board().filter(|_| !kept.terms.is_none());
-        let shelf = comm.shelf().filter(|_| active.number.is_some());
+        let board = CommState::of(comm)
+            .board()
+            .filter(|_| !kept.terms.is_none());
+        let shelf = CommState::of(comm)
+            .shelf()
+            .filter(|_| active.number.is_some());
         let progress = match (self.loss_among(|peer| comm.has_member(peer)), shelf, board) {
             (Some(error), _, _) => Err(error),
             (None, Some(shelf), Some(board)) => kept.run.advance(&mut ShelfPort {
@@ -286,7 +292,7 @@ impl Process {
             shelf.end(number, run.run.schedule().phases());
         }
         if let Some(run) = run {
-            comm.give_run(run);
+            CommState::of(comm).give_run(run);
         }
         match progress {
             Err(error) => self.fail(active.request, error)?,

@@ -19,12 +19,12 @@ use super::message::{self, Kind};
 use super::promise::{Deed, Promise, WORD};
 use super::serve::Service;
 use super::transfer::{Form, Origin, Target};
-use crate::buffer::Buffer;
 use crate::error::{Class, Error, Result};
 use crate::op::PredefinedOp;
 use crate::process::Process;
-use crate::remote::{Access, Act, Change, Operands, Runs, refused};
-use crate::request::RequestId;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::request::RequestId;
+use crate::vci::operations::{Access, Act, Change, Operands, Runs, refused};
 
 /// Whether accumulates go by the network's atomics where they may.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

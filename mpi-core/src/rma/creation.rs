@@ -15,8 +15,8 @@ use super::serve::Service;
 use super::sync::Epochs;
 use super::{Flavor, Heap, Memory, PAGE, Way, Window, transfer};
 use crate::comm::Comm;
+use crate::comm::vci_map::Wishes;
 use crate::error::{Class, Error, Result};
-use crate::mapping::Wishes;
 use crate::process::Process;
 
 /// Where the parts of a window's piece begin: the control blocks first.

@@ -13,11 +13,11 @@ use parking_lot::{Mutex, RwLock};
 
 use super::message::{self, Kind};
 use super::serve::{Service, is_done};
-use crate::buffer::Buffer;
-use crate::engine::Address;
 use crate::error::Result;
 use crate::process::Process;
-use crate::request::RequestId;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::engine::Address;
+use crate::pt2pt::request::RequestId;
 
 /// Up to so many members tell each other their keys when a window is made.
 const FEW: u32 = 64;

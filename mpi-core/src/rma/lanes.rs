@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::serve::Origin;
 use crate::comm::Comm;
-use crate::remote::Flight;
+use crate::vci::operations::Flight;
 
 /// A number for the calling thread, counted from 0. It is no state of any window, only a way to tell
 /// threads apart.

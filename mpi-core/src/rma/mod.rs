@@ -47,9 +47,9 @@ use netmod::SharedPiece;
 use parking_lot::Mutex;
 
 use crate::comm::Comm;
+use crate::comm::vci_map::Wishes;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
-use crate::mapping::Wishes;
 use crate::process::Process;
 pub use atomics::NetworkAtomics;
 use control::Control;

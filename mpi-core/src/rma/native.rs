@@ -12,12 +12,12 @@ use super::message::{self, Kind};
 use super::serve::Service;
 use super::transfer::{Form, Origin, Target};
 use super::{Way, Window};
-use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::process::Process;
-use crate::remote::{Access, Act, Runs};
-use crate::request::{RequestId, Status};
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::request::{RequestId, Status};
 use crate::vci::Started;
+use crate::vci::operations::{Access, Act, Runs};
 
 /// So many runs are worth an operation each, however short they are …
 const FEW_RUNS: usize = 4;

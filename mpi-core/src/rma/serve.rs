@@ -19,14 +19,14 @@ use super::lent::Lent;
 use super::mail::Mailbox;
 use super::message::{Kind, Request};
 use crate::ANY_SOURCE;
-use crate::buffer::Buffer;
 use crate::comm::{Comm, Purpose};
-use crate::engine::MatchedMessage;
 use crate::error::Result;
 use crate::op::PredefinedOp;
 use crate::process::Process;
-use crate::request::{RequestId, Status};
-use crate::wire::Key;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::engine::MatchedMessage;
+use crate::pt2pt::request::{RequestId, Status};
+use crate::pt2pt::wire::Key;
 
 /// The tag of requests; answers have others.
 pub(super) const REQUEST: i32 = 0;

@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use super::message::{self, Kind};
 use super::targets::Targets;
 use super::{Way, Window};
-use crate::buffer::Buffer;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::process::Process;
-use crate::request::RequestId;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::request::RequestId;
 
 const SHARED: u8 = 1;
 const EXCLUSIVE: u8 = 2;

@@ -8,14 +8,14 @@ use super::mail::{self, What};
 use super::members::{Member, Reach};
 use super::message::{self, Kind};
 use super::{Flavor, Way, Window, lanes};
-use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::datatype::Datatype;
-use crate::engine::Address;
 use crate::error::{Class, Error, Result};
 use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
-use crate::request::RequestId;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::engine::Address;
+use crate::pt2pt::request::RequestId;
 
 /// A buffer of the origin's.
 #[derive(Clone, Copy)]

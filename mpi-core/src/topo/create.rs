@@ -1,9 +1,10 @@
 //! Communicators with virtual topologies (MPI-3.1 section 7.5).
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
-use super::{Cart, DistGraph, Edge, Graph, Link, Topology, reorder, reorder_graph};
+use super::{
+    Cart, DistGraph, Edge, Graph, Link, Topology, attach, reorder, reorder_graph, topology,
+};
 use crate::collective::Buffers;
 use crate::comm::{Comm, ContextId};
 use crate::creation::Choice;
@@ -33,7 +34,7 @@ impl Process {
             comm.local().of_ranks(&ranks)
         };
         let made = Comm::new(context, group, comm.rank());
-        Ok(Some(made.with_topology(Arc::new(topology))))
+        Ok(Some(attach(made, topology)))
     }
 
     /// The nodes of the first `size` members, numbered in the order of their first ranks, if each
@@ -79,7 +80,7 @@ impl Process {
     /// # Errors
     /// `MPI_ERR_TOPOLOGY` if the communicator has no Cartesian topology.
     pub fn create_cart_sub(&self, comm: &Comm, remain: &[bool]) -> Result<Option<Comm>> {
-        let Some(Topology::Cart(cart)) = comm.topology().map(|topology| &**topology) else {
+        let Some(Topology::Cart(cart)) = topology(comm) else {
             return Err(Error::new(
                 Class::Topology,
                 "comm has no Cartesian topology",
@@ -91,7 +92,7 @@ impl Process {
             key: sub.rank as i32,
         };
         let made = self.split_comm(comm, choice)?;
-        Ok(made.map(|made| made.with_topology(Arc::new(Topology::Cart(sub.cart)))))
+        Ok(made.map(|made| attach(made, Topology::Cart(sub.cart))))
     }
 
     /// Makes a communicator with a graph topology (`MPI_Graph_create`); `node` as for
@@ -126,7 +127,7 @@ impl Process {
         comm.check_plain("MPI_Dist_graph_create_adjacent")?;
         let keep = |context, graph| {
             let made = Comm::new(context, comm.local().clone(), comm.rank());
-            made.with_topology(Arc::new(Topology::DistGraph(graph)))
+            attach(made, Topology::DistGraph(graph))
         };
         let Some(node) = node else {
             return Ok(keep(self.lead(comm)?, graph));
@@ -302,7 +303,7 @@ fn placed(comm: &Comm, context: ContextId, new_ranks: &[u32], topology: Topology
     }
     let group: Group = comm.local().of_ranks(&old_ranks);
     let rank = new_ranks[comm.rank() as usize];
-    Comm::new(context, group, rank).with_topology(Arc::new(topology))
+    attach(Comm::new(context, group, rank), topology)
 }
 
 fn words_of(edge: Edge) -> [u64; WORDS] {

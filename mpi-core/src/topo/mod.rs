@@ -19,7 +19,12 @@ pub use graph::Graph;
 pub use partition::{Link, reorder_graph};
 pub use reorder::reorder;
 
-use crate::{Class, Error, Result};
+use std::sync::{Arc, OnceLock};
+
+use mpi_coll::Neighbors;
+
+use crate::comm::Comm;
+use crate::{Class, Error, PROC_NULL, Result};
 
 /// The virtual topology of a communicator.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +68,60 @@ impl Topology {
             },
         })
     }
+}
+
+/// A topology as a communicator has it.
+struct Attached {
+    topology: Topology,
+    /// Sources and destinations of the process, once they were asked for.
+    neighbors: OnceLock<[Box<[i32]>; 2]>,
+}
+
+/// Gives a communicator a virtual topology.
+pub(crate) fn attach(comm: Comm, topology: Topology) -> Comm {
+    comm.with_topology(Arc::new(Attached {
+        topology,
+        neighbors: OnceLock::new(),
+    }))
+}
+
+fn attached(comm: &Comm) -> Option<&Attached> {
+    comm.topology.as_ref()?.downcast_ref()
+}
+
+/// The virtual topology of a communicator, if it has one.
+pub fn topology(comm: &Comm) -> Option<&Topology> {
+    attached(comm).map(|attached| &attached.topology)
+}
+
+/// With whom neighbourhood collectives communicate (section 7.6).
+///
+/// # Errors
+/// `MPI_ERR_TOPOLOGY` when there is no topology.
+pub fn neighbors(comm: &Comm) -> Result<Neighbors<'_>> {
+    let Some(attached) = attached(comm) else {
+        return Err(Error::new(
+            Class::Topology,
+            "the communicator has no topology, which a neighbourhood collective needs; make \
+             one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
+        ));
+    };
+    let [sources, destinations] = match attached.neighbors.get() {
+        Some(known) => known,
+        None => {
+            let found = attached.topology.neighbours(comm.rank())?;
+            let number = |rank: &Option<u32>| rank.map_or(PROC_NULL, |rank| rank as i32);
+            let list = |ranks: &[Option<u32>]| ranks.iter().map(number).collect();
+            attached
+                .neighbors
+                .get_or_init(|| [list(&found.sources), list(&found.destinations)])
+        }
+    };
+    Ok(Neighbors {
+        sources,
+        destinations,
+        cartesian: matches!(attached.topology, Topology::Cart(_)),
+    })
 }
 
 /// The rank as an index, if it is one of `size`.

@@ -3,9 +3,9 @@
 use netmod::{Issued, LaneError, Token};
 
 use super::VciState;
-use crate::engine::{Address, LEFT};
-use crate::request::{RequestId, Role};
-use crate::wire::{self, Kind};
+use crate::pt2pt::engine::{Address, LEFT};
+use crate::pt2pt::request::{RequestId, Role};
+use crate::pt2pt::wire::{self, Kind};
 
 impl VciState {
     /// Sends a message of `len` bytes eagerly without a copy, where that pays. Returns whether it has

@@ -3,9 +3,9 @@
 use netmod::{LaneError, MAX_PIECES, Piece, RemoteAddr, RemoteKey};
 
 use super::VciState;
-use crate::engine::Address;
-use crate::request::RequestId;
-use crate::wire::{Control, Kind};
+use crate::pt2pt::engine::Address;
+use crate::pt2pt::request::RequestId;
+use crate::pt2pt::wire::{Control, Kind};
 
 const NONE: Piece = Piece {
     ptr: std::ptr::null_mut(),

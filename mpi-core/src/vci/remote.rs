@@ -5,10 +5,10 @@ use std::sync::Arc;
 use netmod::{Issued, LaneError, RemoteAddr};
 
 use super::VciState;
-use crate::engine::Address;
 use crate::error::Result;
-use crate::remote::{Access, Act, Flight, Op, Ops, failed};
-use crate::request::{RequestId, Role};
+use crate::pt2pt::engine::Address;
+use crate::pt2pt::request::{RequestId, Role};
+use crate::vci::operations::{Access, Act, Flight, Op, Ops, failed};
 
 /// What came of an access.
 pub(crate) enum Started {

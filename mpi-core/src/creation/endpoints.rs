@@ -9,37 +9,17 @@ use std::sync::Arc;
 
 use netmod::{Peer, VciId};
 
+use crate::comm::points::{Point, Points};
+use crate::comm::vci_map::{Spread, VciMap};
 use crate::comm::{Comm, ContextId};
+use crate::creation::vcis;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
-use crate::mapping::{self, Spread, Taken, VciMap};
 use crate::process::Process;
+use crate::vci::pool::{self, Taken};
 
 /// The most endpoints that a process can have in one communicator.
 pub const MAX_ENDPOINTS: u32 = 1 << 16;
-
-/// Where a rank is.
-#[derive(Clone, Copy)]
-pub(crate) struct Point {
-    pub peer: Peer,
-    pub vci: VciId,
-    pub context: ContextId,
-}
-
-/// The ranks of a communicator with endpoints, and what this process's share.
-pub(crate) struct Points {
-    list: Box<[Point]>,
-    /// This process's VCIs, kept for as long as one of its endpoints is there.
-    _vcis: Option<Arc<VciMap>>,
-}
-
-impl Points {
-    /// The point of a rank, which must be less than their number.
-    #[inline]
-    pub fn get(&self, rank: u32) -> Point {
-        self.list[rank as usize]
-    }
-}
 
 /// Bytes of a point in what members tell each other.
 const POINT: usize = 10;
@@ -83,7 +63,7 @@ impl Process {
         }
         // The address of VCI 0 is known.
         let others: Vec<VciId> = vcis.iter().copied().filter(|vci| *vci != 0).collect();
-        told.extend(mapping::addresses(&self.transports()[1..], &others));
+        told.extend(vcis::addresses(&self.transports()[1..], &others));
         let all = self
             .gather_all_bytes(comm, Some(&told))?
             .unwrap_or_default();
@@ -99,7 +79,7 @@ impl Process {
                 list.push(point);
                 told = rest;
             }
-            while let Some((vci, transport, address)) = mapping::next_address(&mut told) {
+            while let Some((vci, transport, address)) = vcis::next_address(&mut told) {
                 self.learn(peer, vci, transport, address);
             }
         }
@@ -125,7 +105,7 @@ impl Process {
             taken.note(vci as VciId, users > 0, self.is_lockless(vci as VciId));
         }
         let wanted = count.min(self.pool() - 1);
-        let vcis = mapping::choose(wanted, &taken, self.pool(), self.next_turn(), false);
+        let vcis = pool::choose(wanted, &taken, self.pool(), self.next_turn(), false);
         if vcis.is_empty() || vcis.iter().any(|vci| self.open_vci(*vci).is_err()) {
             return None;
         }
@@ -164,48 +144,6 @@ fn broken() -> Error {
         Class::Intern,
         "a member told less of its endpoints than it announced",
     )
-}
-
-impl Comm {
-    /// The rank of an endpoint of this process.
-    fn endpoint(points: Arc<Points>, group: Group, rank: u32) -> Comm {
-        let own = points.get(rank);
-        let comm = Comm::new(own.context, group, rank).with_points(points, own.vci);
-        comm.mark_used();
-        comm
-    }
-
-    /// Refuses to speak of groups where a process has several ranks.
-    ///
-    /// # Errors
-    /// `MPI_ERR_COMM`.
-    pub fn check_groups(&self) -> Result<()> {
-        if self.points().is_none() {
-            return Ok(());
-        }
-        Err(Error::new(
-            Class::Comm,
-            "it has endpoints, which groups, being of processes, can't tell apart; use fences and \
-             locks rather than MPI_Win_start and MPI_Win_post, and ranks rather than groups",
-        ))
-    }
-
-    /// Refuses what is not made for communicators with endpoints.
-    ///
-    /// # Errors
-    /// `MPI_ERR_COMM`.
-    pub(crate) fn check_plain(&self, function: &str) -> Result<()> {
-        if self.points().is_none() {
-            return Ok(());
-        }
-        Err(Error::new(
-            Class::Comm,
-            format!(
-                "the communicator has endpoints, of which {function} can't make others; take the \
-                 communicator that the endpoints were made of (MPI_Comm_dup works)"
-            ),
-        ))
-    }
 }
 
 #[cfg(test)]

@@ -11,13 +11,13 @@
 
 use netmod::{Header, LaneError, Peer, PeerTable, RemoteAddr, Sink, Token, VciId};
 
-use crate::buffer::Buffer;
 use crate::error::{Class, Error, Result};
-use crate::flow::{Stream, cost};
-use crate::matching::{PostedQueue, UnexpectedQueue};
-use crate::remote::Ops;
-use crate::request::{Cancelled, Records, RequestId, Role, Status};
-use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::flow::{Stream, cost};
+use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
+use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
+use crate::pt2pt::wire::{self, Control, Key, Kind, Rts, Trailer};
+use crate::vci::operations::Ops;
 use crate::{ANY_SOURCE, ANY_TAG};
 
 /// One VCI of one process.

@@ -1,86 +1,25 @@
 //! Communicators (MPI-3.1 chapter 6): who takes part, in which context, over which VCI.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+pub mod attachment;
+pub(crate) mod points;
+pub mod vci_map;
+
 use netmod::{Peer, VciId};
 
-use crate::buffer::Buffer;
-use crate::collective::{Board, Call, CommRun, RemoteBoard, Shape, Shelf, Terms};
-use crate::endpoints::Points;
-use crate::engine::Address;
+use crate::comm::attachment::Attachment;
+use crate::comm::points::Points;
+use crate::comm::vci_map::{VciMap, Wishes};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
-use crate::lock::Guarded;
-use crate::mapping::{VciMap, Wishes};
 use crate::process::{Destination, Mode, NOBODY, Process, Source};
-use crate::topo::Topology;
+use crate::pt2pt::buffer::Buffer;
+pub use crate::pt2pt::context::{ContextId, Purpose};
+use crate::pt2pt::engine::Address;
 use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL, RequestId, Status};
-use mpi_coll::{Choices, Neighbors, Nodes};
-
-/// What a message is for. Messages of different purposes never match each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u64)]
-pub enum Purpose {
-    /// The program's own messages.
-    PointToPoint = 0,
-    /// Collective operations.
-    Collective = 1,
-    /// Making communicators where not all members take part (`MPI_Comm_create_group`,
-    /// `MPI_Intercomm_create`).
-    Creation = 2,
-    /// One-sided communication: what the target is to do, and its answers.
-    Rma = 3,
-}
-
-/// A context: what keeps the messages of communicators apart (section 6.1).
-///
-/// It is the process that led the making of the communicator and a count of that process, so that
-/// leaders choose alone, nothing has to be agreed on, and there are as many as anybody may want.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ContextId(u64);
-
-impl ContextId {
-    /// Context number `count` of the process `leader`.
-    pub fn new(leader: Peer, count: u32) -> Self {
-        ContextId(u64::from(leader) << 32 | u64::from(count & ContextId::COUNTS) << 2)
-    }
-
-    /// How many contexts a process can lead, less one.
-    pub const COUNTS: u32 = 0x1fff_ffff;
-
-    /// The context of messages within the groups of an intercommunicator: that of none else.
-    fn within(self) -> ContextId {
-        ContextId(self.0 | 1 << 31)
-    }
-
-    /// Of a communicator whose context is still to be told.
-    pub(crate) const UNKNOWN: ContextId = ContextId(!3);
-
-    /// As a number to be sent to others.
-    pub fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    /// From such a number.
-    pub fn from_bits(bits: u64) -> Self {
-        ContextId(bits & !3)
-    }
-
-    #[inline(always)]
-    pub(crate) fn of(self, purpose: Purpose) -> u64 {
-        self.0 | purpose as u64
-    }
-}
-
-/// Schedules that a communicator keeps.
-const KEPT_RUNS: usize = 4;
-
-/// Blocking collective calls of a communicator before it gets slots: many live for less.
-const CALLS_BEFORE_BOARD: u32 = 4;
-
-/// Nonblocking ones, before it gets slots for these with the next blocking one.
-const STARTS_BEFORE_SHELF: u32 = 5;
 
 /// In place of a VCI's number: the communicator is not in use yet, or there are VCIs to choose from
 /// or promises to check. No VCI has this number, so that the quick way of sending, which looks for
@@ -142,34 +81,13 @@ pub struct Comm {
     /// Collective operations begun, by which their messages are told apart.
     collectives: AtomicU32,
     name: Mutex<String>,
-    /// Schedules kept for their memory.
-    #[allow(
-        clippy::vec_box,
-        reason = "they are large, and taken out and put back by every call"
-    )]
-    runs: Guarded<Vec<Box<CommRun>>>,
-    /// How often all of them were to be built anew.
-    era: AtomicU32,
-    /// Blocking collective calls, up to those that it takes for slots to be made.
-    calls: AtomicU32,
-    /// Nonblocking ones, in the same way.
-    starts: AtomicU32,
-    /// Algorithms of its own.
-    choices: Mutex<Option<Arc<Choices>>>,
-    /// Slots in shared memory, once that was tried.
-    board: OnceLock<Option<Board>>,
-    /// The same for nonblocking collectives.
-    shelf: OnceLock<Option<Box<Shelf>>>,
-    /// Slots that members write to over a network, once that was tried.
-    remote_board: OnceLock<Option<Box<RemoteBoard>>>,
-    /// Which ranks share nodes, once that was asked for; none where it is of no use.
-    nodes: OnceLock<Option<Box<Nodes>>>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
     /// groups do together. True for intracommunicators.
     first: bool,
-    topology: Option<Arc<Topology>>,
-    /// Sources and destinations in the topology, once that was asked for.
-    neighbors: OnceLock<[Box<[i32]>; 2]>,
+    /// What collectives keep with it.
+    pub(crate) collective_state: Attachment,
+    /// Its virtual topology, which duplicates share.
+    pub(crate) topology: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl AsRef<Comm> for Comm {
@@ -197,18 +115,9 @@ impl Comm {
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             name: Mutex::default(),
-            runs: Guarded::default(),
-            era: AtomicU32::new(0),
-            calls: AtomicU32::new(0),
-            starts: AtomicU32::new(0),
-            choices: Mutex::default(),
-            board: OnceLock::new(),
-            shelf: OnceLock::new(),
-            remote_board: OnceLock::new(),
-            nodes: OnceLock::new(),
             first: true,
+            collective_state: Attachment::default(),
             topology: None,
-            neighbors: OnceLock::new(),
         }
     }
 
@@ -238,45 +147,11 @@ impl Comm {
     }
 
     /// Gives it a virtual topology (chapter 7).
-    pub fn with_topology(self, topology: Arc<Topology>) -> Comm {
+    pub(crate) fn with_topology(self, topology: Arc<dyn Any + Send + Sync>) -> Comm {
         Comm {
             topology: Some(topology),
             ..self
         }
-    }
-
-    /// Its virtual topology, if it has one.
-    pub fn topology(&self) -> Option<&Arc<Topology>> {
-        self.topology.as_ref()
-    }
-
-    /// With whom neighbourhood collectives communicate (section 7.6).
-    ///
-    /// # Errors
-    /// `MPI_ERR_TOPOLOGY` when there is no topology.
-    pub fn neighbors(&self) -> Result<Neighbors<'_>> {
-        let Some(topology) = &self.topology else {
-            return Err(Error::new(
-                Class::Topology,
-                "the communicator has no topology, which a neighbourhood collective needs; make \
-                 one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
-            ));
-        };
-        let [sources, destinations] = match self.neighbors.get() {
-            Some(known) => known,
-            None => {
-                let found = topology.neighbours(self.rank)?;
-                let number = |rank: &Option<u32>| rank.map_or(PROC_NULL, |rank| rank as i32);
-                let list = |ranks: &[Option<u32>]| ranks.iter().map(number).collect();
-                self.neighbors
-                    .get_or_init(|| [list(&found.sources), list(&found.destinations)])
-            }
-        };
-        Ok(Neighbors {
-            sources,
-            destinations,
-            cartesian: matches!(**topology, Topology::Cart(_)),
-        })
     }
 
     /// A communicator of the same groups with the same topology in another context.
@@ -528,153 +403,6 @@ impl Comm {
     /// in the same order (section 5.12).
     pub fn next_collective(&self) -> u32 {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
-    }
-
-    /// Which ranks of an intracommunicator share nodes, where there are several; `node_of` is the
-    /// node of each process.
-    pub(crate) fn nodes(&self, node_of: &[u32]) -> Option<&Nodes> {
-        let find = || {
-            let of_rank = |rank| node_of.get(self.local.peer(rank) as usize).copied();
-            let ranks: Vec<u32> = (0..self.size()).map(of_rank).collect::<Option<_>>()?;
-            let several = ranks.windows(2).any(|pair| pair[0] != pair[1]);
-            let useful = several && self.remote.is_none();
-            useful.then(|| Box::new(Nodes::new(self.rank, &ranks)))
-        };
-        self.nodes.get_or_init(find).as_deref()
-    }
-
-    /// A run to build a schedule on, or one whose schedule is that of such a call.
-    pub(crate) fn take_run(&self, shape: Option<&Shape<'_>>) -> Box<CommRun> {
-        let new = || {
-            let mut run = Box::<CommRun>::default();
-            run.era = self.era.load(Ordering::Relaxed);
-            run
-        };
-        let mut runs = self.runs.lock();
-        // The latest are last.
-        let place = shape.and_then(|shape| runs.iter().rposition(|run| run.fits(shape)));
-        match place {
-            Some(place) => runs.remove(place),
-            None if runs.len() < KEPT_RUNS => new(),
-            None => runs.remove(0),
-        }
-    }
-
-    /// Keeps a schedule for the next collective, unless it was built before all were forgotten.
-    pub(crate) fn give_run(&self, run: Box<CommRun>) {
-        let mut runs = self.runs.lock();
-        if runs.len() < 4 * KEPT_RUNS && run.era == self.era.load(Ordering::Relaxed) {
-            runs.push(run);
-        }
-    }
-
-    /// Has all schedules built anew, also those that nonblocking collectives still use.
-    pub(crate) fn forget_runs(&self) {
-        let mut runs = self.runs.lock();
-        self.era.fetch_add(1, Ordering::Relaxed);
-        runs.clear();
-    }
-
-    /// The slots that its members share, if they do.
-    #[inline(always)]
-    pub(crate) fn board(&self) -> Option<&Board> {
-        self.board.get().and_then(Option::as_ref)
-    }
-
-    /// The slots that its members write to over a network, if they do.
-    #[inline]
-    pub(crate) fn remote_board(&self) -> Option<&RemoteBoard> {
-        self.remote_board.get().and_then(Option::as_deref)
-    }
-
-    /// Counts a blocking collective call; true for the one before which slots are made.
-    #[inline(always)]
-    pub(crate) fn is_time_for_board(&self) -> bool {
-        let calls = self.calls.load(Ordering::Relaxed);
-        if calls > CALLS_BEFORE_BOARD {
-            return false;
-        }
-        self.calls.store(calls + 1, Ordering::Relaxed);
-        calls == CALLS_BEFORE_BOARD && self.remote.is_none() && self.size() > 1
-    }
-
-    /// What members compare of a call that goes in so many phases: nothing where there are no slots.
-    pub(crate) fn terms(&self, call: &Call<'_>, phases: u32) -> Terms {
-        match self.board() {
-            Some(board) => Terms::of(call, board.slots.size as usize, phases),
-            None => Terms::default(),
-        }
-    }
-
-    /// The slots that its members share for nonblocking collectives, if they do.
-    #[inline]
-    pub(crate) fn shelf(&self) -> Option<&Shelf> {
-        self.shelf.get().and_then(Option::as_deref)
-    }
-
-    /// Counts a nonblocking collective call. After some, the next blocking call makes slots for these: it
-    /// may wait for others, which a nonblocking one must not.
-    #[inline]
-    pub(crate) fn count_start(&self) {
-        let starts = self.starts.load(Ordering::Relaxed);
-        if starts < STARTS_BEFORE_SHELF {
-            self.starts.store(starts + 1, Ordering::Relaxed);
-            if starts + 1 == STARTS_BEFORE_SHELF {
-                self.calls.store(CALLS_BEFORE_BOARD, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Whether there were slots to be made for nonblocking collectives, and nobody has tried yet.
-    pub(crate) fn is_time_for_shelf(&self) -> bool {
-        let enough = self.starts.load(Ordering::Relaxed) >= STARTS_BEFORE_SHELF;
-        enough && self.shelf.get().is_none()
-    }
-
-    /// Whether it was tried to make slots for blocking collectives.
-    pub(crate) fn has_tried_board(&self) -> bool {
-        self.board.get().is_some()
-    }
-
-    /// Keeps the slots for nonblocking collectives.
-    pub(crate) fn set_shelf(&self, shelf: Option<Shelf>) {
-        let _ = self.shelf.set(shelf.map(Box::new));
-        self.forget_runs();
-    }
-
-    /// Sets which algorithms its collectives take; none for those of the process. All members must
-    /// set the same.
-    pub fn set_choices(&self, choices: Option<Choices>) {
-        if let Ok(mut own) = self.choices.lock() {
-            *own = choices.map(Arc::new);
-        }
-        self.forget_runs();
-    }
-
-    /// The algorithms that were set for it.
-    pub(crate) fn choices(&self) -> Option<Arc<Choices>> {
-        self.choices.lock().ok()?.clone()
-    }
-
-    /// Its schedules need no lock.
-    ///
-    /// # Safety
-    /// Calls on it don't overlap.
-    pub(crate) unsafe fn set_alone(&self) {
-        // SAFETY: as for this function.
-        unsafe { self.runs.set_alone() };
-    }
-
-    /// Keeps the slots.
-    pub(crate) fn set_board(&self, board: Option<Board>) {
-        let _ = self.board.set(board);
-        self.forget_runs();
-    }
-
-    /// Keeps the slots that are written to over a network.
-    pub(crate) fn set_remote_board(&self, board: Option<RemoteBoard>) {
-        let _ = self.remote_board.set(board.map(Box::new));
-        self.forget_runs();
     }
 
     /// What requests on it give back as their owner.
@@ -968,20 +696,5 @@ impl Process {
     ) -> Result<Option<crate::MatchedMessage>> {
         let vci = comm.receive_vci(rank, tag)?;
         self.improbe(vci, &comm.from(rank, tag, Purpose::PointToPoint))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn contexts_differ_by_leader_count_and_purpose() {
-        let a = ContextId::new(1, 2);
-        assert_ne!(a, ContextId::new(2, 1));
-        assert_ne!(a.of(Purpose::Collective), a.of(Purpose::PointToPoint));
-        assert_eq!(ContextId::from_bits(a.to_bits()), a);
-        assert_ne!(a.within(), a);
-        assert_eq!(ContextId::new(1, ContextId::COUNTS + 3), a, "counts wrap");
     }
 }

@@ -6,6 +6,7 @@ mod call;
 mod remote;
 mod shelf;
 mod started;
+mod state;
 mod terms;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -14,14 +15,14 @@ use std::sync::{Arc, LazyLock};
 use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
-use crate::buffer::Buffer;
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 use crate::lock::Guarded;
 use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
-use crate::request::RequestId;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::request::RequestId;
 use crate::rma;
 use mpi_coll::run::Flag;
 use mpi_coll::{Choices, Port, Progress, Put, Reach, Schedule, Slots, rdma};
@@ -34,6 +35,7 @@ pub(crate) use remote::RemoteBoard;
 use remote::Watch;
 pub(crate) use shelf::Shelf;
 use started::Active;
+pub(crate) use state::CommState;
 pub(crate) use terms::Terms;
 
 /// A collective's message: none if its send was complete at once.
@@ -103,12 +105,12 @@ impl Port for CommPort<'_> {
         data: *const u8,
         len: usize,
     ) -> Result<Put<Message>> {
-        if let Some(board) = self.comm.board() {
+        if let Some(board) = CommState::of(self.comm).board() {
             debug_assert_eq!(to, self.comm.rank());
             board.raise(number, self.terms);
             return Ok(Put::Done);
         }
-        let Some(board) = self.comm.remote_board() else {
+        let Some(board) = CommState::of(self.comm).remote_board() else {
             return Err(no_slots());
         };
         let data = match len {
@@ -121,7 +123,7 @@ impl Port for CommPort<'_> {
 
     #[inline]
     fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag {
-        match self.comm.board() {
+        match CommState::of(self.comm).board() {
             Some(board) => board.is_up(of, number, self.looks, call.then_some(self.terms)),
             None if self.is_up_here(cell, number) => Flag::Up,
             None => Flag::Down,
@@ -129,7 +131,7 @@ impl Port for CommPort<'_> {
     }
 
     fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
-        match self.comm.board() {
+        match CommState::of(self.comm).board() {
             Some(board) => board.disagree_in(of, number, self.terms),
             None => Err(no_slots()),
         }
@@ -153,7 +155,10 @@ impl Port for CommPort<'_> {
 
     #[inline]
     fn length(&self, _of: u32, cell: u32, number: u64) -> usize {
-        match (self.comm.board(), self.comm.remote_board()) {
+        match (
+            CommState::of(self.comm).board(),
+            CommState::of(self.comm).remote_board(),
+        ) {
             (Some(_), _) | (None, None) => 0, // told by the terms
             (None, Some(board)) => board.length(cell, number),
         }
@@ -161,7 +166,10 @@ impl Port for CommPort<'_> {
 
     #[inline]
     fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {
-        match (self.comm.board(), self.comm.remote_board()) {
+        match (
+            CommState::of(self.comm).board(),
+            CommState::of(self.comm).remote_board(),
+        ) {
             (Some(board), _) => board.slot(of, number),
             (None, Some(board)) => board.slot(cell, number),
             (None, None) => std::ptr::null_mut(),
@@ -172,7 +180,7 @@ impl Port for CommPort<'_> {
 impl CommPort<'_> {
     /// Whether a flag in this process's own memory is up.
     fn is_up_here(&self, cell: u32, number: u64) -> bool {
-        let board = self.comm.remote_board();
+        let board = CommState::of(self.comm).remote_board();
         board.is_none_or(|board| board.is_up(cell, number, board.looks(self.looks)))
     }
 }
@@ -208,6 +216,12 @@ impl Buffers {
 
 /// Something that keeps a communicator alive.
 pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
+
+/// Sets which algorithms the collectives of a communicator take; none for those of the process. All
+/// members must set the same.
+pub fn set_comm_choices(comm: &Comm, choices: Option<Choices>) {
+    CommState::of(comm).set_choices(choices);
+}
 
 /// The collectives of a process: those under way that nobody waits in, and how to do new ones.
 #[derive(Default)]
@@ -255,7 +269,7 @@ impl Collectives {
             choices: own.unwrap_or(&self.choices),
             nodes: match self.nodes.is_empty() {
                 true => None,
-                false => comm.nodes(&self.nodes),
+                false => CommState::of(comm).nodes(comm, &self.nodes),
             },
         }
     }
@@ -312,7 +326,7 @@ impl Process {
         buffers: Buffers,
         build: impl FnOnce(&mut Schedule),
     ) -> Result<()> {
-        let mut kept = comm.take_run(None);
+        let mut kept = CommState::of(comm).take_run(None);
         kept.remember(None);
         kept.terms = Terms::default();
         build(kept.run.rebuild());
@@ -335,14 +349,14 @@ impl Process {
     ) -> Result<()> {
         let (run, terms) = (&mut kept.run, kept.terms);
         let phases = run.schedule().phases();
-        let board = comm.board().filter(|_| !terms.is_none());
+        let board = CommState::of(comm).board().filter(|_| !terms.is_none());
         let mut remote = None;
         if let Some(board) = board {
             board.check()?;
             board.say(tag, terms);
             run.set_number(board.take(phases));
         } else if phases > 0
-            && let Some(board) = comm.remote_board()
+            && let Some(board) = CommState::of(comm).remote_board()
         {
             let meets = run.schedule().meets();
             if !board.allows(phases, meets) {
@@ -397,7 +411,7 @@ impl Process {
             }
         }
         if !kept.run.is_running() {
-            comm.give_run(kept);
+            CommState::of(comm).give_run(kept);
         } else if board.is_some() {
             self.give_up(&kept)?;
         }
@@ -423,7 +437,7 @@ impl Process {
     #[cold]
     fn meet(&self, comm: &Comm, board: &RemoteBoard) -> Result<()> {
         let shape = Some(Shape::PACE);
-        let mut kept = comm.take_run(shape.as_ref());
+        let mut kept = CommState::of(comm).take_run(shape.as_ref());
         if !kept.fits(&Shape::PACE) {
             kept.remember(shape.as_ref());
             kept.terms = Terms::default();
@@ -439,7 +453,7 @@ impl Process {
     /// # Safety
     /// The buffers are valid for what the call reads and writes by its arguments.
     pub unsafe fn call(&self, comm: &Comm, buffers: Buffers, call: &Call<'_>) -> Result<()> {
-        if comm.is_time_for_board() {
+        if CommState::of(comm).is_time_for_board(comm) {
             self.make_boards(comm)?;
         }
         // SAFETY: as for this function.
@@ -452,23 +466,23 @@ impl Process {
         if !self.is_threaded() {
             // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and no
             // thread of the library's own makes progress then.
-            unsafe { comm.set_alone() };
+            unsafe { CommState::of(comm).set_alone() };
         }
-        if !comm.has_tried_board() {
+        if !CommState::of(comm).has_tried_board() {
             let board = Board::new(self, comm)?;
             let remote = match board {
                 Some(_) => None,
                 None => RemoteBoard::new(self, comm)?,
             };
-            comm.set_remote_board(remote);
-            comm.set_board(board);
+            CommState::of(comm).set_remote_board(remote);
+            CommState::of(comm).set_board(board);
         }
-        if comm.is_time_for_shelf() {
-            let shelf = match comm.board() {
+        if CommState::of(comm).is_time_for_shelf() {
+            let shelf = match CommState::of(comm).board() {
                 Some(board) => Shelf::new(self, comm, board)?,
                 None => None,
             };
-            comm.set_shelf(shelf);
+            CommState::of(comm).set_shelf(shelf);
         }
         Ok(())
     }
@@ -487,23 +501,27 @@ impl Process {
     ) -> Result<()> {
         let (slots, reach) = match by_slots {
             true => (
-                comm.board().map(|board| board.slots),
-                comm.remote_board().map(|board| (board.reach, board.quick)),
+                CommState::of(comm).board().map(|board| board.slots),
+                CommState::of(comm)
+                    .remote_board()
+                    .map(|board| (board.reach, board.quick)),
             ),
             false => (None, None),
         };
         // With and without differ; those that are kept are what calls of programs come to.
-        let shape = call
-            .shape()
-            .filter(|_| by_slots || (comm.board().is_none() && comm.remote_board().is_none()));
-        let mut kept = comm.take_run(shape.as_ref());
+        let shape = call.shape().filter(|_| {
+            by_slots
+                || (CommState::of(comm).board().is_none()
+                    && CommState::of(comm).remote_board().is_none())
+        });
+        let mut kept = CommState::of(comm).take_run(shape.as_ref());
         if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
             kept.remember(shape.as_ref());
-            let own = comm.choices();
+            let own = CommState::of(comm).choices();
             let place = self.collectives.place(comm, slots, reach, own.as_deref());
             call.build(&place, kept.run.rebuild());
             kept.terms = match by_slots {
-                true => comm.terms(call, kept.run.schedule().phases()),
+                true => CommState::of(comm).terms(call, kept.run.schedule().phases()),
                 false => Terms::default(),
             };
             if self.collectives.tells && comm.rank() == 0 {

@@ -9,7 +9,7 @@
 //! settles which of two candidates is older; messages are also linked in order of arrival, which is
 //! what a wildcard receive walks.
 
-use crate::wire::Key;
+use crate::pt2pt::wire::Key;
 use crate::{ANY_SOURCE, ANY_TAG};
 
 const BUCKETS: usize = 256;

@@ -11,13 +11,13 @@ use std::sync::{Arc, OnceLock};
 
 use netmod::{Peer, RemoteKey, VciId};
 
-use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::matching::Place;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::matching::Place;
+use crate::pt2pt::wire::Key;
 use crate::sync::{
     AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell,
 };
-use crate::wire::Key;
 use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL};
 
 #[cfg(all(test, loom))]

@@ -9,20 +9,23 @@ use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, Transport, VciId};
 use parking_lot::Mutex;
 
-use crate::buffer::Buffer;
 use crate::collective::Collectives;
-use crate::comm::ContextId;
-use crate::engine::{Address, Counters, MatchedMessage, describe_key, lost_peer, probe_status};
 use crate::error::{Class, Error, Result};
 use crate::lock::Lock;
-use crate::loopback::Loopback;
-use crate::mapping::{MAX_VCIS, Users};
-use crate::request::{Request, RequestId, RequestTable, Role, Status};
+pub use crate::pt2pt::NOBODY;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::context::ContextId;
+use crate::pt2pt::engine::{
+    Address, Counters, MatchedMessage, describe_key, lost_peer, probe_status,
+};
+use crate::pt2pt::request::{Request, RequestId, RequestTable, Role, Status};
+use crate::pt2pt::wire::Key;
 use crate::rma::Windows;
+use crate::vci::loopback::Loopback;
+use crate::vci::pool::{MAX_VCIS, Slots, Users};
 pub use crate::vci::{CriticalSections, Mode, Router};
 use crate::vci::{NO_LOCK, SharedLock, Slot, Vci, VciGuard, VciState};
 use crate::wait::{self, LocalBell, Patience, Step, WaitPolicy, Waiting};
-use crate::wire::Key;
 
 /// What a process is made from.
 pub struct Config {
@@ -82,9 +85,6 @@ pub struct Source {
     pub peer: Peer,
 }
 
-/// No process.
-pub const NOBODY: Peer = Peer::MAX;
-
 impl Source {
     fn key(&self) -> Key {
         Key {
@@ -139,9 +139,6 @@ impl Router for SelfFirst {
         }
     }
 }
-
-/// Places for the VCIs of a process, which are opened when they are first asked for.
-pub(crate) type Slots = [Slot];
 
 /// A process of an MPI job.
 pub struct Process {

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use netmod::{AtomicOp, LaneError, Peer, RemoteKey, Token};
 use parking_lot::Mutex;
 
-use crate::buffer::Buffer;
-use crate::engine::{Address, Engine};
 use crate::error::{Class, Error};
-use crate::request::{RequestId, Status};
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::engine::{Address, Engine};
+use crate::pt2pt::request::{RequestId, Status};
 
 /// Tokens with this bit are of this module, others are the numbers of requests.
 const MARK: u64 = 1 << 63;

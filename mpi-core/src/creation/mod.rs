@@ -6,6 +6,9 @@
 //! rank 0 leads; within each group messages go in a context of their own ([`Comm::within`]), and
 //! between the groups from one rank 0 to the other.
 
+pub mod endpoints;
+pub mod vcis;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,7 +18,7 @@ use crate::datatype::{Datatype, Predefined};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::process::Process;
-use crate::request::RequestId;
+use crate::pt2pt::request::RequestId;
 use mpi_coll::{Block, Buf, Part, Schedule, Team};
 
 /// Lengths beyond this don't come from a process that keeps to the protocol.

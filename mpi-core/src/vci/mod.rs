@@ -15,18 +15,21 @@ use netmod::{
     Transport, VciId,
 };
 
-use crate::buffer::Buffer;
-use crate::engine::{Action, Address, Counters, Engine, lost_peer};
 use crate::error::{Class, Error, Result};
-use crate::flow::{Stream, cost};
 use crate::lock::Lock;
-use crate::process::NOBODY;
-use crate::request::{Records, RequestId, RequestTable, Returned, Role};
+use crate::pt2pt::NOBODY;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::engine::{Action, Address, Counters, Engine, lost_peer};
+use crate::pt2pt::flow::{Stream, cost};
+use crate::pt2pt::request::{Records, RequestId, RequestTable, Returned, Role};
+use crate::pt2pt::wire::{self, Control, Key, Kind, Rts, Trailer};
 use crate::wait::Patience;
-use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 
 mod lend;
+pub(crate) mod loopback;
+pub(crate) mod operations;
 mod pieces;
+pub mod pool;
 mod remote;
 
 pub(crate) use remote::Started;

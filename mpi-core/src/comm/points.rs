@@ -1,0 +1,75 @@
+//! Where the ranks of a communicator with endpoints are: several of them may be in one process.
+
+use std::sync::Arc;
+
+use netmod::{Peer, VciId};
+
+use super::vci_map::VciMap;
+use super::{Comm, ContextId};
+use crate::error::{Class, Error, Result};
+use crate::group::Group;
+
+/// Where a rank is.
+#[derive(Clone, Copy)]
+pub(crate) struct Point {
+    pub peer: Peer,
+    pub vci: VciId,
+    pub context: ContextId,
+}
+
+/// The ranks of a communicator with endpoints, and what this process's share.
+pub(crate) struct Points {
+    pub list: Box<[Point]>,
+    /// This process's VCIs, kept for as long as one of its endpoints is there.
+    pub _vcis: Option<Arc<VciMap>>,
+}
+
+impl Points {
+    /// The point of a rank, which must be less than their number.
+    #[inline]
+    pub fn get(&self, rank: u32) -> Point {
+        self.list[rank as usize]
+    }
+}
+
+impl Comm {
+    /// The rank of an endpoint of this process.
+    pub(crate) fn endpoint(points: Arc<Points>, group: Group, rank: u32) -> Comm {
+        let own = points.get(rank);
+        let comm = Comm::new(own.context, group, rank).with_points(points, own.vci);
+        comm.mark_used();
+        comm
+    }
+
+    /// Refuses to speak of groups where a process has several ranks.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM`.
+    pub fn check_groups(&self) -> Result<()> {
+        if self.points().is_none() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Class::Comm,
+            "it has endpoints, which groups, being of processes, can't tell apart; use fences and \
+             locks rather than MPI_Win_start and MPI_Win_post, and ranks rather than groups",
+        ))
+    }
+
+    /// Refuses what is not made for communicators with endpoints.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM`.
+    pub(crate) fn check_plain(&self, function: &str) -> Result<()> {
+        if self.points().is_none() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Class::Comm,
+            format!(
+                "the communicator has endpoints, of which {function} can't make others; take the \
+                 communicator that the endpoints were made of (MPI_Comm_dup works)"
+            ),
+        ))
+    }
+}

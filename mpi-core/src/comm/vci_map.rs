@@ -1,0 +1,386 @@
+//! Which VCIs the messages of a communicator use.
+//!
+//! Without hints all use VCI 0. With them the members agree on numbers of VCIs, the same in all of
+//! them, open those that are not open yet, and tell each other their addresses. From then on each
+//! message finds its two VCIs by what sender and receiver both know of it: nothing, its tag, or the
+//! ranks. What a wildcard could stand for is never part of that, so that a receive is always posted
+//! at the one VCI that its messages come to.
+//!
+//! Invariant (non-overtaking): messages that the same receive can match take the same way, from one
+//! VCI of the sender to one of the receiver.
+
+use std::sync::Arc;
+
+use netmod::VciId;
+
+use crate::rma::Promise;
+use crate::vci::pool::Users;
+
+/// A field of the tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TagBits {
+    /// Number of its lowest bit.
+    pub shift: u8,
+    /// Number of its bits.
+    pub count: u8,
+}
+
+impl TagBits {
+    /// From "SHIFT:COUNT"; tags have 31 bits.
+    pub fn parse(text: &str) -> Option<TagBits> {
+        let (shift, count) = text.split_once(':')?;
+        let (shift, count) = (shift.parse::<u8>().ok()?, count.parse::<u8>().ok()?);
+        let fits = count >= 1 && shift.checked_add(count)? <= 31;
+        fits.then_some(TagBits { shift, count })
+    }
+
+    #[inline(always)]
+    fn of(self, tag: i32) -> u32 {
+        (tag as u32 >> self.shift) & ((1 << self.count) - 1)
+    }
+}
+
+/// What a program's hints say about a communicator's VCIs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Wishes {
+    /// So many VCIs.
+    pub count: Option<u32>,
+    /// This VCI for everything.
+    pub vci: Option<VciId>,
+    /// Messages leave from this VCI.
+    pub sender_vci: Option<VciId>,
+    /// Messages arrive at this VCI.
+    pub receiver_vci: Option<VciId>,
+    /// The sending thread's number in the tag.
+    pub sender_bits: Option<TagBits>,
+    /// The receiving thread's number in the tag.
+    pub receiver_bits: Option<TagBits>,
+    /// No receive or probe has `MPI_ANY_TAG`.
+    pub no_any_tag: bool,
+    /// No receive or probe has `MPI_ANY_SOURCE`.
+    pub no_any_source: bool,
+    /// Calls that use the same VCI never overlap, so that it needs no lock.
+    pub lockless: bool,
+    /// They are those of a window, whose threads share its VCIs out among themselves.
+    pub window: bool,
+    /// Accumulates of a window need not be in order, so that they too may take the thread's VCI.
+    pub unordered: bool,
+    /// What the accumulates on a window are, so that the network may carry them out.
+    pub accumulates: Option<Promise>,
+}
+
+impl Wishes {
+    /// The same for a window: what is about messages that programs receive has no meaning there.
+    pub fn for_window(&self) -> Wishes {
+        Wishes {
+            count: self.count,
+            vci: self.vci,
+            window: true,
+            unordered: self.unordered,
+            accumulates: self.accumulates,
+            ..Wishes::default()
+        }
+    }
+
+    /// Whether anything is wished.
+    pub fn any(&self) -> bool {
+        let explicit = self.vci.or(self.sender_vci).or(self.receiver_vci);
+        let bits = self.sender_bits.or(self.receiver_bits);
+        self.count.is_some() || explicit.is_some() || bits.is_some()
+    }
+
+    /// A number that members with other wishes hardly have; 0 for none.
+    pub(crate) fn digest(&self) -> u64 {
+        if !self.any() {
+            return 0;
+        }
+        let bits = |bits: Option<TagBits>| {
+            bits.map_or(0, |bits| {
+                1 << 16 | u64::from(bits.shift) << 8 | u64::from(bits.count)
+            })
+        };
+        let number = |number: Option<u32>| number.map_or(0, |number| 1 << 32 | u64::from(number));
+        let words = [
+            number(self.count),
+            number(self.vci.map(u32::from)),
+            number(self.sender_vci.map(u32::from)),
+            number(self.receiver_vci.map(u32::from)),
+            bits(self.sender_bits),
+            bits(self.receiver_bits),
+            u64::from(self.window) << 3
+                | u64::from(self.lockless) << 2
+                | u64::from(self.no_any_tag) << 1
+                | u64::from(self.no_any_source),
+        ];
+        let mix =
+            |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
+        words.into_iter().fold(0xcbf2_9ce4_8422_2325, mix) | 1
+    }
+
+    /// What is to be done with a pool of `pool` VCIs; none if nothing can.
+    pub(crate) fn plan(&self, pool: usize) -> Option<Plan> {
+        let known = |vci: Option<VciId>| vci.filter(|vci| usize::from(*vci) < pool);
+        if let Some(vci) = known(self.vci) {
+            return Some(Plan::These(Spread::One, vec![vci]));
+        }
+        let (sender, receiver) = (known(self.sender_vci), known(self.receiver_vci));
+        if sender.or(receiver).is_some() {
+            let both = vec![receiver.unwrap_or(0), sender.unwrap_or(0)];
+            return Some(Plan::These(Spread::Pair, both));
+        }
+        let bits = match (self.sender_bits, self.receiver_bits) {
+            _ if !self.no_any_tag => None,
+            (sender, receiver) => sender.or(receiver).map(|one| Spread::TagBits {
+                sender: sender.unwrap_or(one),
+                receiver: receiver.unwrap_or(one),
+            }),
+        };
+        let threads = match bits {
+            Some(Spread::TagBits { sender, receiver }) => {
+                Some(1u32 << sender.count.max(receiver.count).min(16))
+            }
+            _ => None,
+        };
+        let count = (self.count.or(threads)? as usize).min(pool - 1);
+        match count {
+            0 => None,
+            1 => Some(Plan::Some(Spread::One, 1)),
+            _ => Some(match bits {
+                _ if self.window => Plan::Some(Spread::Thread, count),
+                Some(bits) => Plan::Some(bits, count),
+                None if self.no_any_tag => Plan::Some(Spread::Tag, count),
+                None if self.no_any_source => Plan::Some(Spread::Ranks, count),
+                None => Plan::Some(Spread::One, 1),
+            }),
+        }
+    }
+}
+
+/// By what the VCIs of a message are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Spread {
+    /// There is one.
+    One,
+    /// From the second to the first.
+    Pair,
+    /// The tag.
+    Tag,
+    /// The sum of both ranks.
+    Ranks,
+    /// The thread that begins an operation on a window.
+    Thread,
+    /// The tag's bits for either side.
+    TagBits { sender: TagBits, receiver: TagBits },
+}
+
+/// What is to be done about wishes.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Plan {
+    These(Spread, Vec<VciId>),
+    Some(Spread, usize),
+}
+
+/// The VCIs of a communicator.
+pub(crate) struct VciMap {
+    spread: Spread,
+    vcis: Box<[VciId]>,
+    lockless: bool,
+    users: Arc<Users>,
+}
+
+impl VciMap {
+    /// Takes the VCIs, which are open, for as long as it lives; see [`Users::take`].
+    pub fn new(
+        spread: Spread,
+        vcis: Vec<VciId>,
+        users: &Arc<Users>,
+        lockless: bool,
+    ) -> Option<VciMap> {
+        users.take(&vcis, lockless)?;
+        Some(VciMap {
+            spread,
+            vcis: vcis.into(),
+            lockless,
+            users: users.clone(),
+        })
+    }
+
+    /// All of them.
+    pub fn vcis(&self) -> &[VciId] {
+        &self.vcis
+    }
+
+    /// The VCI for what any thread may carry on: collectives and the library's own messages.
+    pub fn common(&self) -> VciId {
+        if self.lockless { 0 } else { self.first() }
+    }
+
+    /// The one for everything of the program's where there is one only.
+    pub fn first(&self) -> VciId {
+        self.vcis[0]
+    }
+
+    /// Whether all messages take the first.
+    pub fn is_one(&self) -> bool {
+        self.spread == Spread::One
+    }
+
+    /// Whether threads share the VCIs out among themselves.
+    pub fn is_by_thread(&self) -> bool {
+        self.spread == Spread::Thread
+    }
+
+    /// Whether it counts on there being no `MPI_ANY_TAG`.
+    pub fn needs_tag(&self) -> bool {
+        matches!(self.spread, Spread::Tag | Spread::TagBits { .. })
+    }
+
+    /// Whether it counts on there being no `MPI_ANY_SOURCE`.
+    pub fn needs_source(&self) -> bool {
+        self.spread == Spread::Ranks
+    }
+
+    #[inline(always)]
+    fn nth(&self, number: u32) -> VciId {
+        self.vcis[number as usize % self.vcis.len()]
+    }
+
+    /// The sender's VCI.
+    #[inline]
+    pub fn sender(&self, source: u32, dest: u32, tag: i32) -> VciId {
+        match self.spread {
+            Spread::Pair => self.vcis[1],
+            Spread::TagBits { sender, .. } => self.nth(sender.of(tag)),
+            _ => self.receiver(source, dest, tag),
+        }
+    }
+
+    /// The receiver's VCI.
+    #[inline]
+    pub fn receiver(&self, source: u32, dest: u32, tag: i32) -> VciId {
+        match self.spread {
+            Spread::One | Spread::Pair | Spread::Thread => self.first(),
+            Spread::Tag => self.nth(tag as u32),
+            Spread::Ranks => self.nth(source.wrapping_add(dest)),
+            Spread::TagBits { receiver, .. } => self.nth(receiver.of(tag)),
+        }
+    }
+
+    /// The hints that it fulfils, as they are written.
+    pub fn in_force(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
+        let mut hints = Vec::new();
+        let bits = |bits: TagBits| format!("{}:{}", bits.shift, bits.count);
+        match self.spread {
+            Spread::One if wishes.vci == Some(self.first()) => {
+                hints.push(("vci", self.first().to_string()));
+            }
+            Spread::Pair => {
+                hints.push(("sender_vci", self.vcis[1].to_string()));
+                hints.push(("receiver_vci", self.vcis[0].to_string()));
+            }
+            _ => hints.push(("weft_num_vcis", self.vcis.len().to_string())),
+        }
+        if let Spread::TagBits { sender, receiver } = self.spread {
+            hints.push(("weft_tag_sender_bits", bits(sender)));
+            hints.push(("weft_tag_receiver_bits", bits(receiver)));
+        }
+        if self.lockless {
+            hints.push(("weft_lockless", "true".to_string()));
+        }
+        hints
+    }
+}
+
+impl Drop for VciMap {
+    fn drop(&mut self) {
+        self.users.give_back(&self.vcis);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vci::Slot;
+    use crate::vci::pool::Slots;
+
+    #[test]
+    fn tag_bits_are_read_and_nonsense_is_refused() {
+        let bits = TagBits::parse("4:3").unwrap();
+        assert_eq!((bits.shift, bits.count), (4, 3));
+        assert_eq!(bits.of(0x75), 7);
+        for text in ["", "4", "4:0", "30:2", "-1:2", "255:255", "4:3:2", "a:b"] {
+            assert_eq!(TagBits::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn plans_use_what_is_promised_and_nothing_else() {
+        let many = Wishes {
+            count: Some(4),
+            ..Wishes::default()
+        };
+        assert_eq!(many.plan(64), Some(Plan::Some(Spread::One, 1)));
+        let by_tag = Wishes {
+            no_any_tag: true,
+            ..many
+        };
+        assert_eq!(by_tag.plan(64), Some(Plan::Some(Spread::Tag, 4)));
+        assert_eq!(by_tag.plan(3), Some(Plan::Some(Spread::Tag, 2)));
+        assert_eq!(by_tag.plan(1), None);
+        let by_rank = Wishes {
+            no_any_source: true,
+            ..many
+        };
+        assert_eq!(by_rank.plan(64), Some(Plan::Some(Spread::Ranks, 4)));
+        let bits = Wishes {
+            count: None,
+            sender_bits: TagBits::parse("0:3"),
+            ..by_tag
+        };
+        assert!(matches!(
+            bits.plan(64),
+            Some(Plan::Some(Spread::TagBits { .. }, 8))
+        ));
+        let unpromised = Wishes {
+            no_any_tag: false,
+            ..bits
+        };
+        assert_eq!(unpromised.plan(64), None);
+        let beyond = Wishes {
+            vci: Some(64),
+            ..Wishes::default()
+        };
+        assert_eq!(beyond.plan(64), None);
+        assert_ne!(many.digest(), by_tag.digest());
+        assert_eq!(Wishes::default().digest(), 0);
+    }
+
+    #[test]
+    fn both_sides_find_the_same_vci() {
+        let slots: Arc<Slots> = (0..8).map(|_| Slot::default()).collect();
+        let users = Arc::new(Users::new(&slots));
+        let bits = Spread::TagBits {
+            sender: TagBits { shift: 0, count: 2 },
+            receiver: TagBits { shift: 2, count: 2 },
+        };
+        for spread in [Spread::One, Spread::Pair, Spread::Tag, Spread::Ranks, bits] {
+            let map = VciMap::new(spread, vec![3, 5, 6], &users, false).unwrap();
+            for tag in 0..40 {
+                for (source, dest) in [(0, 1), (1, 0), (2, 5), (4, 4)] {
+                    assert!([3, 5, 6].contains(&map.sender(source, dest, tag)));
+                    let at = map.receiver(source, dest, tag);
+                    assert!([3, 5, 6].contains(&at));
+                    if !map.needs_tag() {
+                        assert_eq!(at, map.receiver(source, dest, tag + 1));
+                    }
+                    if !map.needs_source() {
+                        assert_eq!(at, map.receiver(source + 1, dest, tag));
+                    }
+                }
+            }
+            assert_eq!(users.counts().nth(3), Some(1));
+            drop(map);
+            assert_eq!(users.counts().nth(3), Some(0));
+        }
+    }
+}

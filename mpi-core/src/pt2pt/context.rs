@@ -1,0 +1,73 @@
+//! Contexts: what keeps the messages of communicators apart (MPI-3.1 section 6.1).
+
+use netmod::Peer;
+
+/// What a message is for. Messages of different purposes never match each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Purpose {
+    /// The program's own messages.
+    PointToPoint = 0,
+    /// Collective operations.
+    Collective = 1,
+    /// Making communicators where not all members take part (`MPI_Comm_create_group`,
+    /// `MPI_Intercomm_create`).
+    Creation = 2,
+    /// One-sided communication: what the target is to do, and its answers.
+    Rma = 3,
+}
+
+/// A context: what keeps the messages of communicators apart (section 6.1).
+///
+/// It is the process that led the making of the communicator and a count of that process, so that
+/// leaders choose alone, nothing has to be agreed on, and there are as many as anybody may want.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ContextId(pub(crate) u64);
+
+impl ContextId {
+    /// Context number `count` of the process `leader`.
+    pub fn new(leader: Peer, count: u32) -> Self {
+        ContextId(u64::from(leader) << 32 | u64::from(count & ContextId::COUNTS) << 2)
+    }
+
+    /// How many contexts a process can lead, less one.
+    pub const COUNTS: u32 = 0x1fff_ffff;
+
+    /// The context of messages within the groups of an intercommunicator: that of none else.
+    pub(crate) fn within(self) -> ContextId {
+        ContextId(self.0 | 1 << 31)
+    }
+
+    /// Of a communicator whose context is still to be told.
+    pub(crate) const UNKNOWN: ContextId = ContextId(!3);
+
+    /// As a number to be sent to others.
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// From such a number.
+    pub fn from_bits(bits: u64) -> Self {
+        ContextId(bits & !3)
+    }
+
+    #[inline(always)]
+    pub(crate) fn of(self, purpose: Purpose) -> u64 {
+        self.0 | purpose as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_differ_by_leader_count_and_purpose() {
+        let a = ContextId::new(1, 2);
+        assert_ne!(a, ContextId::new(2, 1));
+        assert_ne!(a.of(Purpose::Collective), a.of(Purpose::PointToPoint));
+        assert_eq!(ContextId::from_bits(a.to_bits()), a);
+        assert_ne!(a.within(), a);
+        assert_eq!(ContextId::new(1, ContextId::COUNTS + 3), a, "counts wrap");
+    }
+}

@@ -1,0 +1,14 @@
+//! Point-to-point: the protocol of messages, without I/O and without a clock (MPI-3.1 chapter 3).
+
+pub mod buffer;
+pub mod context;
+pub(crate) mod engine;
+pub(crate) mod flow;
+pub(crate) mod matching;
+pub mod request;
+pub(crate) mod wire;
+
+use netmod::Peer;
+
+/// No process; as the sender of a message, any.
+pub const NOBODY: Peer = Peer::MAX;

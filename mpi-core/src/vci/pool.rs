@@ -1,0 +1,149 @@
+//! The VCIs of a process as a pool: who uses which, and which one a newcomer gets.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+
+use netmod::VciId;
+use parking_lot::Mutex;
+
+use super::Slot;
+
+/// Places for the VCIs of a process, which are opened when they are first asked for.
+pub(crate) type Slots = [Slot];
+
+/// The most VCIs that a process can have.
+pub const MAX_VCIS: usize = 64 * MASK_WORDS;
+pub(crate) const MASK_WORDS: usize = 8;
+
+/// Who uses which VCI of a process.
+pub(crate) struct Users {
+    /// How many communicators and windows use each VCI; VCI 0 always has a user.
+    pub(super) counts: Box<[AtomicU32]>,
+    /// Held while VCIs are taken or given back.
+    changing: Mutex<()>,
+    slots: Weak<Slots>,
+}
+
+impl Users {
+    pub fn new(slots: &Arc<Slots>) -> Users {
+        let count = |vci| AtomicU32::new(u32::from(vci == 0));
+        Users {
+            counts: (0..slots.len()).map(count).collect(),
+            changing: Mutex::new(()),
+            slots: Arc::downgrade(slots),
+        }
+    }
+
+    /// How many communicators and windows use each VCI.
+    pub fn counts(&self) -> impl Iterator<Item = u32> {
+        self.counts
+            .iter()
+            .map(|users| users.load(Ordering::Relaxed))
+    }
+
+    /// Takes VCIs for a communicator, for one thread each if `lockless`. `None` if others have some
+    /// of them the other way.
+    pub fn take(&self, vcis: &[VciId], lockless: bool) -> Option<()> {
+        let _one_at_a_time = self.changing.lock();
+        let slots = self.slots.upgrade();
+        let open = |vci: &VciId| slots.as_ref()?[usize::from(*vci)].get();
+        let fits = |vci: &VciId| {
+            let used = self.counts[usize::from(*vci)].load(Ordering::Relaxed) > 0;
+            !used || open(vci).is_some_and(|vci| vci.is_solo()) == lockless
+        };
+        if !vcis.iter().all(fits) {
+            return None;
+        }
+        for vci in vcis {
+            self.counts[usize::from(*vci)].fetch_add(1, Ordering::Relaxed);
+            if let (true, Some(vci)) = (lockless, open(vci)) {
+                vci.set_solo(true);
+            }
+        }
+        Some(())
+    }
+
+    pub fn give_back(&self, vcis: &[VciId]) {
+        let _one_at_a_time = self.changing.lock();
+        let slots = self.slots.upgrade();
+        for vci in vcis {
+            let number = usize::from(*vci);
+            let slot = slots.as_ref().and_then(|slots| slots[number].get());
+            if let (1, Some(vci)) = (self.counts[number].load(Ordering::Relaxed), slot) {
+                vci.set_solo(false);
+            }
+            self.counts[number].fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// VCIs that somebody uses, as bits.
+#[derive(Default)]
+pub(crate) struct Taken {
+    pub used: [u64; MASK_WORDS],
+    /// Those that one thread each has for itself.
+    pub lockless: [u64; MASK_WORDS],
+}
+
+impl Taken {
+    /// Takes note of a VCI.
+    pub fn note(&mut self, vci: VciId, used: bool, lockless: bool) {
+        let (word, bit) = (usize::from(vci) / 64, vci % 64);
+        self.used[word] |= u64::from(used) << bit;
+        self.lockless[word] |= u64::from(lockless) << bit;
+    }
+}
+
+/// Takes `count` VCIs of those that nobody uses; what is missing, in turn, of the others that have
+/// locks. If they are to have none, all must be free, or there are none.
+pub(crate) fn choose(
+    count: usize,
+    taken: &Taken,
+    pool: usize,
+    turn: u64,
+    lockless: bool,
+) -> Vec<VciId> {
+    let is_in =
+        |bits: &[u64; MASK_WORDS], vci: VciId| bits[usize::from(vci) / 64] >> (vci % 64) & 1 == 1;
+    let all = 1..pool as VciId;
+    let free = all.clone().filter(|vci| !is_in(&taken.used, *vci));
+    let mut chosen: Vec<VciId> = free.take(count).collect();
+    if lockless {
+        return if chosen.len() == count {
+            chosen
+        } else {
+            Vec::new()
+        };
+    }
+    let shared = |vci: &VciId| is_in(&taken.used, *vci) && !is_in(&taken.lockless, *vci);
+    let shared: Vec<VciId> = all.filter(shared).collect();
+    let missing = (count - chosen.len()).min(shared.len());
+    let start = turn as usize % shared.len().max(1);
+    chosen.extend(shared.iter().cycle().skip(start).take(missing));
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_vcis_come_first_and_then_the_others_in_turn() {
+        let mut taken = Taken::default();
+        taken.used[0] = 0b0110;
+        assert_eq!(choose(2, &taken, 8, 0, false), [3, 4]);
+        assert_eq!(choose(3, &taken, 5, 0, false), [3, 4, 1]);
+        assert_eq!(choose(3, &taken, 5, 1, false), [3, 4, 2]);
+        assert_eq!(choose(2, &taken, 8, 0, true), [3, 4]);
+        assert_eq!(choose(3, &taken, 5, 0, true), [0; 0], "not all are free");
+        taken.lockless[0] = 0b0010;
+        assert_eq!(
+            choose(3, &taken, 5, 0, false),
+            [3, 4, 2],
+            "1 is one thread's"
+        );
+        taken.used[0] = !0;
+        assert_eq!(choose(1, &taken, 4, 7, false), [3]);
+        assert_eq!(choose(1, &taken, 1, 7, false), [0; 0]);
+    }
+}
