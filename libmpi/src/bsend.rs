@@ -170,9 +170,15 @@ pub fn send(runtime: &Runtime, comm: &Comm, data: &Buffer, rank: u32, tag: i32) 
         Buffer::bytes(piece.as_mut_ptr(), piece.len())
     };
     let purpose = Purpose::PointToPoint;
-    let started = runtime
-        .process
-        .send_on(comm, purpose, copy, rank, tag, Mode::Standard);
+    let started = mpi_core::comm::send_on(
+        &runtime.process,
+        comm,
+        purpose,
+        copy,
+        rank,
+        tag,
+        Mode::Standard,
+    );
     let place = buffer
         .taken
         .iter()

@@ -95,7 +95,7 @@ impl CommObject {
     }
 
     fn agree(&self, process: &Process, mut hints: Hints) -> Result<()> {
-        process.agree_on_vcis(&self.comm, &hints.wishes())?;
+        mpi_core::creation::vcis::agree_on_vcis(process, &self.comm, &hints.wishes())?;
         hints.settle(&self.comm);
         *self.hints.lock() = hints;
         Ok(())

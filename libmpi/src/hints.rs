@@ -4,8 +4,8 @@
 use mpi_coll::Choices;
 use mpi_core::Result;
 use mpi_core::comm::Comm;
-use mpi_core::info::{Entry, Info};
 use mpi_core::comm::vci_map::{TagBits, Wishes};
+use mpi_core::info::{Entry, Info};
 use mpi_core::rma::{Promise, Window};
 
 /// Whether a value is one that the hint can have.

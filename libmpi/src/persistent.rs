@@ -143,13 +143,15 @@ impl Persistent {
         // SAFETY: promised to `new`, and `start` lets only one operation at a time have it.
         let buffer = unsafe { self.buffer.again() };
         match self.what {
-            What::Send(rank, mode) => process.send_on(comm, purpose, buffer, rank, self.tag, mode),
+            What::Send(rank, mode) => {
+                mpi_core::comm::send_on(process, comm, purpose, buffer, rank, self.tag, mode)
+            }
             What::Buffered(rank) => {
                 bsend::send(runtime, comm, &buffer, rank, self.tag).map(|()| None)
             }
-            What::Receive(rank) => process
-                .receive_on(comm, purpose, buffer, rank, self.tag)
-                .map(Some),
+            What::Receive(rank) => {
+                mpi_core::comm::receive_on(process, comm, purpose, buffer, rank, self.tag).map(Some)
+            }
             What::NullSend | What::NullReceive => Ok(None),
         }
     }

@@ -100,33 +100,30 @@ fn operations_take_one_lock_and_finished_ones_none() {
         count: Some(1),
         ..Wishes::default()
     };
-    process.agree_on_vcis(&comm, &one).unwrap();
+    mpi_core::creation::vcis::agree_on_vcis(&process, &comm, &one).unwrap();
     let vci = comm.vci();
     assert_ne!(vci, 0);
     let (data, mut room) = ([1u8; 8], [0u8; 8]);
     let purpose = Purpose::PointToPoint;
     // The first message finds the way.
     for _ in 0..2 {
-        let id = process
-            .receive_on(&comm, purpose, buffer(&mut room), 0, 0)
-            .unwrap();
+        let id =
+            mpi_core::comm::receive_on(&process, &comm, purpose, buffer(&mut room), 0, 0).unwrap();
         // SAFETY: the message is complete before the data goes.
-        let sent = unsafe { process.send_plain(&comm, &data, 0, 0) }.unwrap();
+        let sent = unsafe { mpi_core::comm::send_plain(&process, &comm, &data, 0, 0) }.unwrap();
         process.wait(id).unwrap();
         sent.map(|sent| process.wait(sent).unwrap());
     }
     let mut received = None;
     let taken = locks(&process, vci, || {
         received = Some(
-            process
-                .receive_on(&comm, purpose, buffer(&mut room), 0, 0)
-                .unwrap(),
+            mpi_core::comm::receive_on(&process, &comm, purpose, buffer(&mut room), 0, 0).unwrap(),
         );
     });
     assert_eq!(taken, 1, "a receive");
     let taken = locks(&process, vci, || {
         // SAFETY: as above.
-        let sent = unsafe { process.send_plain(&comm, &data, 0, 0) }.unwrap();
+        let sent = unsafe { mpi_core::comm::send_plain(&process, &comm, &data, 0, 0) }.unwrap();
         assert!(sent.is_none(), "it left at once: its wait takes no lock");
     });
     assert_eq!(taken, 1, "a send that leaves at once");
@@ -141,15 +138,13 @@ fn operations_take_one_lock_and_finished_ones_none() {
     let mut sent = None;
     let taken = locks(&process, vci, || {
         let mode = mpi_core::process::Mode::Standard;
-        sent = process
-            .send_on(&comm, purpose, buffer(&mut long), 0, 0, mode)
+        sent = mpi_core::comm::send_on(&process, &comm, purpose, buffer(&mut long), 0, 0, mode)
             .unwrap();
     });
     assert_eq!(taken, 1, "a send that needs a request");
     let mut longer = vec![0u8; 50_000];
-    let id = process
-        .receive_on(&comm, purpose, buffer(&mut longer), 0, 0)
-        .unwrap();
+    let id =
+        mpi_core::comm::receive_on(&process, &comm, purpose, buffer(&mut longer), 0, 0).unwrap();
     process.wait(id).unwrap();
     let sent = sent.unwrap();
     while !process.request(sent).unwrap().is_done() {
@@ -170,7 +165,7 @@ fn promised_wildcards_are_errors_and_others_are_not() {
     for (no_any_tag, no_any_source) in [(false, false), (true, false), (false, true)] {
         comm.set_promises(no_any_tag, no_any_source);
         let class = |rank, tag| {
-            let result = process.probe_on(&comm, rank, tag);
+            let result = mpi_core::comm::probe_on(&process, &comm, rank, tag);
             result.err().map(|error| error.class())
         };
         assert_eq!(class(0, ANY_TAG), no_any_tag.then_some(Class::Tag));
@@ -194,7 +189,7 @@ fn threads_with_tags_of_their_own_use_vcis_of_their_own() {
                     no_any_tag: true,
                     ..Wishes::default()
                 };
-                process.agree_on_vcis(&comm, &wishes).unwrap();
+                mpi_core::creation::vcis::agree_on_vcis(process, &comm, &wishes).unwrap();
                 assert_eq!(process.open_vcis().count(), 1 + THREADS as usize);
                 thread::scope(|scope| {
                     for tag in 0..THREADS {
@@ -220,9 +215,9 @@ fn exchange(process: &Process, comm: &Comm, tag: i32, rounds: u32) {
         let mut room = [0; 4];
         let (purpose, from) = (Purpose::PointToPoint, ANY_SOURCE);
         let into = buffer(&mut room);
-        let id = process.receive_on(comm, purpose, into, from, tag).unwrap();
+        let id = mpi_core::comm::receive_on(process, comm, purpose, into, from, tag).unwrap();
         // SAFETY: the request is waited for below.
-        let sent = unsafe { process.send_plain(comm, &data, other, tag) }.unwrap();
+        let sent = unsafe { mpi_core::comm::send_plain(process, comm, &data, other, tag) }.unwrap();
         let (status, error) = process.wait(id).unwrap();
         assert!(error.is_none());
         assert_eq!((status.source, status.tag), (other as i32, tag));

@@ -180,7 +180,7 @@ fn duplicate(
     parent: &CommObject,
     hints: impl FnOnce(&CommObject) -> Result<()>,
 ) -> Result<MPI_Comm> {
-    let copy = runtime.process.dup_comm(&parent.comm)?;
+    let copy = mpi_core::creation::dup_comm(&runtime.process, &parent.comm)?;
     let handle = runtime.add_comm(copy, Some(parent))?;
     let copy = runtime.comm(handle)?;
     // Hints first: members agree on them, whatever callbacks say of attributes.
@@ -221,7 +221,8 @@ pub unsafe fn comm_idup(
         object.copy_hints(&parent);
         object
     };
-    let (copy, id) = runtime.process.start_dup_comm(&parent.comm, object, both)?;
+    let (copy, id) =
+        mpi_core::creation::start_dup_comm(&runtime.process, &parent.comm, object, both)?;
     let handle = runtime.add_object(copy.clone())?;
     if let Err(error) = copy.become_copy_of(&parent) {
         // The others go on with it; what comes of it here nobody sees.
@@ -259,7 +260,7 @@ pub unsafe fn comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Co
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
-    let made = runtime.process.create_comm(&parent.comm, group)?;
+    let made = mpi_core::creation::create_comm(&runtime.process, &parent.comm, group)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, parent, newcomm) }
 }
@@ -282,9 +283,7 @@ pub unsafe fn comm_create_group(
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
-    let made = runtime
-        .process
-        .create_comm_group(&parent.comm, group, tag)?;
+    let made = mpi_core::creation::create_comm_group(&runtime.process, &parent.comm, group, tag)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, parent, newcomm) }
 }
@@ -311,9 +310,8 @@ pub unsafe fn comm_split(
         ));
     }
     let color = (color != MPI_UNDEFINED).then_some(color as u64);
-    let made = runtime
-        .process
-        .split_comm(&parent.comm, Choice { color, key })?;
+    let made =
+        mpi_core::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, parent, newcomm) }
 }
@@ -347,9 +345,8 @@ pub unsafe fn comm_split_type(
             ));
         }
     };
-    let made = runtime
-        .process
-        .split_comm(&parent.comm, Choice { color, key })?;
+    let made =
+        mpi_core::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
     // SAFETY: the caller's contract.
     unsafe { give_with_info(runtime, made, parent, info, newcomm) }
 }
@@ -378,7 +375,7 @@ pub unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<()> {
         return Err(null("comm"));
     };
     let object = freeable(runtime, *handle)?;
-    runtime.process.settle_comm(&object.comm)?;
+    mpi_core::creation::settle_comm(&runtime.process, &object.comm)?;
     release(runtime, handle)
 }
 
@@ -488,7 +485,7 @@ pub unsafe fn intercomm_create(
         let tag = u32::try_from(tag).map_err(|_| bad_tag(tag, false))?;
         Ok((peer, rank, tag))
     });
-    let made = runtime.process.create_intercomm(local, leader, bridge)?;
+    let made = mpi_core::creation::create_intercomm(&runtime.process, local, leader, bridge)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, Some(made), parent, newintercomm) }
 }
@@ -508,7 +505,7 @@ pub unsafe fn intercomm_merge(
     if newintracomm.is_null() {
         return Err(null("newintracomm"));
     }
-    let made = runtime.process.merge_intercomm(&parent.comm, high != 0)?;
+    let made = mpi_core::creation::merge_intercomm(&runtime.process, &parent.comm, high != 0)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, Some(made), parent, newintracomm) }
 }

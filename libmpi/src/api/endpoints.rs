@@ -34,7 +34,8 @@ fn make(
     if count > 0 && !room {
         return Err(null("the array of handles"));
     }
-    let made = runtime.process.create_endpoints(&parent.comm, count)?;
+    let made =
+        mpi_core::creation::endpoints::create_endpoints(&runtime.process, &parent.comm, count)?;
     Ok((parent, made))
 }
 

@@ -130,11 +130,7 @@ unsafe fn start_plain(
     // SAFETY: the caller's contract.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
     // SAFETY: the caller's contract, which is that of `send_plain`.
-    unsafe {
-        runtime
-            .process
-            .send_plain(&comm.comm, data, dest as u32, tag)
-    }
+    unsafe { mpi_core::comm::send_plain(&runtime.process, &comm.comm, data, dest as u32, tag) }
 }
 
 /// Raises an error of a send that had all its arguments right.
@@ -269,7 +265,8 @@ unsafe fn start_send(
         return Err(super::null("request"));
     }
     let started = match out.rank {
-        Some(rank) => runtime.process.send_on(
+        Some(rank) => mpi_core::comm::send_on(
+            &runtime.process,
             &out.comm.comm,
             Purpose::PointToPoint,
             out.buffer,
@@ -301,10 +298,15 @@ unsafe fn blocking_send(
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
     let Some(rank) = out.rank else { return Ok(()) };
     let purpose = Purpose::PointToPoint;
-    match runtime
-        .process
-        .send_on(&out.comm.comm, purpose, out.buffer, rank, tag, mode)?
-    {
+    match mpi_core::comm::send_on(
+        &runtime.process,
+        &out.comm.comm,
+        purpose,
+        out.buffer,
+        rank,
+        tag,
+        mode,
+    )? {
         None => Ok(()),
         Some(id) => match runtime.process.wait(id)?.1 {
             None => Ok(()),
@@ -608,7 +610,7 @@ unsafe fn receive_plain(
 ) -> Result<RequestId> {
     let process = &runtime()?.process;
     // SAFETY: the caller's contract.
-    unsafe { process.receive_bytes(&comm.comm, buf.cast(), len, source, tag) }
+    unsafe { mpi_core::comm::receive_bytes(process, &comm.comm, buf.cast(), len, source, tag) }
 }
 
 /// # Safety
@@ -625,7 +627,14 @@ unsafe fn receive_other(
     // SAFETY: the caller's contract.
     let buffer = unsafe { types::buffer(buf, count, datatype)? };
     let process = &runtime()?.process;
-    process.receive_on(&comm.comm, Purpose::PointToPoint, buffer, source, tag)
+    mpi_core::comm::receive_on(
+        process,
+        &comm.comm,
+        Purpose::PointToPoint,
+        buffer,
+        source,
+        tag,
+    )
 }
 
 /// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
@@ -750,11 +759,21 @@ unsafe fn exchange(
     let Outgoing { comm, rank, buffer } = out;
     let (process, comm, purpose) = (&runtime.process, &comm.comm, Purpose::PointToPoint);
     let receive = match source {
-        Some(source) => Some(process.receive_on(comm, purpose, into, source, recvtag)?),
+        Some(source) => Some(mpi_core::comm::receive_on(
+            process, comm, purpose, into, source, recvtag,
+        )?),
         None => None,
     };
     let send = match rank {
-        Some(rank) => process.send_on(comm, purpose, buffer, rank, sendtag, Mode::Standard)?,
+        Some(rank) => mpi_core::comm::send_on(
+            process,
+            comm,
+            purpose,
+            buffer,
+            rank,
+            sendtag,
+            Mode::Standard,
+        )?,
         None => None,
     };
     // SAFETY: the caller's contract.
@@ -822,7 +841,7 @@ pub unsafe fn iprobe(
     let runtime = runtime()?;
     let (comm, source) = check_source(runtime, source, tag, comm)?;
     let found = match source {
-        Some(source) => runtime.process.probe_on(&comm.comm, source, tag)?,
+        Some(source) => mpi_core::comm::probe_on(&runtime.process, &comm.comm, source, tag)?,
         None => Some(Status::PROC_NULL),
     };
     if found.is_none() {
@@ -854,9 +873,9 @@ pub unsafe fn probe(
     let found = match source {
         Some(source) => {
             let vci = comm.receive_vci(source, tag)?;
-            runtime
-                .process
-                .wait_until(vci, || runtime.process.probe_on(comm, source, tag))?
+            runtime.process.wait_until(vci, || {
+                mpi_core::comm::probe_on(&runtime.process, comm, source, tag)
+            })?
         }
         None => Status::PROC_NULL,
     };
@@ -880,13 +899,15 @@ pub unsafe fn improbe(
     let runtime = runtime()?;
     let (comm, source) = check_source(runtime, source, tag, comm)?;
     let (handle, found) = match source {
-        Some(source) => match runtime.process.matched_probe_on(&comm.comm, source, tag)? {
-            Some(matched) => {
-                let found = matched.status();
-                (messages::keep(matched)?, Some(found))
+        Some(source) => {
+            match mpi_core::comm::matched_probe_on(&runtime.process, &comm.comm, source, tag)? {
+                Some(matched) => {
+                    let found = matched.status();
+                    (messages::keep(matched)?, Some(found))
+                }
+                None => (MPI_MESSAGE_NULL, None),
             }
-            None => (MPI_MESSAGE_NULL, None),
-        },
+        }
         None => (MPI_MESSAGE_NO_PROC, Some(Status::PROC_NULL)),
     };
     // SAFETY: the caller's contract.
@@ -917,9 +938,9 @@ pub unsafe fn mprobe(
     let (handle, found) = match source {
         Some(source) => {
             let vci = comm.receive_vci(source, tag)?;
-            let matched = runtime
-                .process
-                .wait_until(vci, || runtime.process.matched_probe_on(comm, source, tag))?;
+            let matched = runtime.process.wait_until(vci, || {
+                mpi_core::comm::matched_probe_on(&runtime.process, comm, source, tag)
+            })?;
             let found = matched.status();
             (messages::keep(matched)?, found)
         }

@@ -157,7 +157,7 @@ pub unsafe fn cart_create(
         return Err(null("comm_cart"));
     }
     let node = node_if(runtime, reorder);
-    let made = runtime.process.create_cart(&old.comm, cart, node)?;
+    let made = mpi_core::topo::create::create_cart(&runtime.process, &old.comm, cart, node)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, old, comm_cart) }
 }
@@ -193,9 +193,12 @@ pub unsafe fn graph_create(
     if comm_graph.is_null() {
         return Err(null("comm_graph"));
     }
-    let made = runtime
-        .process
-        .create_graph(&old.comm, graph, node_if(runtime, reorder))?;
+    let made = mpi_core::topo::create::create_graph(
+        &runtime.process,
+        &old.comm,
+        graph,
+        node_if(runtime, reorder),
+    )?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, old, comm_graph) }
 }
@@ -259,9 +262,12 @@ pub unsafe fn dist_graph_create_adjacent(
     if comm_dist_graph.is_null() {
         return Err(null("comm_dist_graph"));
     }
-    let made = runtime
-        .process
-        .create_dist_graph(&old.comm, graph, node_if(runtime, reorder))?;
+    let made = mpi_core::topo::create::create_dist_graph(
+        &runtime.process,
+        &old.comm,
+        graph,
+        node_if(runtime, reorder),
+    )?;
     // SAFETY: the caller's contract.
     unsafe { give_with_info(runtime, Some(made), old, info, comm_dist_graph) }
 }
@@ -312,9 +318,13 @@ pub unsafe fn dist_graph_create(
         return Err(null("comm_dist_graph"));
     }
     let node = node_if(runtime, reorder);
-    let made = runtime
-        .process
-        .create_dist_graph_of(&old.comm, &edges, weighted, node)?;
+    let made = mpi_core::topo::create::create_dist_graph_of(
+        &runtime.process,
+        &old.comm,
+        &edges,
+        weighted,
+        node,
+    )?;
     // SAFETY: the caller's contract.
     unsafe { give_with_info(runtime, Some(made), old, info, comm_dist_graph) }
 }
@@ -616,7 +626,7 @@ pub unsafe fn cart_sub(
         return Err(null("newcomm"));
     }
     let remain: Vec<bool> = remain.iter().map(|flag| *flag != 0).collect();
-    let made = runtime.process.create_cart_sub(&old.comm, &remain)?;
+    let made = mpi_core::topo::create::create_cart_sub(&runtime.process, &old.comm, &remain)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, old, newcomm) }
 }

@@ -65,8 +65,14 @@ impl Port for CommPort<'_> {
     ) -> Result<Message> {
         // SAFETY: as the engine promises.
         let buffer = unsafe { Buffer::typed(buf.cast_mut(), count, datatype) };
-        self.process
-            .send_to_member(self.comm, self.purpose, buffer, to, tag as i32)
+        crate::comm::send_to_member(
+            self.process,
+            self.comm,
+            self.purpose,
+            buffer,
+            to,
+            tag as i32,
+        )
     }
 
     unsafe fn irecv(
@@ -79,9 +85,15 @@ impl Port for CommPort<'_> {
     ) -> Result<Message> {
         // SAFETY: as the engine promises.
         let buffer = unsafe { Buffer::typed(buf, count, datatype) };
-        self.process
-            .receive_on(self.comm, self.purpose, buffer, from as i32, tag as i32)
-            .map(Some)
+        crate::comm::receive_on(
+            self.process,
+            self.comm,
+            self.purpose,
+            buffer,
+            from as i32,
+            tag as i32,
+        )
+        .map(Some)
     }
 
     #[inline]

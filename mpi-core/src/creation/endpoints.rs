@@ -24,108 +24,105 @@ pub const MAX_ENDPOINTS: u32 = 1 << 16;
 /// Bytes of a point in what members tell each other.
 const POINT: usize = 10;
 
-impl Process {
-    /// Makes a communicator in which this process has `count` ranks, one after the other, as members
-    /// of the process before; all members of the intracommunicator `comm` call it, each with a count
-    /// of its own. Each of the communicators that come back is one of these ranks, to be used by one
-    /// thread at a time.
-    ///
-    /// # Errors
-    /// `MPI_ERR_COMM` for an intercommunicator and one with endpoints, `MPI_ERR_ARG` if there are
-    /// none at all.
-    pub fn create_endpoints(&self, comm: &Comm, count: u32) -> Result<Vec<Comm>> {
-        comm.check_plain("MPIX_Comm_create_endpoints")?;
-        if comm.remote().is_some() {
-            return Err(Error::new(
-                Class::Comm,
-                "the communicator is an intercommunicator; endpoints are made of \
-                 intracommunicators only",
-            ));
-        }
-        let counts = self.gather_all_u64(comm, [u64::from(count)])?;
-        let total: u64 = counts.iter().map(|told| told[0]).sum();
-        let fits = |told: &[u64; 1]| told[0] <= u64::from(MAX_ENDPOINTS);
-        if total == 0 || total > i32::MAX as u64 || !counts.iter().all(fits) {
-            return Err(Error::new(
-                Class::Arg,
-                format!(
-                    "the processes ask for {total} endpoints together; they can have 1 or more, \
-                     and each process up to {MAX_ENDPOINTS}"
-                ),
-            ));
-        }
-        let map = self.endpoint_vcis(count as usize);
-        let vcis = map.as_ref().map_or(&[0][..], |map| map.vcis());
-        let mut told = Vec::new();
-        for i in 0..count as usize {
-            told.extend(self.new_context().to_bits().to_le_bytes());
-            told.extend(vcis[i % vcis.len()].to_le_bytes());
-        }
-        // The address of VCI 0 is known.
-        let others: Vec<VciId> = vcis.iter().copied().filter(|vci| *vci != 0).collect();
-        told.extend(vcis::addresses(&self.transports()[1..], &others));
-        let all = self
-            .gather_all_bytes(comm, Some(&told))?
-            .unwrap_or_default();
-        let mut list = Vec::new();
-        let mut first = 0;
-        for (rank, (mut told, [count])) in all.iter().map(Vec::as_slice).zip(&counts).enumerate() {
-            let peer = comm.local().peer(rank as u32);
-            if rank as u32 == comm.rank() {
-                first = list.len() as u32;
-            }
-            for _ in 0..*count {
-                let (point, rest) = take_point(peer, told).ok_or_else(broken)?;
-                list.push(point);
-                told = rest;
-            }
-            while let Some((vci, transport, address)) = vcis::next_address(&mut told) {
-                self.learn(peer, vci, transport, address);
-            }
-        }
-        if list.len() as u64 != total {
-            return Err(broken());
-        }
-        let peers: Vec<Peer> = list.iter().map(|point| point.peer).collect();
-        let group = Group::of_points(&peers);
-        let points = Arc::new(Points {
-            list: list.into(),
-            _vcis: map.map(Arc::new),
-        });
-        Ok((first..first + count)
-            .map(|rank| Comm::endpoint(points.clone(), group.clone(), rank))
-            .collect())
+/// Makes a communicator in which this process has `count` ranks, one after the other, as members
+/// of the process before; all members of the intracommunicator `comm` call it, each with a count
+/// of its own. Each of the communicators that come back is one of these ranks, to be used by one
+/// thread at a time.
+///
+/// # Errors
+/// `MPI_ERR_COMM` for an intercommunicator and one with endpoints, `MPI_ERR_ARG` if there are
+/// none at all.
+pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Vec<Comm>> {
+    comm.check_plain("MPIX_Comm_create_endpoints")?;
+    if comm.remote().is_some() {
+        return Err(Error::new(
+            Class::Comm,
+            "the communicator is an intercommunicator; endpoints are made of \
+             intracommunicators only",
+        ));
     }
+    let counts = process.gather_all_u64(comm, [u64::from(count)])?;
+    let total: u64 = counts.iter().map(|told| told[0]).sum();
+    let fits = |told: &[u64; 1]| told[0] <= u64::from(MAX_ENDPOINTS);
+    if total == 0 || total > i32::MAX as u64 || !counts.iter().all(fits) {
+        return Err(Error::new(
+            Class::Arg,
+            format!(
+                "the processes ask for {total} endpoints together; they can have 1 or more, \
+                 and each process up to {MAX_ENDPOINTS}"
+            ),
+        ));
+    }
+    let map = endpoint_vcis(process, count as usize);
+    let vcis = map.as_ref().map_or(&[0][..], |map| map.vcis());
+    let mut told = Vec::new();
+    for i in 0..count as usize {
+        told.extend(process.new_context().to_bits().to_le_bytes());
+        told.extend(vcis[i % vcis.len()].to_le_bytes());
+    }
+    // The address of VCI 0 is known.
+    let others: Vec<VciId> = vcis.iter().copied().filter(|vci| *vci != 0).collect();
+    told.extend(vcis::addresses(&process.transports()[1..], &others));
+    let all =
+        crate::creation::vcis::gather_all_bytes(process, comm, Some(&told))?.unwrap_or_default();
+    let mut list = Vec::new();
+    let mut first = 0;
+    for (rank, (mut told, [count])) in all.iter().map(Vec::as_slice).zip(&counts).enumerate() {
+        let peer = comm.local().peer(rank as u32);
+        if rank as u32 == comm.rank() {
+            first = list.len() as u32;
+        }
+        for _ in 0..*count {
+            let (point, rest) = take_point(peer, told).ok_or_else(broken)?;
+            list.push(point);
+            told = rest;
+        }
+        while let Some((vci, transport, address)) = vcis::next_address(&mut told) {
+            process.learn(peer, vci, transport, address);
+        }
+    }
+    if list.len() as u64 != total {
+        return Err(broken());
+    }
+    let peers: Vec<Peer> = list.iter().map(|point| point.peer).collect();
+    let group = Group::of_points(&peers);
+    let points = Arc::new(Points {
+        list: list.into(),
+        _vcis: map.map(Arc::new),
+    });
+    Ok((first..first + count)
+        .map(|rank| Comm::endpoint(points.clone(), group.clone(), rank))
+        .collect())
+}
 
-    /// VCIs for so many endpoints of this process: free ones, and others in turn. None if there is
-    /// no other than VCI 0. (Each process chooses for itself, since all tell what they have.)
-    fn endpoint_vcis(&self, count: usize) -> Option<VciMap> {
-        let mut taken = Taken::default();
-        for (vci, users) in self.users().counts().enumerate() {
-            taken.note(vci as VciId, users > 0, self.is_lockless(vci as VciId));
-        }
-        let wanted = count.min(self.pool() - 1);
-        let vcis = pool::choose(wanted, &taken, self.pool(), self.next_turn(), false);
-        if vcis.is_empty() || vcis.iter().any(|vci| self.open_vci(*vci).is_err()) {
-            return None;
-        }
-        VciMap::new(Spread::Thread, vcis, self.users(), false)
+/// VCIs for so many endpoints of this process: free ones, and others in turn. None if there is
+/// no other than VCI 0. (Each process chooses for itself, since all tell what they have.)
+fn endpoint_vcis(process: &Process, count: usize) -> Option<VciMap> {
+    let mut taken = Taken::default();
+    for (vci, users) in process.users().counts().enumerate() {
+        taken.note(vci as VciId, users > 0, process.is_lockless(vci as VciId));
     }
+    let wanted = count.min(process.pool() - 1);
+    let vcis = pool::choose(wanted, &taken, process.pool(), process.next_turn(), false);
+    if vcis.is_empty() || vcis.iter().any(|vci| process.open_vci(*vci).is_err()) {
+        return None;
+    }
+    VciMap::new(Spread::Thread, vcis, process.users(), false)
+}
 
-    /// Duplicates a communicator with endpoints; each of them calls it.
-    pub(crate) fn dup_endpoint(&self, comm: &Comm, points: &Arc<Points>) -> Result<Comm> {
-        let contexts = self.gather_all_u64(comm, [self.new_context().to_bits()])?;
-        let list = points.list.iter().zip(&contexts);
-        let list = list.map(|(point, [context])| Point {
-            context: ContextId::from_bits(*context),
-            ..*point
-        });
-        let points = Arc::new(Points {
-            list: list.collect(),
-            _vcis: points._vcis.clone(),
-        });
-        Ok(Comm::endpoint(points, comm.local().clone(), comm.rank()))
-    }
+/// Duplicates a communicator with endpoints; each of them calls it.
+pub(crate) fn dup_endpoint(process: &Process, comm: &Comm, points: &Arc<Points>) -> Result<Comm> {
+    let contexts = process.gather_all_u64(comm, [process.new_context().to_bits()])?;
+    let list = points.list.iter().zip(&contexts);
+    let list = list.map(|(point, [context])| Point {
+        context: ContextId::from_bits(*context),
+        ..*point
+    });
+    let points = Arc::new(Points {
+        list: list.collect(),
+        _vcis: points._vcis.clone(),
+    });
+    Ok(Comm::endpoint(points, comm.local().clone(), comm.rank()))
 }
 
 fn take_point(peer: Peer, bytes: &[u8]) -> Option<(Point, &[u8])> {

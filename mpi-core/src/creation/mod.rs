@@ -36,442 +36,462 @@ pub struct Choice {
 
 const NO_COLOR: u64 = u64::MAX;
 
-impl Process {
-    /// Sends `data` from `root` of an intracommunicator to all.
-    fn tell(&self, comm: &Comm, root: u32, data: &mut [u64]) -> Result<()> {
-        let team = Team::all(comm.rank(), comm.size());
-        self.tell_team(
-            comm,
-            team,
-            root as usize,
-            Purpose::Collective,
-            comm.next_collective(),
-            data,
-        )
-    }
+/// Sends `data` from `root` of an intracommunicator to all.
+fn tell(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<()> {
+    let team = Team::all(comm.rank(), comm.size());
+    tell_team(
+        process,
+        comm,
+        team,
+        root as usize,
+        Purpose::Collective,
+        comm.next_collective(),
+        data,
+    )
+}
 
-    fn tell_team(
-        &self,
-        comm: &Comm,
-        team: Team<'_>,
-        root: usize,
-        purpose: Purpose,
-        tag: u32,
-        data: &mut [u64],
-    ) -> Result<()> {
-        let bytes = Datatype::predefined(Predefined::Byte);
-        let part = Part {
-            count: size_of_val(data),
-            datatype: &bytes,
-        };
-        let buffers = Buffers {
-            send: std::ptr::null(),
-            recv: data.as_mut_ptr().cast(),
-        };
-        // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
-        unsafe {
-            self.collective_for(comm, purpose, tag, buffers, |schedule| {
-                mpi_coll::bcast(schedule, team, root, part, mpi_coll::Bcast::Binomial);
-            })
-        }
+fn tell_team(
+    process: &Process,
+    comm: &Comm,
+    team: Team<'_>,
+    root: usize,
+    purpose: Purpose,
+    tag: u32,
+    data: &mut [u64],
+) -> Result<()> {
+    let bytes = Datatype::predefined(Predefined::Byte);
+    let part = Part {
+        count: size_of_val(data),
+        datatype: &bytes,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: data.as_mut_ptr().cast(),
+    };
+    // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
+    unsafe {
+        process.collective_for(comm, purpose, tag, buffers, |schedule| {
+            mpi_coll::bcast(schedule, team, root, part, mpi_coll::Bcast::Binomial);
+        })
     }
+}
 
-    /// Sends words from `root` of an intracommunicator to all, who need not know how many.
-    fn tell_list(&self, comm: &Comm, root: u32, list: &mut Vec<u64>) -> Result<()> {
-        let mut len = [list.len() as u64];
-        self.tell(comm, root, &mut len)?;
-        resize(list, len[0])?;
-        self.tell(comm, root, list)
+/// Sends words from `root` of an intracommunicator to all, who need not know how many.
+fn tell_list(process: &Process, comm: &Comm, root: u32, list: &mut Vec<u64>) -> Result<()> {
+    let mut len = [list.len() as u64];
+    tell(process, comm, root, &mut len)?;
+    resize(list, len[0])?;
+    tell(process, comm, root, list)
+}
+
+/// Trades words with the member `number` of a communicator, which does the same.
+fn trade(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    number: u32,
+    tag: u32,
+    own: &[u64],
+) -> Result<Vec<u64>> {
+    let mut len = [0];
+    trade_words(
+        process,
+        comm,
+        purpose,
+        number,
+        tag,
+        &[own.len() as u64],
+        &mut len,
+    )?;
+    let mut theirs = Vec::new();
+    resize(&mut theirs, len[0])?;
+    trade_words(process, comm, purpose, number, tag, own, &mut theirs)?;
+    Ok(theirs)
+}
+
+fn trade_words(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    number: u32,
+    tag: u32,
+    own: &[u64],
+    theirs: &mut [u64],
+) -> Result<()> {
+    let buffers = Buffers {
+        send: own.as_ptr().cast(),
+        recv: theirs.as_mut_ptr().cast(),
+    };
+    let out = Block::bytes(Buf::Send, 0, size_of_val(own));
+    let into = Block::bytes(Buf::Recv, 0, size_of_val(theirs));
+    // SAFETY: the blocks are the two slices, and `theirs` is borrowed exclusively.
+    unsafe {
+        process.collective_for(comm, purpose, tag, buffers, |schedule| {
+            schedule.exchange(number, into, number, out);
+        })
     }
+}
 
-    /// Trades words with the member `number` of a communicator, which does the same.
-    fn trade(
-        &self,
-        comm: &Comm,
-        purpose: Purpose,
-        number: u32,
-        tag: u32,
-        own: &[u64],
-    ) -> Result<Vec<u64>> {
-        let mut len = [0];
-        self.trade_words(comm, purpose, number, tag, &[own.len() as u64], &mut len)?;
-        let mut theirs = Vec::new();
-        resize(&mut theirs, len[0])?;
-        self.trade_words(comm, purpose, number, tag, own, &mut theirs)?;
-        Ok(theirs)
+/// Trades words between the two groups of an intercommunicator: all members of a group have
+/// the same (or only rank 0 has them), and all get those of the other.
+fn trade_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>> {
+    let tag = comm.next_collective();
+    let mut theirs = Vec::new();
+    if comm.rank() == 0 {
+        theirs = trade(process, comm, Purpose::Collective, comm.size(), tag, own)?;
     }
+    tell_list(process, &comm.within(), 0, &mut theirs)?;
+    Ok(theirs)
+}
 
-    fn trade_words(
-        &self,
-        comm: &Comm,
-        purpose: Purpose,
-        number: u32,
-        tag: u32,
-        own: &[u64],
-        theirs: &mut [u64],
-    ) -> Result<()> {
-        let buffers = Buffers {
-            send: own.as_ptr().cast(),
-            recv: theirs.as_mut_ptr().cast(),
-        };
-        let out = Block::bytes(Buf::Send, 0, size_of_val(own));
-        let into = Block::bytes(Buf::Recv, 0, size_of_val(theirs));
-        // SAFETY: the blocks are the two slices, and `theirs` is borrowed exclusively.
-        unsafe {
-            self.collective_for(comm, purpose, tag, buffers, |schedule| {
-                schedule.exchange(number, into, number, out);
-            })
-        }
+/// Duplicates a communicator (`MPI_Comm_dup`), with its topology.
+pub fn dup_comm(process: &Process, comm: &Comm) -> Result<Comm> {
+    if let Some(points) = comm.points() {
+        return crate::creation::endpoints::dup_endpoint(process, comm, points);
     }
+    let mut context = [offer(process, comm)];
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: context.as_mut_ptr().cast(),
+    };
+    // SAFETY: the schedule reads or writes the 8 bytes of `context`.
+    unsafe { process.collective(comm, buffers, |schedule| tell_context(schedule, comm))? };
+    Ok(comm.same_in(ContextId::from_bits(context[0])))
+}
 
-    /// Trades words between the two groups of an intercommunicator: all members of a group have
-    /// the same (or only rank 0 has them), and all get those of the other.
-    fn trade_groups(&self, comm: &Comm, own: &[u64]) -> Result<Vec<u64>> {
+/// Starts to duplicate a communicator (`MPI_Comm_idup`); the copy can be used once the request
+/// is complete. `holder` makes of the copy what keeps it alive together with the original.
+pub fn start_dup_comm<T: AsRef<Comm>>(
+    process: &Process,
+    comm: &Comm,
+    object: impl FnOnce(Comm) -> T,
+    holder: impl FnOnce(&Arc<T>) -> Holder,
+) -> Result<(Arc<T>, RequestId)> {
+    comm.check_plain("MPI_Comm_idup")?;
+    let copy = comm.same_in(ContextId::UNKNOWN);
+    // To agree on others would have to wait.
+    copy.share_vcis_of(comm);
+    let object = Arc::new(object(copy));
+    let copy: &Comm = (*object).as_ref();
+    if leads(comm) {
+        copy.context_to_be()
+            .store(offer(process, comm), Ordering::Relaxed);
+    }
+    let place = copy.context_to_be().as_ptr().cast();
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: place,
+    };
+    // SAFETY: the schedule reads or writes the context's 8 bytes, which the holder keeps alive;
+    // the program may not use the copy, and so nobody reads them, before it is done.
+    let request = unsafe {
+        process.start_collective(holder(&object), buffers, |schedule| {
+            tell_context(schedule, comm)
+        })?
+    };
+    Ok((object, request))
+}
+
+/// A context that rank 0 of an intracommunicator chooses for something made of it.
+pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<ContextId> {
+    let mut context = [offer(process, comm)];
+    tell(process, comm, 0, &mut context)?;
+    Ok(ContextId::from_bits(context[0]))
+}
+
+/// Whether this process chooses contexts for what is made of a communicator.
+fn leads(comm: &Comm) -> bool {
+    comm.rank() == 0 && comm.is_first()
+}
+
+/// A context if this process leads.
+fn offer(process: &Process, comm: &Comm) -> u64 {
+    if leads(comm) {
+        process.new_context().to_bits()
+    } else {
+        0
+    }
+}
+
+/// Divides a communicator (`MPI_Comm_split`); none for members without a color, and in
+/// intercommunicators for colors that the other group doesn't have.
+pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Option<Comm>> {
+    comm.check_plain("MPI_Comm_split")?;
+    let color = choice.color.unwrap_or(NO_COLOR);
+    // Each member offers a context; the one that turns out to be first leads.
+    let own = [
+        color,
+        i64::from(choice.key) as u64,
+        process.new_context().to_bits(),
+    ];
+    let Some(remote) = comm.remote() else {
+        let all = process.gather_all_u64(comm, own)?;
+        return Ok(choice.color.map(|color| {
+            let chosen = Chosen::of(&all, color);
+            Comm::new(
+                chosen.context,
+                chosen.group(comm.local()),
+                chosen.place(comm.rank()),
+            )
+        }));
+    };
+    let all = process.gather_all_u64(&comm.within(), own)?;
+    let theirs = trade_groups(process, comm, all.as_flattened())?;
+    let (theirs, _) = theirs.as_chunks::<3>();
+    if theirs.len() != remote.size() as usize {
+        return Err(Error::new(
+            Class::Intern,
+            "the other group told of another size",
+        ));
+    }
+    let Some(color) = choice.color else {
+        return Ok(None);
+    };
+    let (near, far) = (Chosen::of(&all, color), Chosen::of(theirs, color));
+    if far.ranks.is_empty() {
+        return Ok(None);
+    }
+    let context = if comm.is_first() {
+        near.context
+    } else {
+        far.context
+    };
+    let (local, other) = (near.group(comm.local()), far.group(remote));
+    let rank = near.place(comm.rank());
+    Ok(Some(Comm::inter(
+        context,
+        local,
+        other,
+        rank,
+        comm.is_first(),
+    )))
+}
+
+/// Makes a communicator of a part of another (`MPI_Comm_create`). All members call it, each
+/// with the group that it is to be in, if any.
+///
+/// # Errors
+/// `MPI_ERR_GROUP` if the group has members that are not in the (local group of the)
+/// communicator.
+pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Option<Comm>> {
+    comm.check_plain("MPI_Comm_create")?;
+    let ranks = ranks_in(comm, group)?;
+    let place = group.rank_of(process.me());
+    let Some(remote) = comm.remote() else {
         let tag = comm.next_collective();
-        let mut theirs = Vec::new();
-        if comm.rank() == 0 {
-            theirs = self.trade(comm, Purpose::Collective, comm.size(), tag, own)?;
-        }
-        self.tell_list(&comm.within(), 0, &mut theirs)?;
-        Ok(theirs)
-    }
-
-    /// Duplicates a communicator (`MPI_Comm_dup`), with its topology.
-    pub fn dup_comm(&self, comm: &Comm) -> Result<Comm> {
-        if let Some(points) = comm.points() {
-            return self.dup_endpoint(comm, points);
-        }
-        let mut context = [self.offer(comm)];
-        let buffers = Buffers {
-            send: std::ptr::null(),
-            recv: context.as_mut_ptr().cast(),
-        };
-        // SAFETY: the schedule reads or writes the 8 bytes of `context`.
-        unsafe { self.collective(comm, buffers, |schedule| tell_context(schedule, comm))? };
-        Ok(comm.same_in(ContextId::from_bits(context[0])))
-    }
-
-    /// Starts to duplicate a communicator (`MPI_Comm_idup`); the copy can be used once the request
-    /// is complete. `holder` makes of the copy what keeps it alive together with the original.
-    pub fn start_dup_comm<T: AsRef<Comm>>(
-        &self,
-        comm: &Comm,
-        object: impl FnOnce(Comm) -> T,
-        holder: impl FnOnce(&Arc<T>) -> Holder,
-    ) -> Result<(Arc<T>, RequestId)> {
-        comm.check_plain("MPI_Comm_idup")?;
-        let copy = comm.same_in(ContextId::UNKNOWN);
-        // To agree on others would have to wait.
-        copy.share_vcis_of(comm);
-        let object = Arc::new(object(copy));
-        let copy: &Comm = (*object).as_ref();
-        if self.leads(comm) {
-            copy.context_to_be()
-                .store(self.offer(comm), Ordering::Relaxed);
-        }
-        let place = copy.context_to_be().as_ptr().cast();
-        let buffers = Buffers {
-            send: std::ptr::null(),
-            recv: place,
-        };
-        // SAFETY: the schedule reads or writes the context's 8 bytes, which the holder keeps alive;
-        // the program may not use the copy, and so nobody reads them, before it is done.
-        let request = unsafe {
-            self.start_collective(holder(&object), buffers, |schedule| {
-                tell_context(schedule, comm)
-            })?
-        };
-        Ok((object, request))
-    }
-
-    /// A context that rank 0 of an intracommunicator chooses for something made of it.
-    pub(crate) fn lead(&self, comm: &Comm) -> Result<ContextId> {
-        let mut context = [self.offer(comm)];
-        self.tell(comm, 0, &mut context)?;
-        Ok(ContextId::from_bits(context[0]))
-    }
-
-    /// Whether this process chooses contexts for what is made of a communicator.
-    fn leads(&self, comm: &Comm) -> bool {
-        comm.rank() == 0 && comm.is_first()
-    }
-
-    /// A context if this process leads.
-    fn offer(&self, comm: &Comm) -> u64 {
-        if self.leads(comm) {
-            self.new_context().to_bits()
-        } else {
-            0
-        }
-    }
-
-    /// Divides a communicator (`MPI_Comm_split`); none for members without a color, and in
-    /// intercommunicators for colors that the other group doesn't have.
-    pub fn split_comm(&self, comm: &Comm, choice: Choice) -> Result<Option<Comm>> {
-        comm.check_plain("MPI_Comm_split")?;
-        let color = choice.color.unwrap_or(NO_COLOR);
-        // Each member offers a context; the one that turns out to be first leads.
-        let own = [
-            color,
-            i64::from(choice.key) as u64,
-            self.new_context().to_bits(),
-        ];
-        let Some(remote) = comm.remote() else {
-            let all = self.gather_all_u64(comm, own)?;
-            return Ok(choice.color.map(|color| {
-                let chosen = Chosen::of(&all, color);
-                Comm::new(
-                    chosen.context,
-                    chosen.group(comm.local()),
-                    chosen.place(comm.rank()),
-                )
-            }));
-        };
-        let all = self.gather_all_u64(&comm.within(), own)?;
-        let theirs = self.trade_groups(comm, all.as_flattened())?;
-        let (theirs, _) = theirs.as_chunks::<3>();
-        if theirs.len() != remote.size() as usize {
-            return Err(Error::new(
-                Class::Intern,
-                "the other group told of another size",
-            ));
-        }
-        let Some(color) = choice.color else {
-            return Ok(None);
-        };
-        let (near, far) = (Chosen::of(&all, color), Chosen::of(theirs, color));
-        if far.ranks.is_empty() {
-            return Ok(None);
-        }
-        let context = if comm.is_first() {
-            near.context
-        } else {
-            far.context
-        };
-        let (local, other) = (near.group(comm.local()), far.group(remote));
-        let rank = near.place(comm.rank());
-        Ok(Some(Comm::inter(
-            context,
-            local,
-            other,
-            rank,
-            comm.is_first(),
-        )))
-    }
-
-    /// Makes a communicator of a part of another (`MPI_Comm_create`). All members call it, each
-    /// with the group that it is to be in, if any.
-    ///
-    /// # Errors
-    /// `MPI_ERR_GROUP` if the group has members that are not in the (local group of the)
-    /// communicator.
-    pub fn create_comm(&self, comm: &Comm, group: &Group) -> Result<Option<Comm>> {
-        comm.check_plain("MPI_Comm_create")?;
-        let ranks = ranks_in(comm, group)?;
-        let place = group.rank_of(self.me());
-        let Some(remote) = comm.remote() else {
-            let tag = comm.next_collective();
-            return self.create_among(comm, group, place, &ranks, Purpose::Collective, tag);
-        };
-        let mut own = vec![self.new_context().to_bits()];
-        own.extend(ranks.iter().map(|rank| u64::from(*rank)));
-        let theirs = self.trade_groups(comm, &own)?;
-        let Some((context, theirs)) = theirs.split_first() else {
-            return Err(Error::new(Class::Intern, "the other group told nothing"));
-        };
-        // Contexts are those of the ranks 0.
-        let mut first = [if comm.is_first() { own[0] } else { *context }];
-        self.tell(&comm.within(), 0, &mut first)?;
-        let peer = |rank: &u64| {
-            let rank = u32::try_from(*rank).ok();
-            rank.and_then(|rank| remote.get(rank))
-        };
-        let peers: Option<Vec<u32>> = theirs.iter().map(peer).collect();
-        let Some(peers) = peers else {
-            return Err(Error::new(
-                Class::Intern,
-                "the other group told of ranks beyond its size",
-            ));
-        };
-        let Some(rank) = place.filter(|_| !peers.is_empty()) else {
-            return Ok(None);
-        };
-        let context = ContextId::from_bits(first[0]);
-        let other = Group::from_peers(&peers)?;
-        Ok(Some(Comm::inter(
-            context,
-            group.clone(),
-            other,
-            rank,
-            comm.is_first(),
-        )))
-    }
-
-    /// Makes a communicator of a part of an intracommunicator, called by the members of the group
-    /// only (`MPI_Comm_create_group`). `tag` tells calls at the same time apart.
-    ///
-    /// # Errors
-    /// As for [`Process::create_comm`].
-    pub fn create_comm_group(&self, comm: &Comm, group: &Group, tag: u32) -> Result<Option<Comm>> {
-        comm.check_plain("MPI_Comm_create_group")?;
-        let ranks = ranks_in(comm, group)?;
-        let place = group.rank_of(self.me());
-        self.create_among(comm, group, place, &ranks, Purpose::Creation, tag)
-    }
-
-    fn create_among(
-        &self,
-        comm: &Comm,
-        group: &Group,
-        place: Option<u32>,
-        ranks: &[u32],
-        purpose: Purpose,
-        tag: u32,
-    ) -> Result<Option<Comm>> {
-        let Some(place) = place else { return Ok(None) };
-        let mut context = [if place == 0 {
-            self.new_context().to_bits()
-        } else {
-            0
-        }];
-        let team = Team::some(place as usize, ranks);
-        self.tell_team(comm, team, 0, purpose, tag, &mut context)?;
-        Ok(Some(Comm::new(
-            ContextId::from_bits(context[0]),
-            group.clone(),
+        return create_among(
+            process,
+            comm,
+            group,
             place,
-        )))
-    }
+            &ranks,
+            Purpose::Collective,
+            tag,
+        );
+    };
+    let mut own = vec![process.new_context().to_bits()];
+    own.extend(ranks.iter().map(|rank| u64::from(*rank)));
+    let theirs = trade_groups(process, comm, &own)?;
+    let Some((context, theirs)) = theirs.split_first() else {
+        return Err(Error::new(Class::Intern, "the other group told nothing"));
+    };
+    // Contexts are those of the ranks 0.
+    let mut first = [if comm.is_first() { own[0] } else { *context }];
+    tell(process, &comm.within(), 0, &mut first)?;
+    let peer = |rank: &u64| {
+        let rank = u32::try_from(*rank).ok();
+        rank.and_then(|rank| remote.get(rank))
+    };
+    let peers: Option<Vec<u32>> = theirs.iter().map(peer).collect();
+    let Some(peers) = peers else {
+        return Err(Error::new(
+            Class::Intern,
+            "the other group told of ranks beyond its size",
+        ));
+    };
+    let Some(rank) = place.filter(|_| !peers.is_empty()) else {
+        return Ok(None);
+    };
+    let context = ContextId::from_bits(first[0]);
+    let other = Group::from_peers(&peers)?;
+    Ok(Some(Comm::inter(
+        context,
+        group.clone(),
+        other,
+        rank,
+        comm.is_first(),
+    )))
+}
 
-    /// Joins two groups by an intercommunicator (`MPI_Intercomm_create`). `bridge` is, at the
-    /// leader, a communicator in which the other leader has the given rank, and the tag for
-    /// messages between them.
-    ///
-    /// # Errors
-    /// `MPI_ERR_COMM` if the groups overlap; an error of the leader's comes up in all members.
-    pub fn create_intercomm(
-        &self,
-        local: &Comm,
-        leader: u32,
-        bridge: Option<Result<(&Comm, u32, u32)>>,
-    ) -> Result<Comm> {
-        local.check_plain("MPI_Intercomm_create")?;
-        let mut words = Vec::new();
-        let mut failed = None;
-        if let Some(bridge) = bridge {
-            // Context, then who leads the other group and who are its members.
-            let mut own = vec![self.new_context().to_bits(), u64::from(self.me())];
-            own.extend(local.local().peers().map(u64::from));
-            let told = bridge.and_then(|(comm, rank, tag)| {
-                let number = if comm.remote().is_some() {
-                    comm.size() + rank
-                } else {
-                    rank
-                };
-                self.trade(comm, Purpose::Creation, number, tag, &own)
-            });
-            match told {
-                Ok(mut told) => {
-                    words.append(&mut own[..2].to_vec());
-                    words.append(&mut told);
-                }
-                Err(error) => failed = Some(error),
+/// Makes a communicator of a part of an intracommunicator, called by the members of the group
+/// only (`MPI_Comm_create_group`). `tag` tells calls at the same time apart.
+///
+/// # Errors
+/// As for [`Process::create_comm`].
+pub fn create_comm_group(
+    process: &Process,
+    comm: &Comm,
+    group: &Group,
+    tag: u32,
+) -> Result<Option<Comm>> {
+    comm.check_plain("MPI_Comm_create_group")?;
+    let ranks = ranks_in(comm, group)?;
+    let place = group.rank_of(process.me());
+    create_among(process, comm, group, place, &ranks, Purpose::Creation, tag)
+}
+
+fn create_among(
+    process: &Process,
+    comm: &Comm,
+    group: &Group,
+    place: Option<u32>,
+    ranks: &[u32],
+    purpose: Purpose,
+    tag: u32,
+) -> Result<Option<Comm>> {
+    let Some(place) = place else { return Ok(None) };
+    let mut context = [if place == 0 {
+        process.new_context().to_bits()
+    } else {
+        0
+    }];
+    let team = Team::some(place as usize, ranks);
+    tell_team(process, comm, team, 0, purpose, tag, &mut context)?;
+    Ok(Some(Comm::new(
+        ContextId::from_bits(context[0]),
+        group.clone(),
+        place,
+    )))
+}
+
+/// Joins two groups by an intercommunicator (`MPI_Intercomm_create`). `bridge` is, at the
+/// leader, a communicator in which the other leader has the given rank, and the tag for
+/// messages between them.
+///
+/// # Errors
+/// `MPI_ERR_COMM` if the groups overlap; an error of the leader's comes up in all members.
+pub fn create_intercomm(
+    process: &Process,
+    local: &Comm,
+    leader: u32,
+    bridge: Option<Result<(&Comm, u32, u32)>>,
+) -> Result<Comm> {
+    local.check_plain("MPI_Intercomm_create")?;
+    let mut words = Vec::new();
+    let mut failed = None;
+    if let Some(bridge) = bridge {
+        // Context, then who leads the other group and who are its members.
+        let mut own = vec![process.new_context().to_bits(), u64::from(process.me())];
+        own.extend(local.local().peers().map(u64::from));
+        let told = bridge.and_then(|(comm, rank, tag)| {
+            let number = if comm.remote().is_some() {
+                comm.size() + rank
+            } else {
+                rank
+            };
+            trade(process, comm, Purpose::Creation, number, tag, &own)
+        });
+        match told {
+            Ok(mut told) => {
+                words.append(&mut own[..2].to_vec());
+                words.append(&mut told);
             }
+            Err(error) => failed = Some(error),
         }
-        self.tell_list(local, leader, &mut words)?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        let [context, me, their_context, they, ref peers @ ..] = words[..] else {
-            let why = "the leader of the local group could not reach the other leader";
-            return Err(Error::new(Class::Other, why));
-        };
-        let peers: Result<Vec<u32>, _> = peers.iter().map(|peer| u32::try_from(*peer)).collect();
-        let peers = peers.map_err(|_| Error::new(Class::Intern, "no process has such a number"))?;
-        let remote = Group::from_peers(&peers)?;
-        if let Some(both) = remote
-            .peers()
-            .find(|peer| local.local().rank_of(*peer).is_some())
-        {
-            return Err(Error::new(
-                Class::Comm,
-                format!(
-                    "the groups of an intercommunicator must have no member in common, but process \
-                     {both} of the job is in both"
-                ),
-            ));
-        }
-        let first = me < they;
-        let context = ContextId::from_bits(if first { context } else { their_context });
-        Ok(Comm::inter(
-            context,
-            local.local().clone(),
-            remote,
-            local.rank(),
-            first,
-        ))
     }
-
-    /// Makes an intracommunicator of both groups of an intercommunicator (`MPI_Intercomm_merge`).
-    /// The group that says `high` comes last; where both say the same, the first comes first.
-    pub fn merge_intercomm(&self, comm: &Comm, high: bool) -> Result<Comm> {
-        let Some(remote) = comm.remote() else {
-            return Err(Error::new(Class::Comm, "comm is not an intercommunicator"));
-        };
-        let mut own = [u64::from(high), self.offer(comm)];
-        self.tell(&comm.within(), 0, &mut own)?;
-        let theirs = self.trade_groups(comm, &own)?;
-        let [their_high, their_context] = theirs[..] else {
-            return Err(Error::new(
-                Class::Intern,
-                "the other group told something else",
-            ));
-        };
-        let own_first = match (own[0] != 0, their_high != 0) {
-            (false, true) => true,
-            (true, false) => false,
-            _ => comm.is_first(),
-        };
-        let context = if comm.is_first() {
-            own[1]
-        } else {
-            their_context
-        };
-        let (one, two) = if own_first {
-            (comm.local(), remote)
-        } else {
-            (remote, comm.local())
-        };
-        let rank = if own_first {
-            comm.rank()
-        } else {
-            remote.size() + comm.rank()
-        };
-        Ok(Comm::new(
-            ContextId::from_bits(context),
-            one.union(two),
-            rank,
-        ))
+    tell_list(process, local, leader, &mut words)?;
+    if let Some(error) = failed {
+        return Err(error);
     }
+    let [context, me, their_context, they, ref peers @ ..] = words[..] else {
+        let why = "the leader of the local group could not reach the other leader";
+        return Err(Error::new(Class::Other, why));
+    };
+    let peers: Result<Vec<u32>, _> = peers.iter().map(|peer| u32::try_from(*peer)).collect();
+    let peers = peers.map_err(|_| Error::new(Class::Intern, "no process has such a number"))?;
+    let remote = Group::from_peers(&peers)?;
+    if let Some(both) = remote
+        .peers()
+        .find(|peer| local.local().rank_of(*peer).is_some())
+    {
+        return Err(Error::new(
+            Class::Comm,
+            format!(
+                "the groups of an intercommunicator must have no member in common, but process \
+                 {both} of the job is in both"
+            ),
+        ));
+    }
+    let first = me < they;
+    let context = ContextId::from_bits(if first { context } else { their_context });
+    Ok(Comm::inter(
+        context,
+        local.local().clone(),
+        remote,
+        local.rank(),
+        first,
+    ))
+}
 
-    /// Waits until all operations on a communicator that this process started are complete, and
-    /// all members have come so far (`MPI_Comm_disconnect`).
-    pub fn settle_comm(&self, comm: &Comm) -> Result<()> {
-        let owner = comm.owner();
-        let own = comm.agreed_vcis();
-        self.wait_until(comm.vci(), || {
-            for vci in own {
-                self.poll(*vci)?;
-            }
-            Ok((!self.is_pending(owner, own)?).then_some(()))
-        })?;
-        if comm.remote().is_some() {
-            // All of this group, then both leaders, then all of this group again.
-            self.gather_all_u64(&comm.within(), [0])?;
-            self.trade_groups(comm, &[]).map(drop)
-        } else {
-            self.gather_all_u64(comm, [0]).map(drop)
+/// Makes an intracommunicator of both groups of an intercommunicator (`MPI_Intercomm_merge`).
+/// The group that says `high` comes last; where both say the same, the first comes first.
+pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Comm> {
+    let Some(remote) = comm.remote() else {
+        return Err(Error::new(Class::Comm, "comm is not an intercommunicator"));
+    };
+    let mut own = [u64::from(high), offer(process, comm)];
+    tell(process, &comm.within(), 0, &mut own)?;
+    let theirs = trade_groups(process, comm, &own)?;
+    let [their_high, their_context] = theirs[..] else {
+        return Err(Error::new(
+            Class::Intern,
+            "the other group told something else",
+        ));
+    };
+    let own_first = match (own[0] != 0, their_high != 0) {
+        (false, true) => true,
+        (true, false) => false,
+        _ => comm.is_first(),
+    };
+    let context = if comm.is_first() {
+        own[1]
+    } else {
+        their_context
+    };
+    let (one, two) = if own_first {
+        (comm.local(), remote)
+    } else {
+        (remote, comm.local())
+    };
+    let rank = if own_first {
+        comm.rank()
+    } else {
+        remote.size() + comm.rank()
+    };
+    Ok(Comm::new(
+        ContextId::from_bits(context),
+        one.union(two),
+        rank,
+    ))
+}
+
+/// Waits until all operations on a communicator that this process started are complete, and
+/// all members have come so far (`MPI_Comm_disconnect`).
+pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
+    let owner = comm.owner();
+    let own = comm.agreed_vcis();
+    process.wait_until(comm.vci(), || {
+        for vci in own {
+            process.poll(*vci)?;
         }
+        Ok((!process.is_pending(owner, own)?).then_some(()))
+    })?;
+    if comm.remote().is_some() {
+        // All of this group, then both leaders, then all of this group again.
+        process.gather_all_u64(&comm.within(), [0])?;
+        trade_groups(process, comm, &[]).map(drop)
+    } else {
+        process.gather_all_u64(comm, [0]).map(drop)
     }
 }
 

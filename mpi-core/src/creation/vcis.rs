@@ -43,148 +43,155 @@ pub(crate) fn next_address<'a>(bytes: &mut &'a [u8]) -> Option<(VciId, &'a str, 
     Some((vci, std::str::from_utf8(name).ok()?, address))
 }
 
-impl Process {
-    /// Gives a communicator the VCIs that all its members wish for, before it is used. All members
-    /// must call this. What can't be had is left: [`Comm::vci_hints`] tells what came of it.
-    ///
-    /// Intercommunicators stay as they are, and so do those with endpoints, which have their VCIs, and
-    /// what has been used already.
-    pub fn agree_on_vcis(&self, comm: &Comm, wishes: &Wishes) -> Result<()> {
-        if comm.remote().is_some() || comm.points().is_some() {
-            return Ok(());
-        }
-        let mut wishes = *wishes;
-        // What windows are asked for any thread may carry out.
-        let all_lockless = self.critical_sections() == CriticalSections::Lockless;
-        wishes.lockless |= all_lockless && !wishes.window;
-        let digest = wishes.digest();
-        let own = [digest, self.pool() as u64, u64::from(comm.is_used())];
-        let all = self.gather_all_u64(comm, own)?;
-        let same = all.iter().all(|told| told[0] == digest && told[2] == 0);
-        let pool = all.iter().map(|told| told[1]).min().unwrap_or(1);
-        let pool = (pool as usize).clamp(1, MAX_VCIS);
-        let Some(plan) = wishes.plan(pool).filter(|_| same && digest != 0) else {
-            return Ok(());
+/// Gives a communicator the VCIs that all its members wish for, before it is used. All members
+/// must call this. What can't be had is left: [`Comm::vci_hints`] tells what came of it.
+///
+/// Intercommunicators stay as they are, and so do those with endpoints, which have their VCIs, and
+/// what has been used already.
+pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<()> {
+    if comm.remote().is_some() || comm.points().is_some() {
+        return Ok(());
+    }
+    let mut wishes = *wishes;
+    // What windows are asked for any thread may carry out.
+    let all_lockless = process.critical_sections() == CriticalSections::Lockless;
+    wishes.lockless |= all_lockless && !wishes.window;
+    let digest = wishes.digest();
+    let own = [digest, process.pool() as u64, u64::from(comm.is_used())];
+    let all = process.gather_all_u64(comm, own)?;
+    let same = all.iter().all(|told| told[0] == digest && told[2] == 0);
+    let pool = all.iter().map(|told| told[1]).min().unwrap_or(1);
+    let pool = (pool as usize).clamp(1, MAX_VCIS);
+    let Some(plan) = wishes.plan(pool).filter(|_| same && digest != 0) else {
+        return Ok(());
+    };
+    if wishes.lockless {
+        // Another thread may be taking the same; VCIs that the program names stay the same.
+        let tries = if matches!(plan, Plan::These(..)) {
+            1
+        } else {
+            4
         };
-        if wishes.lockless {
-            // Another thread may be taking the same; VCIs that the program names stay the same.
-            let tries = if matches!(plan, Plan::These(..)) {
-                1
-            } else {
-                4
-            };
-            for _ in 0..tries {
-                if self.try_vcis(comm, &plan, pool, true)? {
-                    return Ok(());
-                }
+        for _ in 0..tries {
+            if try_vcis(process, comm, &plan, pool, true)? {
+                return Ok(());
             }
         }
-        self.try_vcis(comm, &plan, pool, false).map(drop)
     }
+    try_vcis(process, comm, &plan, pool, false).map(drop)
+}
 
-    /// Carries out a plan. Returns whether all members could.
-    fn try_vcis(&self, comm: &Comm, plan: &Plan, pool: usize, lockless: bool) -> Result<bool> {
-        let (spread, vcis) = match plan {
-            Plan::These(spread, vcis) => (*spread, vcis.clone()),
-            Plan::Some(spread, count) => {
-                let all = self.gather_all_u64(comm, self.used_vcis())?;
-                let mut taken = Taken::default();
-                for told in &all {
-                    let (used, rest) = told.split_at(MASK_WORDS);
-                    let (lockless, _) = rest.split_at(MASK_WORDS);
-                    taken
-                        .used
-                        .iter_mut()
-                        .zip(used)
-                        .for_each(|(sum, one)| *sum |= one);
-                    taken
-                        .lockless
-                        .iter_mut()
-                        .zip(lockless)
-                        .for_each(|(sum, one)| *sum |= one);
-                }
-                let turn = all.first().map_or(0, |first| first[2 * MASK_WORDS]);
-                (*spread, choose(*count, &taken, pool, turn, lockless))
+/// Carries out a plan. Returns whether all members could.
+fn try_vcis(
+    process: &Process,
+    comm: &Comm,
+    plan: &Plan,
+    pool: usize,
+    lockless: bool,
+) -> Result<bool> {
+    let (spread, vcis) = match plan {
+        Plan::These(spread, vcis) => (*spread, vcis.clone()),
+        Plan::Some(spread, count) => {
+            let all = process.gather_all_u64(comm, used_vcis(process))?;
+            let mut taken = Taken::default();
+            for told in &all {
+                let (used, rest) = told.split_at(MASK_WORDS);
+                let (lockless, _) = rest.split_at(MASK_WORDS);
+                taken
+                    .used
+                    .iter_mut()
+                    .zip(used)
+                    .for_each(|(sum, one)| *sum |= one);
+                taken
+                    .lockless
+                    .iter_mut()
+                    .zip(lockless)
+                    .for_each(|(sum, one)| *sum |= one);
             }
-        };
-        if vcis.is_empty() {
-            return Ok(false);
+            let turn = all.first().map_or(0, |first| first[2 * MASK_WORDS]);
+            (*spread, choose(*count, &taken, pool, turn, lockless))
         }
-        // A member that can't have them tells so, and nobody uses them.
-        let opened = vcis.iter().try_for_each(|vci| self.open_vci(*vci)).is_ok();
-        let map = opened.then(|| VciMap::new(spread, vcis, self.users(), lockless));
-        let map = map.flatten();
-        let own = map
-            .as_ref()
-            .map(|map| addresses(&self.transports()[1..], map.vcis()));
-        let (Some(all), Some(map)) = (self.gather_all_bytes(comm, own.as_deref())?, map) else {
-            return Ok(false);
-        };
-        for (rank, mut told) in all.iter().map(Vec::as_slice).enumerate() {
-            let peer = comm.local().peer(rank as u32);
-            while let Some((vci, transport, address)) = next_address(&mut told) {
-                self.learn(peer, vci, transport, address);
-            }
-        }
-        comm.use_vcis(Arc::new(map));
-        Ok(true)
+    };
+    if vcis.is_empty() {
+        return Ok(false);
     }
+    // A member that can't have them tells so, and nobody uses them.
+    let opened = vcis
+        .iter()
+        .try_for_each(|vci| process.open_vci(*vci))
+        .is_ok();
+    let map = opened.then(|| VciMap::new(spread, vcis, process.users(), lockless));
+    let map = map.flatten();
+    let own = map
+        .as_ref()
+        .map(|map| addresses(&process.transports()[1..], map.vcis()));
+    let (Some(all), Some(map)) = (gather_all_bytes(process, comm, own.as_deref())?, map) else {
+        return Ok(false);
+    };
+    for (rank, mut told) in all.iter().map(Vec::as_slice).enumerate() {
+        let peer = comm.local().peer(rank as u32);
+        while let Some((vci, transport, address)) = next_address(&mut told) {
+            process.learn(peer, vci, transport, address);
+        }
+    }
+    comm.use_vcis(Arc::new(map));
+    Ok(true)
+}
 
-    /// Which VCIs are in use, which of them without a lock, and whose turn it is when there is none
-    /// left.
-    fn used_vcis(&self) -> [u64; 2 * MASK_WORDS + 1] {
-        let mut words = [0; 2 * MASK_WORDS + 1];
-        for (vci, users) in self.users().counts().enumerate().take(MAX_VCIS) {
-            if users > 0 {
-                words[vci / 64] |= 1 << (vci % 64);
-            }
-            if self.is_lockless(vci as VciId) {
-                words[MASK_WORDS + vci / 64] |= 1 << (vci % 64);
-            }
+/// Which VCIs are in use, which of them without a lock, and whose turn it is when there is none
+/// left.
+fn used_vcis(process: &Process) -> [u64; 2 * MASK_WORDS + 1] {
+    let mut words = [0; 2 * MASK_WORDS + 1];
+    for (vci, users) in process.users().counts().enumerate().take(MAX_VCIS) {
+        if users > 0 {
+            words[vci / 64] |= 1 << (vci % 64);
         }
-        words[2 * MASK_WORDS] = self.next_turn();
-        words
+        if process.is_lockless(vci as VciId) {
+            words[MASK_WORDS + vci / 64] |= 1 << (vci % 64);
+        }
     }
+    words[2 * MASK_WORDS] = process.next_turn();
+    words
+}
 
-    /// Collects bytes from all members; none if one of them has none.
-    pub(crate) fn gather_all_bytes(
-        &self,
-        comm: &Comm,
-        own: Option<&[u8]>,
-    ) -> Result<Option<Vec<Vec<u8>>>> {
-        let len = own.map_or(u64::MAX, |own| own.len() as u64);
-        let lens = self.gather_all_u64(comm, [len])?;
-        let longest = lens.iter().map(|len| len[0]).max().unwrap_or(0);
-        let Some(own) = own.filter(|_| longest != u64::MAX) else {
-            return Ok(None);
-        };
-        if longest > MAX_BLOB {
-            let why = format!("a member announces addresses of {longest} bytes");
-            return Err(Error::new(Class::Intern, why));
-        }
-        let longest = longest as usize;
-        let mut all = vec![0u8; longest * lens.len()];
-        let start = comm.rank() as usize * longest;
-        all[start..start + own.len()].copy_from_slice(own);
-        if longest > 0 {
-            let bytes = Datatype::predefined(Predefined::Byte);
-            let recv = Layout::Uniform(mpi_coll::Part {
-                count: longest,
-                datatype: &bytes,
-            });
-            let buffers = Buffers {
-                send: std::ptr::null(),
-                recv: all.as_mut_ptr().cast(),
-            };
-            // SAFETY: the call reads and writes a block of `longest` bytes of `all` for each member.
-            unsafe { self.call(comm, buffers, &Call::Allgather { send: None, recv })? };
-        }
-        let cut = |(rank, len): (usize, &[u64; 1])| {
-            let start = rank * longest;
-            all[start..start + len[0] as usize].to_vec()
-        };
-        Ok(Some(lens.iter().enumerate().map(cut).collect()))
+/// Collects bytes from all members; none if one of them has none.
+pub(crate) fn gather_all_bytes(
+    process: &Process,
+    comm: &Comm,
+    own: Option<&[u8]>,
+) -> Result<Option<Vec<Vec<u8>>>> {
+    let len = own.map_or(u64::MAX, |own| own.len() as u64);
+    let lens = process.gather_all_u64(comm, [len])?;
+    let longest = lens.iter().map(|len| len[0]).max().unwrap_or(0);
+    let Some(own) = own.filter(|_| longest != u64::MAX) else {
+        return Ok(None);
+    };
+    if longest > MAX_BLOB {
+        let why = format!("a member announces addresses of {longest} bytes");
+        return Err(Error::new(Class::Intern, why));
     }
+    let longest = longest as usize;
+    let mut all = vec![0u8; longest * lens.len()];
+    let start = comm.rank() as usize * longest;
+    all[start..start + own.len()].copy_from_slice(own);
+    if longest > 0 {
+        let bytes = Datatype::predefined(Predefined::Byte);
+        let recv = Layout::Uniform(mpi_coll::Part {
+            count: longest,
+            datatype: &bytes,
+        });
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: all.as_mut_ptr().cast(),
+        };
+        // SAFETY: the call reads and writes a block of `longest` bytes of `all` for each member.
+        unsafe { process.call(comm, buffers, &Call::Allgather { send: None, recv })? };
+    }
+    let cut = |(rank, len): (usize, &[u64; 1])| {
+        let start = rank * longest;
+        all[start..start + len[0] as usize].to_vec()
+    };
+    Ok(Some(lens.iter().enumerate().map(cut).collect()))
 }
 
 #[cfg(test)]

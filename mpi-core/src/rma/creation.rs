@@ -98,8 +98,8 @@ impl Window {
         unit: i32,
         wishes: &Wishes,
     ) -> Result<Window> {
-        let comm = Arc::new(process.dup_comm(comm)?);
-        process.agree_on_vcis(&comm, &wishes.for_window())?;
+        let comm = Arc::new(crate::creation::dup_comm(process, comm)?);
+        crate::creation::vcis::agree_on_vcis(process, &comm, &wishes.for_window())?;
         let probe = Box::new(AtomicU64::new(0));
         let peers = (0..comm.size()).map(|rank| comm.local().peer(rank));
         let local = peers
@@ -429,7 +429,7 @@ impl Plan<'_> {
         if ranks.len() < 2 {
             return Ok(None);
         }
-        process.create_comm_group(comm, &comm.local().of_ranks(&ranks), 0)
+        crate::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
     }
 
     /// How the members on this process's node are reached: all directly, or none.

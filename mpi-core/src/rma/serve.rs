@@ -378,7 +378,7 @@ impl Service {
         // SAFETY: a send only reads, and the bytes are kept until it is complete.
         let buffer = unsafe { Buffer::bytes(bytes.as_ptr().cast_mut(), bytes.len()) };
         let vci = self.lanes.get(lane).vci;
-        let sent = process.send_by(&self.comm, vci, Purpose::Rma, buffer, to, tag)?;
+        let sent = crate::comm::send_by(process, &self.comm, vci, Purpose::Rma, buffer, to, tag)?;
         Ok(sent.map(|id| Sent { id, _bytes: bytes }))
     }
 
@@ -404,7 +404,15 @@ impl Service {
         buffer: Buffer,
     ) -> Result<RequestId> {
         let vci = self.lanes.get(lane).vci;
-        process.receive_by(&self.comm, vci, Purpose::Rma, buffer, from as i32, tag)
+        crate::comm::receive_by(
+            process,
+            &self.comm,
+            vci,
+            Purpose::Rma,
+            buffer,
+            from as i32,
+            tag,
+        )
     }
 
     /// Has progress finish an answer's receive, and complete `outer` by it.

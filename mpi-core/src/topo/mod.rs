@@ -5,7 +5,7 @@
 //! `MPI_PROC_NULL`.
 
 mod cart;
-mod create;
+pub mod create;
 mod dims;
 mod dist_graph;
 mod graph;
