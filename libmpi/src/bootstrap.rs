@@ -9,7 +9,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use mpi_core::collective::Collectives;
+use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, Process, Router};
+use mpi_core::rma::Windows;
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
 use parking_lot::Mutex;
@@ -351,7 +354,20 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     wait.yields = settings.yields.unwrap_or(wait.yields);
     wait.global_every = settings.progress_round.unwrap_or(wait.global_every);
     let window = (64 << 20) / (size as u32).max(64);
-    let mut process = Process::new(Config {
+    let choices = crate::settings::choices_with_table(
+        settings.coll.as_deref(),
+        settings.coll_table.as_deref(),
+    );
+    let mut choices = choices.map_err(OpenError)?;
+    if let Some(costs) = settings.coll_costs {
+        choices.set_costs(costs);
+    }
+    let nodes = match settings.coll_node {
+        Some(each) => Some((0..size as u32).map(|rank| rank / each).collect()),
+        None if here == Some(size) => None, // all on one
+        None => pmi.process_mapping().ok().flatten(),
+    };
+    let process = Process::new(Config {
         me,
         transports: transports.clone(),
         router: cards.clone(),
@@ -362,28 +378,12 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         threaded,
         critical: settings.critical_sections,
         request_caches: settings.request_caches,
+        nodes: nodes.unwrap_or_default(),
+        shared_memory: Some(Arc::new(shmmod::Pieces)),
+        sources: Sources::default()
+            .with(Collectives::new(choices, settings.coll_print))
+            .with(Windows::new(!settings.rma_native, settings.rma_atomics)),
     })?;
-    process.set_shared_memory(Arc::new(shmmod::Pieces));
-    if !settings.rma_native {
-        process.avoid_remote_memory();
-    }
-    process.use_network_atomics(settings.rma_atomics);
-    let choices = crate::settings::choices_with_table(
-        settings.coll.as_deref(),
-        settings.coll_table.as_deref(),
-    );
-    let mut choices = choices.map_err(OpenError)?;
-    if let Some(costs) = settings.coll_costs {
-        choices.set_costs(costs);
-    }
-    process.set_choices(choices);
-    process.tell_choices(settings.coll_print);
-    let nodes = match settings.coll_node {
-        Some(each) => Some((0..size as u32).map(|rank| rank / each).collect()),
-        None if here == Some(size) => None, // all on one
-        None => pmi.process_mapping().ok().flatten(),
-    };
-    process.set_nodes(nodes.unwrap_or_default());
 
     if size > 1 {
         let addresses = transports

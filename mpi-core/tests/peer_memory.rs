@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
+use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, PeerTable, Resolver, VciId};
@@ -60,7 +61,7 @@ fn process(size: u32) -> (usize, impl Sized) {
             me: 0,
             single_copy: true,
         };
-        let mut process = Process::new(Config {
+        let process = Process::new(Config {
             me: 0,
             transports: vec![Arc::new(shmmod::Shm::open(shm, Arc::new(Nobody)))],
             router: Arc::new(Nobody),
@@ -71,9 +72,11 @@ fn process(size: u32) -> (usize, impl Sized) {
             threaded: false,
             critical: CriticalSections::default(),
             request_caches: true,
+            nodes: (0..size).map(|rank| rank / 64).collect(),
+            shared_memory: None,
+            sources: Sources::default(),
         })
         .unwrap();
-        process.set_nodes((0..size).map(|rank| rank / 64).collect());
         let world = Comm::new(ContextId::new(0, 0), Group::identity(size), 0);
         let other = Comm::new(ContextId::new(0, 2), Group::identity(size), 0);
         // The last peer is talked to: what is found by its number must reach to there.

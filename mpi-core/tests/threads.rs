@@ -10,6 +10,7 @@ use mpi_coll::{Barrier, Team};
 use mpi_core::collective::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
+use mpi_core::process::source::Sources;
 use mpi_core::process::{
     Config, CriticalSections, Destination, Mode, NOBODY, Process, Router, Source,
 };
@@ -83,6 +84,9 @@ fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
         threaded: true,
         critical: CriticalSections::default(),
         request_caches: true,
+        nodes: Vec::new(),
+        shared_memory: None,
+        sources: Sources::default(),
     })
     .unwrap();
     for vci in 0..vcis {

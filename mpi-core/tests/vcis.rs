@@ -8,6 +8,7 @@ use std::thread;
 use mpi_core::comm::vci_map::Wishes;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::group::Group;
+use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class};
@@ -61,6 +62,9 @@ fn processes<const N: usize>(pool: usize) -> [Process; N] {
             threaded: true,
             critical: CriticalSections::default(),
             request_caches: true,
+            nodes: Vec::new(),
+            shared_memory: None,
+            sources: Sources::default(),
         })
         .unwrap();
         for book in &books {

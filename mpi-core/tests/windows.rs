@@ -11,6 +11,7 @@ use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
 use mpi_core::op::{Op, PredefinedOp};
+use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::rma::{Flavor, Form, Origin, Promise, Target, Window};
 use mpi_core::wait::WaitPolicy;
@@ -39,7 +40,11 @@ impl Router for First {
     }
 }
 
-fn process(me: Peer, transport: Arc<dyn Transport>) -> Process {
+fn process(
+    me: Peer,
+    transport: Arc<dyn Transport>,
+    memory: Option<Arc<dyn netmod::SharedMemory>>,
+) -> Process {
     Process::new(Config {
         me,
         transports: vec![transport],
@@ -51,6 +56,9 @@ fn process(me: Peer, transport: Arc<dyn Transport>) -> Process {
         threaded: false,
         critical: CriticalSections::default(),
         request_caches: true,
+        nodes: Vec::new(),
+        shared_memory: memory,
+        sources: Sources::default(),
     })
     .unwrap()
 }
@@ -62,10 +70,8 @@ fn near(book: &Book, me: Peer, shared: bool) -> Process {
         single_copy: true,
     };
     let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
-    let process = process(me, shm.clone());
-    if shared {
-        process.set_shared_memory(Arc::new(shmmod::Pieces));
-    }
+    let memory = shared.then(|| -> Arc<dyn netmod::SharedMemory> { Arc::new(shmmod::Pieces) });
+    let process = process(me, shm.clone(), memory);
     book.0.lock().unwrap().insert(me, shm.address(0));
     process
 }
@@ -249,7 +255,9 @@ fn run_on(
 /// Runs on a simulated network with remote memory.
 fn run_far(seed: u64, created: bool, ranks: u32, network: SimConfig) -> (u64, u64) {
     let sim = Simulation::new(seed, network);
-    let counts = run_on(seed, created, ranks, &|me| process(me, sim.transport(me)));
+    let counts = run_on(seed, created, ranks, &|me| {
+        process(me, sim.transport(me), None)
+    });
     assert_eq!(sim.exposed(), 0, "memory is still exposed");
     counts
 }
@@ -371,7 +379,7 @@ fn two_with(
         for rank in 0..2 {
             let (sim, ready, first) = (&sim, &ready, &first);
             scope.spawn(move || {
-                let process = process(rank, sim.transport(rank));
+                let process = process(rank, sim.transport(rank), None);
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(2), rank);
                 // SAFETY: no memory is given.
                 let window =
@@ -554,7 +562,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
         for rank in 0..ranks {
             let (sim, model, ready, count) = (&sim, &model, &ready, &count);
             scope.spawn(move || {
-                let process = process(rank, sim.transport(rank));
+                let process = process(rank, sim.transport(rank), None);
                 ready.wait();
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
                 // A member that promises something else keeps all from it.

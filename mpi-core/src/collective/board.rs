@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 
+use super::Collectives;
 use crate::collective::Terms;
 use crate::collective::terms::ENDED;
 use crate::comm::Comm;
@@ -123,8 +124,8 @@ impl Board {
         let (rank, size) = (comm.rank(), comm.size());
         let mut peers = (0..size).map(|rank| comm.local().peer(rank));
         let local = peers.all(|peer| peer == process.me() || process.is_local(peer));
-        let memory = process.windows.memory.get();
-        let place = Place::take(&process.collectives.boards);
+        let memory = process.shared_memory();
+        let place = Place::take(&process.source::<Collectives>().boards);
         let able = local && memory.is_some() && (2..=RANKS).contains(&size) && place.is_some();
         // Read by others, to find out whether they can read this process's memory.
         let probe = Box::new(AtomicU64::new(0));

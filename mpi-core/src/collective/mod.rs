@@ -9,7 +9,7 @@ mod started;
 mod state;
 mod terms;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use netmod::{Peer, VciId};
@@ -237,11 +237,8 @@ pub fn set_comm_choices(comm: &Comm, choices: Option<Choices>) {
 
 /// The collectives of a process: those under way that nobody waits in, and how to do new ones.
 #[derive(Default)]
-pub(crate) struct Collectives {
-    count: AtomicUsize,
+pub struct Collectives {
     runs: Guarded<Vec<Active>>,
-    /// Whether one of them waits for flags, which ring no bell.
-    silent: AtomicBool,
     /// Counts rounds of progress that completed one which did.
     rounds: AtomicU32,
     choices: Choices,
@@ -251,24 +248,24 @@ pub(crate) struct Collectives {
     watches: Mutex<Vec<Arc<Watch>>>,
     /// Whether to tell people which algorithms are taken.
     tells: bool,
-    /// The node of each process; empty if that is unknown or the same for all.
-    nodes: Box<[u32]>,
 }
 
 impl Collectives {
-    /// For a process whose threads don't call at the same time.
-    ///
-    /// # Safety
-    /// They don't.
-    pub(crate) unsafe fn set_alone(&self) {
-        // SAFETY: as for this function.
-        unsafe { self.runs.set_alone() };
+    /// With these algorithms, the same on all processes. `tells`: rank 0 of communicators prints the
+    /// algorithm of each collective that it builds anew.
+    pub fn new(choices: Choices, tells: bool) -> Collectives {
+        Collectives {
+            choices,
+            tells,
+            ..Collectives::default()
+        }
     }
 
     /// What the builders need to know about a communicator.
     #[inline]
     fn place<'a>(
         &'a self,
+        process: &Process,
         comm: &'a Comm,
         slots: Option<Slots>,
         reach: Option<(Reach, usize)>,
@@ -279,9 +276,9 @@ impl Collectives {
             slots,
             reach,
             choices: own.unwrap_or(&self.choices),
-            nodes: match self.nodes.is_empty() {
-                true => None,
-                false => CommState::of(comm).nodes(comm, &self.nodes),
+            nodes: match process.nodes() {
+                [] => None,
+                nodes => CommState::of(comm).nodes(comm, nodes),
             },
         }
     }
@@ -290,7 +287,7 @@ impl Collectives {
 impl Collectives {
     /// The processes that collectives on a VCI wait for without having requests that say so.
     #[cold]
-    pub(crate) fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
+    fn watched_on(&self, vci: VciId) -> Vec<Peer> {
         let watches = self.watches.lock();
         let waiting = watches
             .iter()
@@ -530,13 +527,15 @@ impl Process {
         if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
             kept.remember(shape.as_ref());
             let own = CommState::of(comm).choices();
-            let place = self.collectives.place(comm, slots, reach, own.as_deref());
+            let place =
+                self.source::<Collectives>()
+                    .place(self, comm, slots, reach, own.as_deref());
             call.build(&place, kept.run.rebuild());
             kept.terms = match by_slots {
                 true => CommState::of(comm).terms(call, kept.run.schedule().phases()),
                 false => Terms::default(),
             };
-            if self.collectives.tells && comm.rank() == 0 {
+            if self.source::<Collectives>().tells && comm.rank() == 0 {
                 tell(call, &place, kept.run.schedule().phases());
             }
         }
@@ -547,32 +546,7 @@ impl Process {
 
     /// Which algorithms collectives take.
     pub fn choices(&self) -> &Choices {
-        &self.collectives.choices
-    }
-
-    /// Has rank 0 of communicators print the algorithm of each collective that it builds anew.
-    pub fn tell_choices(&mut self, tells: bool) {
-        self.collectives.tells = tells;
-    }
-
-    /// Sets which algorithms collectives take; the same on all processes.
-    pub fn set_choices(&mut self, choices: Choices) {
-        self.collectives.choices = choices;
-    }
-
-    /// Tells the node of each process, as numbers of whatever kind; the same on all processes.
-    pub fn set_nodes(&mut self, node_of: Vec<u32>) {
-        let several = node_of.windows(2).any(|pair| pair[0] != pair[1]);
-        self.collectives.nodes = if several {
-            node_of.into()
-        } else {
-            Box::default()
-        };
-    }
-
-    /// The node of a process, as was told; none where nothing was told or all share one.
-    pub fn node_of(&self, peer: Peer) -> Option<u32> {
-        self.collectives.nodes.get(peer as usize).copied()
+        &self.source::<Collectives>().choices
     }
 
     /// Waits until all members of a communicator have called it (section 5.3).

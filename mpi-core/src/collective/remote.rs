@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::{LaneError, MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId};
 use parking_lot::Mutex;
 
+use super::Collectives;
 use super::CommState;
 use super::board::Place;
 use crate::comm::Comm;
@@ -121,7 +122,7 @@ impl RemoteBoard {
             return Ok(None); // nobody does
         }
         let (rank, size) = (comm.rank(), comm.size());
-        let place = Place::take(&process.collectives.boards);
+        let place = Place::take(&process.source::<Collectives>().boards);
         let others = (0..size).filter(|other| *other != rank);
         let way = process.common_way(others.map(|other| comm.local().peer(other)));
         let signals = way.as_ref().and_then(|way| way.limits().signals);
@@ -192,7 +193,7 @@ impl RemoteBoard {
                 board.word_at(at).store(FIRST - 1, Ordering::Relaxed);
             }
         }
-        let watches = &process.collectives.watches;
+        let watches = &process.source::<Collectives>().watches;
         let mut watches = watches.lock();
         watches.retain(|watch| Arc::strong_count(watch) > 1);
         watches.push(board.watch.clone());

@@ -59,7 +59,7 @@ impl Shelf {
     /// Makes the slots of an intracommunicator that has slots for blocking collectives. All members call
     /// this; none where not all can have them, on all of them.
     pub fn new(process: &Process, comm: &Comm, board: &Board) -> Result<Option<Shelf>> {
-        let Some(memory) = process.windows.memory.get() else {
+        let Some(memory) = process.shared_memory() else {
             return Ok(None); // nobody would have slots
         };
         let (rank, size) = (comm.rank(), comm.size());

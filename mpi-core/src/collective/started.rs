@@ -8,7 +8,10 @@ use super::{
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Error, Result};
+use netmod::{Peer, VciId};
+
 use crate::process::Process;
+use crate::process::source::{COLLECTIVES, ProgressSource, Source, Work};
 use crate::pt2pt::request::{RequestId, Status};
 use mpi_coll::run::Flag;
 use mpi_coll::slots::THROUGH;
@@ -129,10 +132,48 @@ const ROUNDS: u32 = 16;
 
 impl Collectives {
     /// Tells those who don't have the lock what is under way.
-    fn tell(&self, runs: &[Active]) {
-        let silent = runs.iter().any(|active| active.number.is_some());
-        self.silent.store(silent, Ordering::Relaxed);
-        self.count.store(runs.len(), Ordering::Release);
+    fn tell(process: &Process, runs: &[Active]) {
+        process.set_work::<Collectives>(Work {
+            any: !runs.is_empty(),
+            stores: runs.iter().any(|active| active.number.is_some()),
+        });
+    }
+}
+
+impl Source for Collectives {
+    const PLACE: usize = COLLECTIVES;
+
+    fn new(_process: &Process) -> Self {
+        Collectives::default()
+    }
+}
+
+impl ProgressSource for Collectives {
+    fn attached(&self, process: &Process) {
+        if !process.is_threaded() {
+            // SAFETY: calls don't overlap then, as VCIs count on too.
+            unsafe { self.runs.set_alone() };
+        }
+    }
+
+    /// Takes all nonblocking collectives as far as they go. Returns whether one was completed, and that
+    /// is enough for this round of progress: of so many in turn one goes on all the same, since there
+    /// may be messages that others wait for.
+    fn advance_by_stores(&self, process: &Process) -> Result<bool> {
+        if !process.advance_all()? {
+            return Ok(false);
+        }
+        let next = self.rounds.load(Ordering::Relaxed).wrapping_add(1);
+        self.rounds.store(next, Ordering::Relaxed);
+        Ok(!next.is_multiple_of(ROUNDS))
+    }
+
+    fn advance(&self, process: &Process) -> Result<bool> {
+        process.advance_all()
+    }
+
+    fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
+        self.watched_on(vci)
     }
 }
 
@@ -182,7 +223,10 @@ impl Process {
     /// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
     fn build_started(&self, comm: &Comm, call: &Call<'_>, schedule: &mut Schedule) {
         let own = CommState::of(comm).choices();
-        let place = |slots| self.collectives.place(comm, slots, None, own.as_deref());
+        let place = |slots| {
+            self.source::<Collectives>()
+                .place(self, comm, slots, None, own.as_deref())
+        };
         if let Some(shelf) = CommState::of(comm).shelf() {
             call.build(&place(Some(shelf.slots)), schedule);
             if schedule.phases() <= shelf.most_phases() {
@@ -233,9 +277,9 @@ impl Process {
             vain: 0,
         };
         if !self.advance(&mut active, false)? {
-            let mut runs = self.collectives.runs.lock();
+            let mut runs = self.source::<Collectives>().runs.lock();
             runs.push(active);
-            self.collectives.tell(&runs);
+            Collectives::tell(self, &runs);
         }
         Ok(request)
     }
@@ -301,38 +345,10 @@ impl Process {
         Ok(true)
     }
 
-    /// Whether a nonblocking collective waits for flags, which ring no bell.
-    pub(crate) fn awaits_stores(&self) -> bool {
-        self.collectives.silent.load(Ordering::Relaxed)
-    }
-
-    /// Takes all nonblocking collectives as far as they go. Returns whether one was completed.
-    #[inline(always)]
-    pub(crate) fn advance_collectives(&self) -> Result<bool> {
-        if self.collectives.count.load(Ordering::Acquire) == 0 {
-            return Ok(false);
-        }
-        self.advance_all()
-    }
-
-    /// As [`Process::advance_collectives`] if one of them waits for flags. Returns whether one was
-    /// completed, and that is enough for this round of progress: of so many in turn one goes on all the
-    /// same, since there may be messages that others wait for.
-    #[inline(always)]
-    pub(crate) fn advance_by_stores(&self) -> Result<bool> {
-        if !self.awaits_stores() || !self.advance_all()? {
-            return Ok(false);
-        }
-        let rounds = self.collectives.rounds.load(Ordering::Relaxed);
-        let next = rounds.wrapping_add(1);
-        self.collectives.rounds.store(next, Ordering::Relaxed);
-        Ok(!next.is_multiple_of(ROUNDS))
-    }
-
     #[cold]
     fn advance_all(&self) -> Result<bool> {
         // Whoever holds the lock is at it; user functions that call MPI come here again.
-        let Some(mut guard) = self.collectives.runs.try_lock() else {
+        let Some(mut guard) = self.source::<Collectives>().runs.try_lock() else {
             return Ok(false);
         };
         let mut runs = std::mem::take(&mut *guard);
@@ -348,7 +364,7 @@ impl Process {
             stays
         });
         *guard = runs;
-        self.collectives.tell(&guard);
+        Collectives::tell(self, &guard);
         result
     }
 }

@@ -1,15 +1,17 @@
 //! A process: the one value that everything hangs off.
 
+pub mod source;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use netmod::{OpenError, Peer, Transport, VciId};
+use netmod::{OpenError, Peer, SharedMemory, Transport, VciId};
 use parking_lot::Mutex;
 
-use crate::collective::Collectives;
+use self::source::Sources;
 use crate::error::{Class, Error, Result};
 use crate::lock::Lock;
 pub use crate::pt2pt::NOBODY;
@@ -20,7 +22,6 @@ use crate::pt2pt::engine::{
 };
 use crate::pt2pt::request::{Request, RequestId, RequestTable, Role, Status};
 use crate::pt2pt::wire::Key;
-use crate::rma::Windows;
 use crate::vci::loopback::Loopback;
 use crate::vci::pool::{MAX_VCIS, Slots, Users};
 pub use crate::vci::{CriticalSections, Mode, Router};
@@ -51,6 +52,13 @@ pub struct Config {
     pub critical: CriticalSections,
     /// Whether VCIs keep free requests for themselves, as is best.
     pub request_caches: bool,
+    /// The node of each process, as numbers of whatever kind, the same on all processes; empty if
+    /// that is unknown.
+    pub nodes: Vec<u32>,
+    /// Memory that processes of this node can have in common.
+    pub shared_memory: Option<Arc<dyn SharedMemory>>,
+    /// What makes progress beside messages, if it needs settings.
+    pub sources: Sources,
 }
 
 /// Where a message goes and how it is matched there.
@@ -170,8 +178,10 @@ pub struct Process {
     users: Arc<Users>,
     /// Counts communicators that ask for VCIs.
     turn: AtomicU32,
-    pub(crate) collectives: Collectives,
-    pub(crate) windows: Windows,
+    sources: Sources,
+    /// The node of each process; empty if that is unknown or the same for all.
+    nodes: Box<[u32]>,
+    shared_memory: Option<Arc<dyn SharedMemory>>,
     /// Contexts that this process has led since the start.
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
@@ -221,8 +231,12 @@ impl Process {
             quick_vcis: if global { Arc::new([]) } else { vcis.clone() },
             vcis,
             turn: AtomicU32::new(0),
-            collectives: Collectives::default(),
-            windows: Windows::new(pool),
+            sources: config.sources,
+            nodes: match config.nodes.windows(2).any(|pair| pair[0] != pair[1]) {
+                true => config.nodes.into(),
+                false => Box::default(),
+            },
+            shared_memory: config.shared_memory,
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
             lost: Mutex::default(),
@@ -230,11 +244,11 @@ impl Process {
             checked: AtomicU64::new(0),
             born: Instant::now(),
         };
-        if !process.threaded {
-            // SAFETY: as VCIs are used without their locks then.
-            unsafe { process.collectives.set_alone() };
-        }
         process.open_vci(0)?;
+        process
+            .sources
+            .iter()
+            .for_each(|source| source.attached(&process));
         Ok(process)
     }
 
@@ -253,6 +267,21 @@ impl Process {
     /// The transports, the way to oneself first.
     pub fn transports(&self) -> &[Arc<dyn Transport>] {
         &self.transports
+    }
+
+    /// The node of a process; none where that is unknown or all share one.
+    pub fn node_of(&self, peer: Peer) -> Option<u32> {
+        self.nodes.get(peer as usize).copied()
+    }
+
+    /// The nodes of all processes; empty where that is unknown or all share one.
+    pub fn nodes(&self) -> &[u32] {
+        &self.nodes
+    }
+
+    /// Memory that processes of this node can have in common.
+    pub fn shared_memory(&self) -> Option<&Arc<dyn SharedMemory>> {
+        self.shared_memory.as_ref()
     }
 
     /// Whether several threads may call at once.
@@ -605,7 +634,7 @@ impl Process {
     #[inline]
     fn poll_one(&self, vci: VciId) -> Result<(bool, bool)> {
         // What others have stored is there or not whatever messages have come.
-        if self.advance_by_stores()? {
+        if self.sources.await_stores() && self.sources.advance_by_stores(self)? {
             return Ok((true, false));
         }
         let (any, all_due) = match self.vci(vci)?.try_lock() {
@@ -620,7 +649,10 @@ impl Process {
             }
             None => (false, false),
         };
-        let any = any | self.advance_collectives()? | self.advance_windows(vci)?;
+        let mut any = any;
+        if self.sources.have_work() {
+            any |= self.sources.advance(self)? | self.sources.advance_on(self, vci)?;
+        }
         if any {
             self.bell.ring();
         }
@@ -720,7 +752,8 @@ impl Process {
         for vci in self.open_vcis() {
             let state = self.vci(vci).ok().and_then(Vci::visit);
             if let Some(mut state) = state {
-                state.check_peers(self.collectives.awaited_on(vci));
+                let sources = self.sources.iter();
+                state.check_peers(sources.flat_map(|source| source.awaited_on(vci)).collect());
             }
         }
     }
@@ -733,9 +766,13 @@ impl Process {
             if let Some(state) = self.vci(number)?.visit() {
                 any |= self.progress(state);
             }
-            any |= self.advance_windows(number)?;
+            if self.sources.have_work() {
+                any |= self.sources.advance_on(self, number)?;
+            }
         }
-        let any = any | self.advance_collectives()?;
+        if self.sources.have_work() {
+            any |= self.sources.advance(self)?;
+        }
         if any {
             self.bell.ring();
         }
@@ -952,7 +989,7 @@ impl Process {
             eprint!("{}", self.report());
         }
         self.check_peers();
-        let nap = match self.awaits_stores() {
+        let nap = match self.sources.await_stores() {
             true => nap.min(patience.short_nap(&self.wait)),
             false => nap,
         };
@@ -1112,6 +1149,9 @@ impl Process {
             };
             report_vci(&mut text, vci, state);
         }
+        self.sources
+            .iter()
+            .for_each(|source| source.report(&mut text));
         text
     }
 }

@@ -18,6 +18,7 @@ use super::keys::{Told, key_of, transports, word};
 use super::message::{self, Kind};
 use super::promise::{Deed, Promise, WORD};
 use super::serve::Service;
+use super::serve::Windows;
 use super::transfer::{Form, Origin, Target};
 use crate::error::{Class, Error, Result};
 use crate::op::PredefinedOp;
@@ -67,7 +68,7 @@ impl Service {
         let able = || {
             let (way, transport) = transports(process).next()?;
             let like = transport.limits().atomics?;
-            let wanted = match process.windows.atomics() {
+            let wanted = match process.source::<Windows>().atomics() {
                 NetworkAtomics::Auto => like.unaided,
                 NetworkAtomics::Always => true,
                 NetworkAtomics::Never => false,

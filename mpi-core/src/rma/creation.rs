@@ -12,6 +12,7 @@ use super::mail::{self, Mailbox};
 use super::members::{Member, Members, Reach};
 use super::quick::Quick;
 use super::serve::Service;
+use super::serve::Windows;
 use super::sync::Epochs;
 use super::{Flavor, Heap, Memory, PAGE, Way, Window, transfer};
 use crate::comm::Comm;
@@ -110,7 +111,7 @@ impl Window {
         let (bytes, step) = (size as u64, u64::from(unit as u32));
         let near = u64::from(local || shared);
         let lent = match flavor {
-            Flavor::Created(base) => process.windows.lent(base, size),
+            Flavor::Created(base) => process.source::<Windows>().lent(base, size),
             _ => None,
         };
         let lacks = u64::from(lent.is_none());
@@ -314,7 +315,7 @@ impl Plan<'_> {
     /// where it is here, or nothing to anybody.
     fn map_lent(&self, memory: &mut Memory) -> Result<Option<Vec<*mut u8>>> {
         let Plan { process, comm, .. } = *self;
-        let (Some(own), Some(shared)) = (self.lent, process.windows.memory.get()) else {
+        let (Some(own), Some(shared)) = (self.lent, process.shared_memory()) else {
             return Ok(None);
         };
         let told = process.gather_all_u64(comm, own.words())?;
@@ -512,7 +513,7 @@ fn share(
     parts: &Parts,
 ) -> Result<std::result::Result<Box<dyn SharedPiece>, OpenError>> {
     let me = comm.rank() as usize;
-    let Some(shared) = process.windows.memory.get() else {
+    let Some(shared) = process.shared_memory() else {
         // Nobody has, since all were set up alike; but who waits for a key must get one.
         process.broadcast_u64(comm, &mut [0; 4])?;
         return Ok(Err(OpenError("this process has no shared memory".into())));

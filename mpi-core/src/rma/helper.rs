@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::serve::Windows;
 use crate::process::Process;
 
 /// Where the thread sleeps while this process exposes nothing by messages.
@@ -54,7 +55,7 @@ impl Process {
     /// are none that need it. The process must have been made for several threads.
     pub fn keep_serving(&self) {
         let mut last = Instant::now();
-        while self.windows.bed.sleep() {
+        while self.source::<Windows>().bed.sleep() {
             match self.serve_once() {
                 Ok(true) => {
                     last = Instant::now();
@@ -71,16 +72,16 @@ impl Process {
 
     /// Has [`Process::keep_serving`] return.
     pub fn end_serving(&self) {
-        self.windows.bed.state.lock().to_end = true;
-        self.windows.bed.call.notify_all();
+        self.source::<Windows>().bed.state.lock().to_end = true;
+        self.source::<Windows>().bed.call.notify_all();
     }
 
     /// One round of progress on the VCIs of windows. (Not of collectives: they may call functions of
     /// the program's.)
     fn serve_once(&self) -> crate::Result<bool> {
         let mut any = false;
-        for vci in self.windows.vcis() {
-            any |= self.progress_on(vci)? | self.advance_windows(vci)?;
+        for vci in self.source::<Windows>().vcis() {
+            any |= self.progress_on(vci)? | self.advance_services(vci)?;
         }
         Ok(any)
     }

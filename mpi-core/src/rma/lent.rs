@@ -68,12 +68,16 @@ impl Process {
     /// # Errors
     /// There is no shared memory, or not so much.
     pub fn lend(&self, len: usize) -> Result<*mut u8, OpenError> {
-        let shared = self.windows.memory.get();
+        let shared = self.shared_memory();
         let shared = shared.ok_or_else(|| OpenError("there is no shared memory".into()))?;
         let memory: Arc<dyn SharedPiece> = shared.create(len)?.into();
         let start = memory.as_ptr();
         let piece = Piece { memory, len };
-        self.windows.lent.0.lock().insert(start.addr(), piece);
+        self.source::<Windows>()
+            .lent
+            .0
+            .lock()
+            .insert(start.addr(), piece);
         Ok(start)
     }
 
@@ -82,6 +86,11 @@ impl Process {
     /// # Safety
     /// Nobody uses the memory any more.
     pub unsafe fn take_back(&self, start: *mut u8) -> bool {
-        self.windows.lent.0.lock().remove(&start.addr()).is_some()
+        self.source::<Windows>()
+            .lent
+            .0
+            .lock()
+            .remove(&start.addr())
+            .is_some()
     }
 }

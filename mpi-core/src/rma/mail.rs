@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::apply::{self, Reduction};
 use super::control::Control;
+use super::serve::Windows;
 use crate::op::PredefinedOp;
 use crate::process::Process;
 
@@ -239,22 +240,22 @@ impl Mailbox {
 impl Process {
     /// Serves a mailbox from now on.
     pub(super) fn open_mailbox(&self, mailbox: Mailbox) {
-        self.windows.mailboxes.lock().push(mailbox);
-        self.windows.count.fetch_add(1, Ordering::Release);
+        self.source::<Windows>().mailboxes.lock().push(mailbox);
+        self.source::<Windows>().count(self, 1);
     }
 
     /// Serves it no more. Nobody may ask any more.
     pub(super) fn close_mailbox(&self, base: *mut u8, control: &Control) {
-        let mut mailboxes = self.windows.mailboxes.lock();
+        let mut mailboxes = self.source::<Windows>().mailboxes.lock();
         let before = mailboxes.len();
         mailboxes.retain(|other| other.base != base || !other.control.is_same(control));
         let closed = before - mailboxes.len();
-        self.windows.count.fetch_sub(closed, Ordering::Release);
+        self.source::<Windows>().count(self, -(closed as isize));
     }
 
     /// Serves all mailboxes once. Returns whether there was something.
     pub(super) fn serve_mailboxes(&self) -> bool {
-        match self.windows.mailboxes.try_lock() {
+        match self.source::<Windows>().mailboxes.try_lock() {
             Some(mailboxes) => mailboxes.iter().fold(false, |any, one| any | one.serve()),
             None => false,
         }

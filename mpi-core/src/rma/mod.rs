@@ -60,7 +60,7 @@ pub use promise::Promise;
 use quick::Quick;
 pub use quick::{Atomic, Change, Word};
 use serve::Service;
-pub(crate) use serve::Windows;
+pub use serve::Windows;
 use sync::Epochs;
 pub use sync::FenceAssert;
 /// Copies between `local` and a member's memory directly.

@@ -4,10 +4,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
-use netmod::{SharedMemory, VciId};
+use netmod::VciId;
 use parking_lot::Mutex;
 
 use super::apply::{self, Reduction};
@@ -23,6 +23,7 @@ use crate::comm::{Comm, Purpose};
 use crate::error::Result;
 use crate::op::PredefinedOp;
 use crate::process::Process;
+use crate::process::source::{ProgressSource, Source, WINDOWS, Work};
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::MatchedMessage;
 use crate::pt2pt::request::{RequestId, Status};
@@ -32,20 +33,18 @@ use crate::pt2pt::wire::Key;
 pub(super) const REQUEST: i32 = 0;
 
 /// The windows of a process that are served by messages, and the memory that windows are made of.
-pub(crate) struct Windows {
+pub struct Windows {
     /// By VCI: who polls one serves what may have arrived there. Made with the first such window.
     served: OnceLock<Box<[CachePadded<Served>]>>,
-    pool: usize,
     pub(super) mailboxes: Mutex<Vec<Mailbox>>,
-    /// Of all these.
-    pub(super) count: AtomicUsize,
+    /// How many there are of all these.
+    count: Mutex<usize>,
     /// Where the thread that serves windows beside the program's own sleeps.
     pub(super) bed: Bed,
-    pub(crate) memory: OnceLock<Arc<dyn SharedMemory>>,
-    /// Remote memory is not to be used.
-    only_messages: AtomicBool,
-    /// When the network's atomics are.
-    atomics: Mutex<NetworkAtomics>,
+    /// Remote memory is not to be used: windows go by messages whatever the network can do.
+    only_messages: bool,
+    /// When the network's atomics are to be used for accumulates.
+    atomics: NetworkAtomics,
     /// Such memory that the program has.
     pub(super) lent: Lent,
 }
@@ -66,24 +65,33 @@ impl Served {
 }
 
 impl Windows {
-    /// For a process with a pool of so many VCIs.
-    pub fn new(pool: usize) -> Windows {
+    /// `only_messages`: remote memory is not to be used, whatever the network can do; `atomics`: when
+    /// its atomics are to be used for accumulates.
+    pub fn new(only_messages: bool, atomics: NetworkAtomics) -> Windows {
         Windows {
             served: OnceLock::new(),
-            pool,
             mailboxes: Mutex::default(),
-            count: AtomicUsize::new(0),
+            count: Mutex::default(),
             bed: Bed::default(),
-            memory: OnceLock::new(),
-            only_messages: AtomicBool::new(false),
-            atomics: Mutex::default(),
+            only_messages,
+            atomics,
             lent: Lent::default(),
         }
     }
 
     /// When the network's atomics are to be used.
     pub(super) fn atomics(&self) -> NetworkAtomics {
-        *self.atomics.lock()
+        self.atomics
+    }
+
+    /// There are so many more, or fewer, things to serve.
+    pub(super) fn count(&self, process: &Process, more: isize) {
+        let mut count = self.count.lock();
+        *count = count.saturating_add_signed(more);
+        process.set_work::<Windows>(Work {
+            any: *count > 0,
+            stores: false,
+        });
     }
 
     /// The windows that have a lane on a VCI, if there are some.
@@ -95,11 +103,16 @@ impl Windows {
 
     /// The VCIs that windows have lanes on.
     pub(super) fn vcis(&self) -> impl Iterator<Item = VciId> {
-        (0..self.pool as VciId).filter(|vci| self.served_on(*vci).is_some())
+        let pool = self.served.get().map_or(0, |served| served.len());
+        (0..pool as VciId).filter(|vci| self.served_on(*vci).is_some())
     }
 
-    fn of_vci(&self, vci: VciId) -> &Served {
-        let make = || (0..self.pool).map(|_| CachePadded::default()).collect();
+    fn of_vci(&self, process: &Process, vci: VciId) -> &Served {
+        let make = || {
+            (0..process.pool())
+                .map(|_| CachePadded::default())
+                .collect()
+        };
         &self.served.get_or_init(make)[usize::from(vci)]
     }
 }
@@ -205,60 +218,49 @@ impl Origin {
     }
 }
 
+impl Source for Windows {
+    const PLACE: usize = WINDOWS;
+
+    fn new(_process: &Process) -> Self {
+        Windows::new(false, NetworkAtomics::default())
+    }
+}
+
+impl ProgressSource for Windows {
+    fn advance_on(&self, process: &Process, vci: VciId) -> Result<bool> {
+        process.advance_services(vci)
+    }
+}
+
 impl Process {
-    /// Gives windows memory that processes of this node have in common.
-    pub fn set_shared_memory(&self, memory: Arc<dyn SharedMemory>) {
-        let _ = self.windows.memory.set(memory);
-    }
-
-    /// From now on windows are made that go by messages whatever the network can do.
-    pub fn avoid_remote_memory(&self) {
-        self.windows.only_messages.store(true, Ordering::Relaxed);
-    }
-
-    /// When windows that are made from now on are to use the network's atomics for accumulates.
-    pub fn use_network_atomics(&self, when: NetworkAtomics) {
-        *self.windows.atomics.lock() = when;
-    }
-
     /// Whether new windows are to use the network's remote memory, if there is some.
     pub(super) fn uses_remote_memory(&self) -> bool {
-        !self.windows.only_messages.load(Ordering::Relaxed)
-            && keys::transports(self).next().is_some()
+        !self.source::<Windows>().only_messages && keys::transports(self).next().is_some()
     }
 
     pub(super) fn serve(&self, service: &Arc<Service>) {
         for (lane, Lane { vci, .. }) in service.lanes.iter().enumerate() {
-            let served = self.windows.of_vci(*vci);
+            let served = self.source::<Windows>().of_vci(self, *vci);
             served.change(|list| list.push((service.clone(), lane)));
         }
-        self.windows.count.fetch_add(1, Ordering::Release);
-        self.windows.bed.call();
+        self.source::<Windows>().count(self, 1);
+        self.source::<Windows>().bed.call();
     }
 
     pub(super) fn end_service(&self, service: &Arc<Service>) {
         for Lane { vci, .. } in service.lanes.iter() {
-            let served = self.windows.of_vci(*vci);
+            let served = self.source::<Windows>().of_vci(self, *vci);
             served.change(|list| list.retain(|(other, _)| !Arc::ptr_eq(other, service)));
         }
-        self.windows.count.fetch_sub(1, Ordering::Release);
-        self.windows.bed.excuse();
+        self.source::<Windows>().count(self, -1);
+        self.source::<Windows>().bed.excuse();
     }
 
     /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
-    #[inline(always)]
-    pub(crate) fn advance_windows(&self, vci: VciId) -> Result<bool> {
-        if self.windows.count.load(Ordering::Acquire) == 0 {
-            return Ok(false);
-        }
-        self.advance_services(vci)
-    }
-
-    #[inline(never)]
-    fn advance_services(&self, vci: VciId) -> Result<bool> {
+    pub(super) fn advance_services(&self, vci: VciId) -> Result<bool> {
         // Whoever holds the lock is at it.
         let any = self.serve_mailboxes();
-        let Some(served) = self.windows.served_on(vci) else {
+        let Some(served) = self.source::<Windows>().served_on(vci) else {
             return Ok(any);
         };
         let Some(list) = served.list.try_lock() else {

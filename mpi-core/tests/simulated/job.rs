@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer};
@@ -116,6 +117,9 @@ fn process(sim: &Simulation, me: Peer, setup: Setup) -> Process {
         threaded: setup.threaded,
         critical: CriticalSections::default(),
         request_caches: true,
+        nodes: Vec::new(),
+        shared_memory: None,
+        sources: Sources::default(),
     };
     let process = Process::new(config).unwrap();
     for vci in 1..setup.vcis {

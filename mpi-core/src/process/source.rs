@@ -1,0 +1,171 @@
+//! What makes progress in a process beside the messages of its VCIs, and what is kept with it.
+//!
+//! The process knows no collectives, windows or files: their rooms register here, each in a place of
+//! its own, and say when they have something to do. A poll looks at one byte for each.
+
+use std::any::Any;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use netmod::{Peer, VciId};
+
+use super::Process;
+use crate::Result;
+
+/// Something that makes progress when the process does.
+pub trait ProgressSource: Any + Send + Sync {
+    /// The process that it belongs to from now on is made.
+    fn attached(&self, _process: &Process) {}
+
+    /// Takes in what other processes have brought about by stores. Called before messages are polled
+    /// for, while [`Work::Stores`] is set. Returns whether so much happened that messages can wait.
+    fn advance_by_stores(&self, _process: &Process) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Goes on with what is under way on any VCI. Returns whether anything happened.
+    fn advance(&self, _process: &Process) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Goes on with what is under way on one VCI, which has been polled. Returns whether anything
+    /// happened.
+    fn advance_on(&self, _process: &Process, _vci: VciId) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// The processes that something on a VCI waits for without a request that says so.
+    fn awaited_on(&self, _vci: VciId) -> Vec<Peer> {
+        Vec::new()
+    }
+
+    /// Adds to a report what is waited for, a line each.
+    fn report(&self, _text: &mut String) {}
+}
+
+/// A kind of [`ProgressSource`] with its place in every process.
+pub trait Source: ProgressSource + Sized {
+    /// Its place: a number below [`SOURCES`] that no other kind has.
+    const PLACE: usize;
+
+    /// One that has nothing under way, for a process that was given none.
+    fn new(process: &Process) -> Self;
+}
+
+/// How many kinds of sources there can be.
+pub const SOURCES: usize = 3;
+
+/// The place of collectives.
+pub const COLLECTIVES: usize = 0;
+/// The place of windows.
+pub const WINDOWS: usize = 1;
+/// The place of files.
+pub const FILES: usize = 2;
+
+/// What a source has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Work {
+    /// Something is under way.
+    pub any: bool,
+    /// Some of it waits for stores, which wake nobody up.
+    pub stores: bool,
+}
+
+const ANY: u8 = 1;
+const STORES: u8 = 2;
+
+/// The sources of a process.
+#[derive(Default)]
+pub struct Sources {
+    list: [OnceLock<Box<dyn ProgressSource>>; SOURCES],
+    work: [AtomicU8; SOURCES],
+}
+
+impl Sources {
+    /// With one more.
+    #[must_use]
+    pub fn with<S: Source>(self, source: S) -> Sources {
+        let _ = self.list[S::PLACE].set(Box::new(source));
+        self
+    }
+
+    /// Whether a source waits for stores.
+    #[inline(always)]
+    pub(super) fn await_stores(&self) -> bool {
+        self.has(STORES)
+    }
+
+    /// Whether a source has something under way.
+    #[inline(always)]
+    pub(super) fn have_work(&self) -> bool {
+        self.has(ANY)
+    }
+
+    #[inline(always)]
+    fn has(&self, what: u8) -> bool {
+        let all = |all: u8, one: &AtomicU8| all | one.load(Ordering::Acquire);
+        self.work.iter().fold(0, all) & what != 0
+    }
+
+    fn with_work(&self, what: u8) -> impl Iterator<Item = &dyn ProgressSource> {
+        let both = self.list.iter().zip(&self.work);
+        let with = both.filter(move |(_, work)| work.load(Ordering::Acquire) & what != 0);
+        with.filter_map(|(source, _)| source.get().map(|source| &**source))
+    }
+
+    /// [`ProgressSource::advance_by_stores`] of those that wait for some.
+    #[cold]
+    pub(super) fn advance_by_stores(&self, process: &Process) -> Result<bool> {
+        self.with_work(STORES).try_fold(false, |any, source| {
+            Ok(any | source.advance_by_stores(process)?)
+        })
+    }
+
+    /// [`ProgressSource::advance`] of those that have something to do.
+    #[cold]
+    pub(super) fn advance(&self, process: &Process) -> Result<bool> {
+        self.with_work(ANY)
+            .try_fold(false, |any, source| Ok(any | source.advance(process)?))
+    }
+
+    /// [`ProgressSource::advance_on`] of those that have something to do.
+    #[cold]
+    pub(super) fn advance_on(&self, process: &Process, vci: VciId) -> Result<bool> {
+        self.with_work(ANY).try_fold(false, |any, source| {
+            Ok(any | source.advance_on(process, vci)?)
+        })
+    }
+
+    /// All that were made.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &dyn ProgressSource> {
+        self.list.iter().filter_map(OnceLock::get).map(|one| &**one)
+    }
+}
+
+impl Process {
+    /// The source of a kind, made when it is first asked for.
+    ///
+    /// # Panics
+    /// Two kinds have the same place.
+    #[inline]
+    pub fn source<S: Source>(&self) -> &S {
+        let make = || -> Box<dyn ProgressSource> {
+            let source = S::new(self);
+            source.attached(self);
+            Box::new(source)
+        };
+        let source: &dyn Any = &**self.sources.list[S::PLACE].get_or_init(make);
+        match source.downcast_ref() {
+            Some(source) => source,
+            None => unreachable!("two kinds of sources share a place"),
+        }
+    }
+
+    /// A source says what it has to do. Calls for one kind must not overlap.
+    #[inline]
+    pub fn set_work<S: Source>(&self, work: Work) {
+        let bits = (u8::from(work.any) * ANY) | (u8::from(work.stores) * STORES);
+        // Release: who finds it set finds what is to be done.
+        self.sources.work[S::PLACE].store(bits, Ordering::Release);
+    }
+}
