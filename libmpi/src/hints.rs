@@ -176,13 +176,15 @@ impl Hints {
         }
     }
 
-    /// What they say about a window's VCIs.
-    pub fn window_wishes(&self) -> Wishes {
+    /// What they say about a window.
+    pub fn of_window(&self) -> mpi_core::rma::Hints {
         let ordering = self.get("accumulate_ordering", |value| Some(value == b"none"));
-        Wishes {
-            unordered: ordering == Some(true),
+        mpi_core::rma::Hints {
+            vcis: Wishes {
+                unordered: ordering == Some(true),
+                ..self.wishes().for_window()
+            },
             accumulates: self.promise(),
-            ..self.wishes().for_window()
         }
     }
 
@@ -293,7 +295,7 @@ mod tests {
             }
             let mut hints = Hints::default();
             hints.update_win(&info);
-            let promise = hints.window_wishes().accumulates;
+            let promise = hints.of_window().accumulates;
             promise.map(|promise| (promise.ops(), promise.bytes()))
         };
         let (ops, int64) = (

@@ -6,14 +6,13 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use mpi_core::Class;
-use mpi_core::comm::vci_map::Wishes;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, Process, Router};
-use mpi_core::rma::{Flavor, Form, Origin, Promise, Target, Window};
+use mpi_core::rma::{Flavor, Form, Hints, Origin, Promise, Target, Window};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
 use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
@@ -223,7 +222,7 @@ fn run_on(
                 };
                 // SAFETY: the memory outlives the window.
                 let window = unsafe {
-                    Window::new(&process, &comm, flavor, ELEMENTS * 8, 8, &Wishes::default())
+                    Window::new(&process, &comm, flavor, ELEMENTS * 8, 8, &Hints::default())
                 }
                 .unwrap();
                 let mut rng = Rng::new(seed * 100 + u64::from(rank));
@@ -364,13 +363,13 @@ fn members_of_a_large_window_are_asked_for_their_keys() {
 
 /// Two ranks with a window over a simulated network; the first does `first`, then both end.
 fn two(network: SimConfig, first: impl Fn(&Simulation, &Process, &Window) + Sync) {
-    two_with(network, &Wishes::default(), first);
+    two_with(network, &Hints::default(), first);
 }
 
 /// The same, with hints.
 fn two_with(
     network: SimConfig,
-    wishes: &Wishes,
+    hints: &Hints,
     first: impl Fn(&Simulation, &Process, &Window) + Sync,
 ) {
     let sim = Simulation::new(1, network);
@@ -383,7 +382,7 @@ fn two_with(
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(2), rank);
                 // SAFETY: no memory is given.
                 let window =
-                    unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, wishes) };
+                    unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, hints) };
                 let window = window.unwrap();
                 // The others' last messages are taken in.
                 process.barrier(&comm).unwrap();
@@ -450,10 +449,10 @@ fn a_lost_target_ends_the_flush() {
 }
 
 /// All accumulates are of 8-byte integers, and of these operations.
-fn promising(ops: &str, bytes: u32) -> Wishes {
-    Wishes {
+fn promising(ops: &str, bytes: u32) -> Hints {
+    Hints {
         accumulates: Some(Promise::parse(ops, Some(bytes)).unwrap()),
-        ..Wishes::default()
+        ..Hints::default()
     }
 }
 

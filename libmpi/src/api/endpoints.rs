@@ -127,7 +127,7 @@ pub unsafe fn win_create_endpoints(
             .iter()
             .zip(&pieces)
             .map(|(comm, piece)| {
-                let (piece, wishes) = (*piece, hints.window_wishes());
+                let (piece, wishes) = (*piece, hints.of_window());
                 std::thread::Builder::new().spawn_scoped(scope, move || {
                     let (base, bytes) = piece.take();
                     let (process, flavor) = (&runtime.process, Flavor::Created(base.cast()));

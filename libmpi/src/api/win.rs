@@ -76,7 +76,7 @@ unsafe fn make(
     if let Some(info) = info {
         hints.update_win(info);
     }
-    let wishes = hints.window_wishes();
+    let wishes = hints.of_window();
     // SAFETY: the caller's contract.
     let window = unsafe { Window::new(&runtime.process, comm, flavor, bytes, unit, &wishes)? };
     hints.settle_win(&window);

@@ -14,10 +14,9 @@ use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 use super::Collectives;
 use crate::collective::Terms;
 use crate::collective::terms::ENDED;
-use crate::comm::Comm;
+use crate::comm::{Comm, single_copy};
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
-use crate::rma;
 use mpi_coll::Slots;
 use mpi_coll::run::{Flag, has_come};
 
@@ -166,7 +165,8 @@ impl Board {
                 board.flag(rank, slot).store(before, Ordering::Release);
             }
         }
-        let direct = (0..size).all(|of| rma::can_copy(process, comm, of, probes[of as usize]));
+        let direct =
+            (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
         let state = [u64::from(board.is_some()), u64::from(direct)];
         let told = process.gather_all_u64(comm, state)?;
         if let Some(board) = &mut board {

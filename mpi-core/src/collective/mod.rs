@@ -15,6 +15,7 @@ use std::sync::{Arc, LazyLock};
 use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
+use crate::comm::single_copy;
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
@@ -23,7 +24,6 @@ use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::request::RequestId;
-use crate::rma;
 use mpi_coll::run::Flag;
 use mpi_coll::{Choices, Port, Progress, Put, Reach, Schedule, Slots, rdma};
 
@@ -158,7 +158,7 @@ impl Port for CommPort<'_> {
         remote: u64,
     ) -> Result<()> {
         // SAFETY: as the engine promises.
-        unsafe { rma::copy_direct(self.process, self.comm, of, write, local, len, remote) }
+        unsafe { single_copy::copy(self.process, self.comm, of, write, local, len, remote) }
     }
 
     fn own_slot(&self, number: u64) -> *mut u8 {

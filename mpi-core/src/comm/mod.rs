@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 pub mod attachment;
 pub(crate) mod points;
+pub mod single_copy;
 pub mod vci_map;
 
 use netmod::{Peer, VciId};

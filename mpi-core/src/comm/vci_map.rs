@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use netmod::VciId;
 
-use crate::rma::Promise;
 use crate::vci::pool::Users;
 
 /// A field of the tag.
@@ -65,8 +64,6 @@ pub struct Wishes {
     pub window: bool,
     /// Accumulates of a window need not be in order, so that they too may take the thread's VCI.
     pub unordered: bool,
-    /// What the accumulates on a window are, so that the network may carry them out.
-    pub accumulates: Option<Promise>,
 }
 
 impl Wishes {
@@ -77,7 +74,6 @@ impl Wishes {
             vci: self.vci,
             window: true,
             unordered: self.unordered,
-            accumulates: self.accumulates,
             ..Wishes::default()
         }
     }

@@ -1,6 +1,7 @@
 //! A process: the one value that everything hangs off.
 
 pub mod source;
+pub mod threads;
 
 use std::fmt::Write as _;
 use std::sync::Arc;

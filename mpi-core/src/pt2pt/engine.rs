@@ -15,9 +15,9 @@ use crate::error::{Class, Error, Result};
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
+use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
 use crate::pt2pt::wire::{self, Control, Key, Kind, Rts, Trailer};
-use crate::vci::operations::Ops;
 use crate::{ANY_SOURCE, ANY_TAG};
 
 /// One VCI of one process.

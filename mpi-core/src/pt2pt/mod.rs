@@ -5,6 +5,7 @@ pub mod context;
 pub(crate) mod engine;
 pub(crate) mod flow;
 pub(crate) mod matching;
+pub(crate) mod operations;
 pub mod request;
 pub(crate) mod wire;
 

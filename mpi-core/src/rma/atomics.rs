@@ -24,8 +24,8 @@ use crate::error::{Class, Error, Result};
 use crate::op::PredefinedOp;
 use crate::process::Process;
 use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
 use crate::pt2pt::request::RequestId;
-use crate::vci::operations::{Access, Act, Change, Operands, Runs, refused};
 
 /// Whether accumulates go by the network's atomics where they may.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use netmod::{OpenError, RemoteKey, SharedPiece};
 use parking_lot::Mutex;
 
+use super::Hints;
 use super::control::Control;
 use super::lent::Place;
 use super::mail::{self, Mailbox};
@@ -14,9 +15,9 @@ use super::quick::Quick;
 use super::serve::Service;
 use super::serve::Windows;
 use super::sync::Epochs;
-use super::{Flavor, Heap, Memory, PAGE, Way, Window, transfer};
+use super::{Flavor, Heap, Memory, PAGE, Way, Window};
 use crate::comm::Comm;
-use crate::comm::vci_map::Wishes;
+use crate::comm::single_copy;
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
 
@@ -97,10 +98,10 @@ impl Window {
         flavor: Flavor,
         size: usize,
         unit: i32,
-        wishes: &Wishes,
+        hints: &Hints,
     ) -> Result<Window> {
         let comm = Arc::new(crate::creation::dup_comm(process, comm)?);
-        crate::creation::vcis::agree_on_vcis(process, &comm, &wishes.for_window())?;
+        crate::creation::vcis::agree_on_vcis(process, &comm, &hints.vcis.for_window())?;
         let probe = Box::new(AtomicU64::new(0));
         let peers = (0..comm.size()).map(|rank| comm.local().peer(rank));
         let local = peers
@@ -115,7 +116,7 @@ impl Window {
             _ => None,
         };
         let lacks = u64::from(lent.is_none());
-        let promise = wishes.accumulates.map_or(0, |promise| promise.word());
+        let promise = hints.accumulates.map_or(0, |promise| promise.word());
         let mut told = [bytes, !bytes, step, !step, !near, lacks, promise, !promise];
         process.greatest_u64(&comm, &mut told)?;
         let plan = Plan {
@@ -142,12 +143,17 @@ impl Window {
         let service = (way == Way::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
             let native = process.uses_remote_memory();
-            Arc::new(Service::new(comm.clone(), memory, wishes.unordered, native))
+            Arc::new(Service::new(
+                comm.clone(),
+                memory,
+                hints.vcis.unordered,
+                native,
+            ))
         });
         if let Some(service) = &service {
             service.exchange_keys(process)?;
             // Members that promise different things promise nothing.
-            if let (Some(promise), true) = (wishes.accumulates, told[6] == !told[7]) {
+            if let (Some(promise), true) = (hints.accumulates, told[6] == !told[7]) {
                 service.agree_on_atomics(process, promise)?;
             }
             process.serve(service);
@@ -239,7 +245,8 @@ impl Plan<'_> {
             let single_copy = local
                 && !self.has_own_memory()
                 && mapped.is_none()
-                && (0..count).all(|rank| can_copy(process, comm, rank as u32, told[rank][3]));
+                && (0..count)
+                    .all(|rank| single_copy::can_copy(process, comm, rank as u32, told[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
             let able = process.gather_all_u64(comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
@@ -455,7 +462,8 @@ impl Plan<'_> {
             piece = share(process, node, &parts)?.ok();
             able &= piece.is_some();
         } else {
-            able &= (0..told.len()).all(|rank| can_copy(process, node, rank as u32, told[rank][2]));
+            able &= (0..told.len())
+                .all(|rank| single_copy::can_copy(process, node, rank as u32, told[rank][2]));
         }
         let able = process.gather_all_u64(node, [u64::from(able)])?;
         if let Some(piece) = &piece {
@@ -550,14 +558,4 @@ fn share(
         piece.reserve(parts.at[me], end - parts.at[me])?;
         Ok(piece)
     }))
-}
-
-/// Whether a member's memory can be copied directly: tried by a read of its probe.
-pub(crate) fn can_copy(process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
-    let mut word = [1u8; 8];
-    rank == comm.rank()
-        // SAFETY: the word is ours, and all members keep their probes until the window is freed.
-        || unsafe {
-            transfer::copy(process, comm, rank, false, word.as_mut_ptr(), 8, probe).is_ok()
-        } && word == [0; 8]
 }

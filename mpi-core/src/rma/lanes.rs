@@ -4,10 +4,9 @@
 //! of them for what need not be in order with what other threads do. All that must be in order
 //! (synchronisation, and accumulates unless the program says that it doesn't care) goes by the first.
 
-use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use crossbeam_utils::CachePadded;
 use netmod::VciId;
@@ -15,25 +14,8 @@ use parking_lot::Mutex;
 
 use super::serve::Origin;
 use crate::comm::Comm;
-use crate::vci::operations::Flight;
-
-/// A number for the calling thread, counted from 0. It is no state of any window, only a way to tell
-/// threads apart.
-fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed));
-    }
-    NUMBER.get()
-}
-
-/// The VCI of a set that the calling thread keeps to.
-pub(super) fn of_thread(vcis: &[VciId]) -> VciId {
-    match vcis {
-        [one] => *one,
-        several => several[thread_number() % several.len()],
-    }
-}
+use crate::process::threads;
+use crate::pt2pt::operations::Flight;
 
 /// What a process has under way on one VCI of a window.
 pub(super) struct Lane {
@@ -113,7 +95,7 @@ impl Lanes {
     pub fn any(&self) -> usize {
         match self.list.len() {
             1 => 0,
-            several => thread_number() % several,
+            several => threads::number() % several,
         }
     }
 

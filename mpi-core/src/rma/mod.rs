@@ -53,7 +53,6 @@ use crate::group::Group;
 use crate::process::Process;
 pub use atomics::NetworkAtomics;
 use control::Control;
-pub(crate) use creation::can_copy;
 use keys::Keys;
 use members::{Members, Reach};
 pub use promise::Promise;
@@ -63,8 +62,6 @@ use serve::Service;
 pub use serve::Windows;
 use sync::Epochs;
 pub use sync::FenceAssert;
-/// Copies between `local` and a member's memory directly.
-pub(crate) use transfer::copy as copy_direct;
 pub use transfer::{Form, Origin, Target};
 
 const PAGE: usize = 4096;
@@ -84,6 +81,15 @@ pub enum Flavor {
     },
     /// What the program attaches later (`MPI_Win_create_dynamic`).
     Dynamic,
+}
+
+/// What a program's hints say about a window.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Hints {
+    /// Which VCIs it is to use.
+    pub vcis: Wishes,
+    /// What its accumulates are, so that the network may carry them out.
+    pub accumulates: Option<Promise>,
 }
 
 /// How members reach each other.

@@ -15,9 +15,9 @@ use super::{Way, Window};
 use crate::error::Result;
 use crate::process::Process;
 use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::operations::{Access, Act, Runs};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::vci::Started;
-use crate::vci::operations::{Access, Act, Runs};
 
 /// So many runs are worth an operation each, however short they are …
 const FEW_RUNS: usize = 4;

@@ -7,14 +7,13 @@ use super::control::CHUNK;
 use super::mail::{self, What};
 use super::members::{Member, Reach};
 use super::message::{self, Kind};
-use super::{Flavor, Way, Window, lanes};
-use crate::comm::Comm;
+use super::{Flavor, Way, Window};
+use crate::comm::single_copy;
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
 use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::engine::Address;
 use crate::pt2pt::request::RequestId;
 
 /// A buffer of the origin's.
@@ -101,37 +100,6 @@ pub enum Form {
     Plain,
     /// It does (`MPI_Rput` and its like), in passive target epochs only.
     Request,
-}
-
-/// Copies `len` bytes between `local` and the memory of a process of this node at `address`.
-///
-/// # Safety
-/// `local` is valid for `len` bytes, and the member has lent what is at the address.
-pub(crate) unsafe fn copy(
-    process: &Process,
-    comm: &Comm,
-    rank: u32,
-    write: bool,
-    local: *mut u8,
-    len: usize,
-    address: u64,
-) -> Result<()> {
-    let vci = lanes::of_thread(comm.rma_vcis());
-    let to = Address {
-        peer: comm.local().peer(rank),
-        vci,
-    };
-    let mut state = process.lock_vci(vci)?;
-    // SAFETY: the caller's promise.
-    unsafe { state.copy_local(to, write, local, len, address) }.map_err(|error| {
-        Error::new(
-            Class::RmaRange,
-            format!(
-                "{len} bytes at {address:#x} of rank {rank} can't be reached ({error}); is the \
-                 memory still there, and is the rank?"
-            ),
-        )
-    })
 }
 
 impl Window {
@@ -240,7 +208,7 @@ impl Window {
             // SAFETY: the caller's promise; the member's memory is the window's.
             unsafe {
                 let local = data.wrapping_add(done);
-                copy(process, &self.comm, target.rank, write, local, len, address)?;
+                single_copy::copy(process, &self.comm, target.rank, write, local, len, address)?;
             }
             done += len;
         }
@@ -681,11 +649,13 @@ impl Window {
                     let comm = &self.comm;
                     // SAFETY: the caller's promise; under the target's lock, as by all others.
                     self.control()?.alone(member, || unsafe {
-                        copy(process, comm, target, false, local, len, address)?;
+                        single_copy::copy(process, comm, target, false, local, len, address)?;
                         reduction.plainly(local, count, input, output);
                         match reduction.op {
                             PredefinedOp::NoOp => Ok(()),
-                            _ => copy(process, comm, target, true, local, len, address),
+                            _ => {
+                                single_copy::copy(process, comm, target, true, local, len, address)
+                            }
                         }
                     })?;
                     done += count * reduction.packed();
@@ -819,12 +789,12 @@ impl Window {
                     let local = bytes.as_mut_ptr();
                     let (comm, rank) = (&self.comm, target.rank);
                     self.control()?.alone(rank as usize, || {
-                        copy(process, comm, rank, false, local, size, address)?;
+                        single_copy::copy(process, comm, rank, false, local, size, address)?;
                         let found = u64::from_le_bytes(bytes);
                         if found == compare {
                             let mut bytes = new.to_le_bytes();
                             let local = bytes.as_mut_ptr();
-                            copy(process, comm, rank, true, local, size, address)?;
+                            single_copy::copy(process, comm, rank, true, local, size, address)?;
                         }
                         Ok::<_, Error>(found)
                     })?

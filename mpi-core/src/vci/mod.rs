@@ -27,7 +27,6 @@ use crate::wait::Patience;
 
 mod lend;
 pub(crate) mod loopback;
-pub(crate) mod operations;
 mod pieces;
 pub mod pool;
 mod remote;

@@ -7,8 +7,8 @@ use netmod::{Issued, LaneError, RemoteAddr};
 use super::VciState;
 use crate::error::Result;
 use crate::pt2pt::engine::Address;
+use crate::pt2pt::operations::{Access, Act, Flight, Op, Ops, failed};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::vci::operations::{Access, Act, Flight, Op, Ops, failed};
 
 /// What came of an access.
 pub(crate) enum Started {

@@ -1,0 +1,51 @@
+//! The single copy: between memory of this process and that of another one of the node, by the kernel.
+
+use crate::comm::Comm;
+use crate::error::{Class, Error, Result};
+use crate::process::Process;
+use crate::process::threads;
+use crate::pt2pt::engine::Address;
+
+/// Copies `len` bytes between `local` and the memory of a member of this node at `address`.
+///
+/// # Errors
+/// `MPI_ERR_RMA_RANGE` if the memory can't be reached.
+///
+/// # Safety
+/// `local` is valid for `len` bytes, and the member has lent what is at the address.
+pub unsafe fn copy(
+    process: &Process,
+    comm: &Comm,
+    rank: u32,
+    write: bool,
+    local: *mut u8,
+    len: usize,
+    address: u64,
+) -> Result<()> {
+    let vci = threads::share_out(comm.rma_vcis());
+    let to = Address {
+        peer: comm.local().peer(rank),
+        vci,
+    };
+    let mut state = process.lock_vci(vci)?;
+    // SAFETY: the caller's promise.
+    unsafe { state.copy_local(to, write, local, len, address) }.map_err(|error| {
+        Error::new(
+            Class::RmaRange,
+            format!(
+                "{len} bytes at {address:#x} of rank {rank} can't be reached ({error}); is the \
+                 memory still there, and is the rank?"
+            ),
+        )
+    })
+}
+
+/// Whether a member's memory can be copied directly: tried by a read of a word of zeros that it keeps at
+/// `probe`.
+pub fn can_copy(process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
+    let mut word = [1u8; 8];
+    rank == comm.rank()
+        // SAFETY: the word is ours, and the member keeps its own.
+        || unsafe { copy(process, comm, rank, false, word.as_mut_ptr(), 8, probe).is_ok() }
+            && word == [0; 8]
+}
