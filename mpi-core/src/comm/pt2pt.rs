@@ -1,0 +1,188 @@
+//! Messages on a communicator. Ranks and tags have been checked; [`PROC_NULL`] is for the caller to
+//! treat.
+
+use std::sync::atomic::Ordering;
+
+use netmod::VciId;
+
+use super::{Comm, Purpose};
+use crate::error::Result;
+use crate::process::{Mode, Process};
+use crate::pt2pt::buffer::Buffer;
+use crate::{MatchedMessage, PROC_NULL, RequestId, Status};
+
+/// Starts a send to `rank`. `None`: it is complete.
+#[inline]
+pub fn send_on(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    buffer: Buffer,
+    rank: u32,
+    tag: i32,
+    mode: Mode,
+) -> Result<Option<RequestId>> {
+    let mut to = comm.to(rank, tag, purpose);
+    let mut vci = comm.vci();
+    if purpose == Purpose::PointToPoint {
+        (vci, to.vci) = comm.send_vcis(rank, tag);
+    }
+    process.isend(vci, &to, buffer, mode)
+}
+
+/// Starts a send of the library's own by a VCI that both sides have, of those that their
+/// communicator has.
+pub(crate) fn send_by(
+    process: &Process,
+    comm: &Comm,
+    vci: VciId,
+    purpose: Purpose,
+    buffer: Buffer,
+    rank: u32,
+    tag: i32,
+) -> Result<Option<RequestId>> {
+    let mut to = comm.to(rank, tag, purpose);
+    if vci != comm.vci() {
+        to.vci = vci;
+    }
+    process.isend(vci, &to, buffer, Mode::Standard)
+}
+
+/// Starts a receive of what [`Process::send_by`] sends.
+pub(crate) fn receive_by(
+    process: &Process,
+    comm: &Comm,
+    vci: VciId,
+    purpose: Purpose,
+    buffer: Buffer,
+    rank: i32,
+    tag: i32,
+) -> Result<RequestId> {
+    process.irecv(vci, &comm.from(rank, tag, purpose), buffer)
+}
+
+/// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.
+///
+/// # Safety
+/// If a request is returned, `data` must stay valid and unchanged until it is complete.
+#[inline(always)]
+pub unsafe fn send_plain(
+    process: &Process,
+    comm: &Comm,
+    data: &[u8],
+    rank: u32,
+    tag: i32,
+) -> Result<Option<RequestId>> {
+    let peer = comm.target(rank);
+    let context = comm.context().of(Purpose::PointToPoint);
+    let vci = comm.sends.load(Ordering::Relaxed);
+    if process.try_send(vci, peer, context, comm.rank as i32, tag, data) {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    unsafe { send_anyway(process, comm, data, rank, tag) }
+}
+
+/// What [`Process::send_plain`] does when the message can't leave at once.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn send_anyway(
+    process: &Process,
+    comm: &Comm,
+    data: &[u8],
+    rank: u32,
+    tag: i32,
+) -> Result<Option<RequestId>> {
+    // SAFETY: the caller's contract; a send only reads.
+    let buffer = unsafe { Buffer::bytes(data.as_ptr().cast_mut(), data.len()) };
+    send_on(
+        process,
+        comm,
+        Purpose::PointToPoint,
+        buffer,
+        rank,
+        tag,
+        Mode::Standard,
+    )
+}
+
+/// Starts a send to a member of a collective; ranks of a remote group come after the local ones.
+#[inline]
+pub(crate) fn send_to_member(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    buffer: Buffer,
+    number: u32,
+    tag: i32,
+) -> Result<Option<RequestId>> {
+    let to = comm.to_member(number, tag, purpose);
+    process.isend(comm.vci(), &to, buffer, Mode::Standard)
+}
+
+/// Starts a receive from `rank`, which may be [`crate::ANY_SOURCE`].
+pub fn receive_on(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    buffer: Buffer,
+    rank: i32,
+    tag: i32,
+) -> Result<RequestId> {
+    receive_into(process, comm, purpose, || buffer, rank, tag)
+}
+
+/// As [`Process::receive_on`], for gapless data on hot paths.
+///
+/// # Safety
+/// As for [`Buffer::bytes`].
+#[inline(always)]
+pub unsafe fn receive_bytes(
+    process: &Process,
+    comm: &Comm,
+    ptr: *mut u8,
+    len: usize,
+    rank: i32,
+    tag: i32,
+) -> Result<RequestId> {
+    // SAFETY: the caller's contract.
+    let buffer = || unsafe { Buffer::bytes(ptr, len) };
+    receive_into(process, comm, Purpose::PointToPoint, buffer, rank, tag)
+}
+
+#[inline(always)]
+fn receive_into(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    buffer: impl FnOnce() -> Buffer,
+    rank: i32,
+    tag: i32,
+) -> Result<RequestId> {
+    debug_assert!(rank != PROC_NULL);
+    let vci = match purpose {
+        Purpose::PointToPoint => comm.receive_vci(rank, tag)?,
+        _ => comm.vci(),
+    };
+    process.irecv_into(vci, &comm.from(rank, tag, purpose), buffer)
+}
+
+/// Looks for a message of the program's from `rank` with `tag`, wildcards allowed.
+pub fn probe_on(process: &Process, comm: &Comm, rank: i32, tag: i32) -> Result<Option<Status>> {
+    let vci = comm.receive_vci(rank, tag)?;
+    process.iprobe(vci, &comm.from(rank, tag, Purpose::PointToPoint))
+}
+
+/// As [`Process::probe_on`], and takes the message out of matching.
+pub fn matched_probe_on(
+    process: &Process,
+    comm: &Comm,
+    rank: i32,
+    tag: i32,
+) -> Result<Option<MatchedMessage>> {
+    let vci = comm.receive_vci(rank, tag)?;
+    process.improbe(vci, &comm.from(rank, tag, Purpose::PointToPoint))
+}
