@@ -1028,7 +1028,8 @@ impl Process {
 
     /// Makes progress until everything that this process sent has left it.
     pub fn drain(&self) -> Result<()> {
-        for vci in 0..self.open.load(Ordering::Acquire) as VciId {
+        // Numbers below the highest may never have been opened.
+        for vci in self.open_vcis() {
             self.wait_until(vci, || Ok(self.lock(vci)?.drained().then_some(())))?;
         }
         Ok(())

@@ -232,3 +232,18 @@ fn exchange(process: &Process, comm: &Comm, tag: i32, rounds: u32) {
         }
     }
 }
+
+/// A VCI that a hint names by number is opened alone: those below it may never be.
+#[test]
+fn draining_passes_over_vcis_that_are_not_open() {
+    let [process] = processes::<1>(8);
+    let comm = comm(1, 0, 5);
+    let wishes = Wishes {
+        sender_vci: Some(5),
+        receiver_vci: Some(2),
+        ..Wishes::default()
+    };
+    process.agree_on_vcis(&comm, &wishes).unwrap();
+    assert_eq!(process.open_vcis().collect::<Vec<_>>(), [0, 2, 5]);
+    process.drain().unwrap();
+}
