@@ -23,7 +23,7 @@ use crate::lock::Lock;
 use crate::process::NOBODY;
 use crate::request::{Records, RequestId, RequestTable, Returned, Role};
 use crate::wait::Patience;
-use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
+use crate::wire::{self, Control, Cts, Key, Kind, Name, Rts, Trailer};
 
 mod lend;
 mod pieces;
@@ -232,8 +232,11 @@ impl VciState {
             record.peer_vci = to.vci;
             record.sync = mode == Mode::Synchronous;
             record.exposed = None;
+            record.asked_back = false;
         }
-        self.engine.outbox.push(Action::Launch(to, id));
+        self.engine.records.rename(id);
+        let name = self.engine.records.name(id);
+        self.engine.outbox.push(Action::Launch(to, name));
         // Small messages that a lane holds back, to let them travel together, leave when the program
         // waits for one of them, or when many have gathered.
         if self.way(to).is_ok_and(|way| way.lane.gathers()) {
@@ -271,12 +274,13 @@ impl VciState {
             peer: record.peer,
             vci: record.peer_vci,
         };
+        let name = self.engine.records.name(id);
         let Some(queue) = self.waiting.get_mut(&to) else {
             return false;
         };
         let place = queue
             .iter()
-            .position(|action| matches!(action, Action::Launch(_, queued) if *queued == id));
+            .position(|action| matches!(action, Action::Launch(_, queued) if *queued == name));
         if let Some(place) = place {
             queue.remove(place);
         }
@@ -393,6 +397,7 @@ impl VciState {
             if let Some(record) = self.engine.records.get(id)
                 && !matches!(record.role, Role::Outside | Role::Idle)
                 && record.peer != NOBODY
+                && awaited.last() != Some(&record.peer)
             {
                 awaited.push(record.peer);
             }
@@ -523,15 +528,25 @@ impl VciState {
         let to = action.address();
         let outcome = match action {
             Action::Control(_, kind, body) => self.send_control(to, kind, body),
-            Action::Ask(_, id) => self.ask(to, id),
-            Action::Launch(_, id) => self.launch(to, id),
-            Action::Stream(_, id) => self.stream(to, id, any),
+            Action::Recall(_, name) => self.recall(to, name),
+            Action::Ask(_, name) => self.ask(to, name),
+            Action::Launch(_, name) => match self.in_role(name, Role::Queued) {
+                Some(id) => self.launch(to, id),
+                None => Ok(()),
+            },
+            Action::Stream(_, name) => match self.in_role(name, Role::Streaming) {
+                Some(id) => self.stream(to, id, any),
+                None => Ok(()),
+            },
             Action::Fetch {
                 request,
                 remote,
                 len,
                 ..
-            } => self.fetch(to, request, remote, len),
+            } => match self.in_role(request, Role::Receiving) {
+                Some(id) => self.fetch(to, id, remote, len),
+                None => Ok(()),
+            },
             Action::Withdraw(_, id, status) => {
                 self.withdraw(to, id);
                 self.engine.records.complete(id, status, None);
@@ -546,10 +561,12 @@ impl VciState {
             Err(LaneError::Again | LaneError::Unsupported) => Some(action),
             Err(LaneError::PeerLost(lost)) => {
                 let Lost { peer, why } = *lost;
-                if let Action::Ask(_, id)
-                | Action::Launch(_, id)
-                | Action::Stream(_, id)
-                | Action::Fetch { request: id, .. } = action
+                if let Action::Ask(_, name)
+                | Action::Launch(_, name)
+                | Action::Stream(_, name)
+                | Action::Fetch { request: name, .. } = action
+                    && let Some(id) = name.id()
+                    && self.engine.records.named(name).is_some()
                 {
                     self.withdraw(to, id);
                     self.engine
@@ -559,6 +576,12 @@ impl VciState {
                 None
             }
         }
+    }
+
+    /// The request of this name, if it has not ended nor gone on to another role since.
+    fn in_role(&mut self, name: Name, role: Role) -> Option<RequestId> {
+        let record = self.engine.records.named(name)?;
+        (record.role == role).then(|| name.id())?
     }
 
     /// Ends the exposure of a send's memory, if there is one.
@@ -711,7 +734,8 @@ impl VciState {
         let kind = if sync { Kind::EagerSync } else { Kind::Eager };
         let trailer = self.engine.trailer(to, kind);
         let header = wire::matched(key, trailer);
-        let prefix = if sync { 8 } else { 0 };
+        let prefix = if sync { Name::SIZE } else { 0 };
+        let name = self.engine.records.name(id).word().to_ne_bytes();
         let way = self.route(to)?;
         let VciState { engine, ways, .. } = self;
         let Some(record) = engine.records.get(id) else {
@@ -721,7 +745,7 @@ impl VciState {
             .lane
             .send_with(to.peer, to.vci, &header, prefix + len, &mut |out| {
                 let (head, data) = out.split_at_mut(prefix);
-                head.copy_from_slice(&u64::from(id.index()).to_ne_bytes()[..prefix]);
+                head.copy_from_slice(&name[..prefix]);
                 record.buffer.read(0, data);
             });
         if result.is_ok() {
@@ -751,12 +775,12 @@ impl VciState {
                 Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
             }
         }
+        let (key, exposed) = (record.key, record.exposed);
         let rts = Rts {
             len,
-            request: id.index(),
-            key: record.exposed,
+            request: self.engine.records.name(id),
+            key: exposed,
         };
-        let key = record.key;
         let trailer = self.engine.trailer(to, Kind::Rts);
         let header = wire::matched(key, trailer);
         let result = self
@@ -775,23 +799,39 @@ impl VciState {
     }
 
     /// Asks the sender for the data of a receive. A sender of this node is told where to put it.
-    fn ask(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
-        let Some(record) = self.engine.records.get(id) else {
+    fn ask(&mut self, to: Address, name: Name) -> Result<(), LaneError> {
+        if self.in_role(name, Role::Receiving).is_none() {
+            return Ok(());
+        }
+        let is_local = self.way(to)?.transport.is_local();
+        let Some(record) = self.engine.records.named(name) else {
             return Ok(());
         };
+        let place = record.buffer.as_ptr().filter(|_| is_local);
+        record.place = place.map(|ptr| ptr as u64);
+        let (len, place) = (record.total, record.place);
         let body = Control {
             request: record.remote,
-            extra: id.index(),
-            value: record.total,
+            value: name.word(),
         };
-        let place = record.buffer.as_ptr().map(|ptr| (ptr as u64).to_ne_bytes());
+        let (payload, used) = Cts { len, place }.to_bytes();
         let trailer = self.engine.trailer(to, Kind::Cts);
-        let way = self.way(to)?;
-        let place = place.as_ref().filter(|_| way.transport.is_local());
-        let payload: &[u8] = place.map_or(&[], |place| place);
-        let result = way
-            .lane
-            .send(to.peer, to.vci, &body.header(trailer), payload);
+        let lane = &mut self.way(to)?.lane;
+        let result = lane.send(to.peer, to.vci, &body.header(trailer), &payload[..used]);
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    /// Asks the receiver of a send to give it back.
+    fn recall(&mut self, to: Address, name: Name) -> Result<(), LaneError> {
+        let Some(record) = self.engine.records.named(name) else {
+            return Ok(());
+        };
+        let key = record.key;
+        let trailer = self.engine.trailer(to, Kind::Cancel);
+        let (header, payload) = (wire::matched(key, trailer), name.word().to_ne_bytes());
+        let lane = &mut self.way(to)?.lane;
+        let result = lane.send(to.peer, to.vci, &header, &payload);
         self.restore_credit(to, trailer, &result);
         result
     }
@@ -817,7 +857,6 @@ impl VciState {
             let body = Control {
                 request: record.remote,
                 value: offset,
-                ..Control::default()
             };
             let trailer = self.engine.trailer(to, Kind::Data);
             let header = body.header(trailer);
