@@ -8,7 +8,7 @@ use std::thread;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::group::Group;
 use mpi_core::mapping::Wishes;
-use mpi_core::process::{Config, CriticalSections, Process, Router};
+use mpi_core::process::{Config, CriticalSections, Process, Router, Threads};
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class};
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -58,7 +58,7 @@ fn processes<const N: usize>(pool: usize) -> [Process; N] {
             eager_limit: Some(1000),
             window: 100_000,
             max_vcis: pool,
-            threaded: true,
+            threads: Threads::Many,
             critical: CriticalSections::default(),
             request_caches: true,
         })

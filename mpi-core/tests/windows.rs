@@ -11,7 +11,7 @@ use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
 use mpi_core::mapping::Wishes;
 use mpi_core::op::{Op, PredefinedOp};
-use mpi_core::process::{Config, CriticalSections, Process, Router};
+use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
 use mpi_core::rma::{Flavor, Form, Origin, Promise, Target, Window};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -48,7 +48,8 @@ fn process(me: Peer, transport: Arc<dyn Transport>) -> Process {
         eager_limit: Some(300),
         window: 5_000,
         max_vcis: 1,
-        threaded: false,
+        // SAFETY: each process is used by one thread.
+        threads: Threads::One(unsafe { OneAtATime::promise() }),
         critical: CriticalSections::default(),
         request_caches: true,
     })

@@ -10,7 +10,7 @@ use crate::comm::ContextId;
 use crate::datatype::Predefined;
 use crate::group::Group;
 use crate::op::PredefinedOp;
-use crate::process::{Config, CriticalSections, Router};
+use crate::process::{Config, CriticalSections, Router, Threads};
 use crate::rma::message;
 use crate::wait::WaitPolicy;
 use crate::wire::{self, Name, Rts, Trailer};
@@ -52,7 +52,7 @@ impl Target {
             eager_limit: Some(512),
             window: 1 << 20,
             max_vcis: 1,
-            threaded: true,
+            threads: Threads::Many,
             critical: CriticalSections::default(),
             request_caches: true,
         })
