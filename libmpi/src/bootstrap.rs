@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::collective::Collectives;
 use mpi_core::process::source::Sources;
-use mpi_core::process::{Config, Process, Router};
+use mpi_core::process::{Config, OneAtATime, Process, Router, Threads};
 use mpi_core::rma::Windows;
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -375,7 +375,12 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         eager_limit: settings.eager_limit,
         window: settings.eager_window.unwrap_or(window.max(16 << 10)),
         max_vcis: settings.num_vcis,
-        threaded,
+        threads: match threaded {
+            true => Threads::Many,
+            // SAFETY: below MPI_THREAD_MULTIPLE the program sees to it that calls don't overlap (MPI-3.1
+            // section 12.4.3).
+            false => Threads::One(unsafe { OneAtATime::promise() }),
+        },
         critical: settings.critical_sections,
         request_caches: settings.request_caches,
         nodes: nodes.unwrap_or_default(),

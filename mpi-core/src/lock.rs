@@ -5,6 +5,7 @@
 //! share a VCI don't pass it on with a change of threads for each message.
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
@@ -143,7 +144,7 @@ impl<T> Guarded<T> {
             false => self.lock.try_lock(),
         };
         // A guard that is made is dropped, and gives back: make none of what isn't had.
-        taken.then(|| Guard { of: self, alone })
+        taken.then(|| self.guard(alone))
     }
 
     /// The value, as soon as nobody has it.
@@ -159,17 +160,24 @@ impl<T> Guarded<T> {
     #[inline(never)]
     fn wait(&self) -> Guard<'_, T> {
         self.lock.lock();
+        self.guard(false)
+    }
+
+    #[inline(always)]
+    fn guard(&self, alone: bool) -> Guard<'_, T> {
         Guard {
             of: self,
-            alone: false,
+            alone,
+            of_thread: PhantomData,
         }
     }
 }
 
-/// Access to a [`Guarded`] value.
+/// Access to a [`Guarded`] value, of the thread that has got it: neither sent nor shared.
 pub(crate) struct Guard<'a, T> {
     of: &'a Guarded<T>,
     alone: bool,
+    of_thread: PhantomData<*mut T>,
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -205,6 +213,9 @@ impl<T> Drop for Guard<'_, T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::assert_of_one_thread;
+
+    assert_of_one_thread!(Guard<'static, u32>);
 
     #[test]
     fn alone_or_not_nobody_gets_what_is_taken() {

@@ -47,3 +47,24 @@ impl<T> Mutex<T> {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
+
+/// Does not compile unless the type is neither `Send` nor `Sync`: where it is one of them, two
+/// implementations give what is asked for, and the compiler can't choose.
+#[cfg(all(test, not(loom)))]
+macro_rules! assert_of_one_thread {
+    ($type:ty) => {
+        const _: fn() = || {
+            trait OneOnly<A> {
+                fn holds() {}
+            }
+            struct IsSend;
+            struct IsSync;
+            impl<T: ?Sized> OneOnly<()> for T {}
+            impl<T: ?Sized + Send> OneOnly<IsSend> for T {}
+            impl<T: ?Sized + Sync> OneOnly<IsSync> for T {}
+            <$type as OneOnly<_>>::holds();
+        };
+    };
+}
+#[cfg(all(test, not(loom)))]
+pub(crate) use assert_of_one_thread;

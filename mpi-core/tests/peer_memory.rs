@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
 use mpi_core::process::source::Sources;
-use mpi_core::process::{Config, CriticalSections, Process, Router};
+use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, PeerTable, Resolver, VciId};
 
@@ -69,7 +69,8 @@ fn process(size: u32) -> (usize, impl Sized) {
             eager_limit: None,
             window: 1 << 20,
             max_vcis: 64,
-            threaded: false,
+            // SAFETY: each process is used by one thread.
+            threads: Threads::One(unsafe { OneAtATime::promise() }),
             critical: CriticalSections::default(),
             request_caches: true,
             nodes: (0..size).map(|rank| rank / 64).collect(),

@@ -12,7 +12,7 @@ use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
 use mpi_core::process::source::Sources;
 use mpi_core::process::{
-    Config, CriticalSections, Destination, Mode, NOBODY, Process, Router, Source,
+    Config, CriticalSections, Destination, Mode, NOBODY, Process, Router, Source, Threads,
 };
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, Buffer, RequestId};
@@ -81,7 +81,7 @@ fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
         eager_limit: Some(1000),
         window: 10_000,
         max_vcis: usize::from(vcis),
-        threaded: true,
+        threads: Threads::Many,
         critical: CriticalSections::default(),
         request_caches: true,
         nodes: Vec::new(),

@@ -9,7 +9,7 @@ use mpi_core::comm::vci_map::Wishes;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::group::Group;
 use mpi_core::process::source::Sources;
-use mpi_core::process::{Config, CriticalSections, Process, Router};
+use mpi_core::process::{Config, CriticalSections, Process, Router, Threads};
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class};
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -59,7 +59,7 @@ fn processes<const N: usize>(pool: usize) -> [Process; N] {
             eager_limit: Some(1000),
             window: 100_000,
             max_vcis: pool,
-            threaded: true,
+            threads: Threads::Many,
             critical: CriticalSections::default(),
             request_caches: true,
             nodes: Vec::new(),
@@ -230,4 +230,19 @@ fn exchange(process: &Process, comm: &Comm, tag: i32, rounds: u32) {
             process.wait(sent).unwrap();
         }
     }
+}
+
+/// A VCI that a hint names by number is opened alone: those below it may never be.
+#[test]
+fn draining_passes_over_vcis_that_are_not_open() {
+    let [process] = processes::<1>(8);
+    let comm = comm(1, 0, 5);
+    let wishes = Wishes {
+        sender_vci: Some(5),
+        receiver_vci: Some(2),
+        ..Wishes::default()
+    };
+    mpi_core::creation::vcis::agree_on_vcis(&process, &comm, &wishes).unwrap();
+    assert_eq!(process.open_vcis().collect::<Vec<_>>(), [0, 2, 5]);
+    process.drain().unwrap();
 }

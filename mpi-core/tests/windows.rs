@@ -11,7 +11,7 @@ use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::process::source::Sources;
-use mpi_core::process::{Config, CriticalSections, Process, Router};
+use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
 use mpi_core::rma::{Flavor, Form, Hints, Origin, Promise, Target, Window};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -52,7 +52,8 @@ fn process(
         eager_limit: Some(300),
         window: 5_000,
         max_vcis: 1,
-        threaded: false,
+        // SAFETY: each process is used by one thread.
+        threads: Threads::One(unsafe { OneAtATime::promise() }),
         critical: CriticalSections::default(),
         request_caches: true,
         nodes: Vec::new(),

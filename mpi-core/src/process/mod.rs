@@ -47,8 +47,8 @@ pub struct Config {
     pub window: u32,
     /// The greatest number of VCIs.
     pub max_vcis: usize,
-    /// Whether several threads may call at once (`MPI_THREAD_MULTIPLE`).
-    pub threaded: bool,
+    /// Whether several threads may call at once.
+    pub threads: Threads,
     /// What keeps them from each other, if so.
     pub critical: CriticalSections,
     /// Whether VCIs keep free requests for themselves, as is best.
@@ -60,6 +60,30 @@ pub struct Config {
     pub shared_memory: Option<Arc<dyn SharedMemory>>,
     /// What makes progress beside messages, if it needs settings.
     pub sources: Sources,
+}
+
+/// Who calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Threads {
+    /// Any number of threads at once (`MPI_THREAD_MULTIPLE`).
+    Many,
+    /// One at a time (the levels below; MPI-3.1 section 12.4.3): no locks are taken.
+    One(OneAtATime),
+}
+
+/// The promise that calls on a process never overlap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OneAtATime(());
+
+impl OneAtATime {
+    /// Gives the promise.
+    ///
+    /// # Safety
+    /// No two threads are within functions of the process at the same time, and what one has done
+    /// there happens before what the next does. (Debug builds panic if they find two.)
+    pub const unsafe fn promise() -> OneAtATime {
+        OneAtATime(())
+    }
 }
 
 /// Where a message goes and how it is matched there.
@@ -207,7 +231,8 @@ impl Process {
         transports.extend(config.transports);
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
         let vcis: Arc<Slots> = (0..pool).map(|_| Slot::default()).collect();
-        let global = config.threaded && config.critical == CriticalSections::Global;
+        let threaded = config.threads == Threads::Many;
+        let global = threaded && config.critical == CriticalSections::Global;
         let process = Process {
             me: config.me,
             open: AtomicUsize::new(0),
@@ -224,7 +249,7 @@ impl Process {
             bell,
             eager_limit: config.eager_limit,
             window: config.window,
-            threaded: config.threaded,
+            threaded,
             critical: config.critical,
             shared_lock: global.then(|| Arc::new(CachePadded::new(Lock::new()))),
             opening: Mutex::new(()),
@@ -428,7 +453,7 @@ impl Process {
         let to = Address { peer, vci };
         // Asked once, so that there are two straight ways rather than two questions on one.
         if slot.which_lock() == NO_LOCK {
-            // SAFETY: without threads there is nobody to exclude.
+            // SAFETY: `OneAtATime` was promised for all VCIs, or as much for this one.
             unsafe { slot.unlocked() }.send_now(to, key, data)
         } else {
             slot.under_own_lock(|state| state.send_now(to, key, data))
@@ -1063,7 +1088,8 @@ impl Process {
 
     /// Makes progress until everything that this process sent has left it.
     pub fn drain(&self) -> Result<()> {
-        for vci in 0..self.open.load(Ordering::Acquire) as VciId {
+        // Numbers below the highest may never have been opened.
+        for vci in self.open_vcis() {
             self.wait_until(vci, || Ok(self.lock(vci)?.drained().then_some(())))?;
         }
         Ok(())

@@ -17,8 +17,10 @@ use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
 use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
-use crate::pt2pt::wire::{self, Control, Key, Kind, Rts, Trailer};
+use crate::pt2pt::wire::{self, Control, Key, Kind, Name, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
+
+mod answers;
 
 /// One VCI of one process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,20 +30,25 @@ pub(crate) struct Address {
 }
 
 /// What the VCI is to do when the transport has returned, in order per address.
+///
+/// Requests are named, since one may end (its peer is lost) and its number be used again while what it
+/// needed waits for room.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     /// Send a control message.
     Control(Address, Kind, Control),
+    /// Ask the receiver of a send to give it back.
+    Recall(Address, Name),
     /// Ask the sender for the data of a receive.
-    Ask(Address, RequestId),
+    Ask(Address, Name),
     /// Send the first message of a queued send request.
-    Launch(Address, RequestId),
+    Launch(Address, Name),
     /// Go on sending the pieces of a send request.
-    Stream(Address, RequestId),
+    Stream(Address, Name),
     /// Read the data of a matched rendezvous message from its sender, `len` bytes.
     Fetch {
         from: Address,
-        request: RequestId,
+        request: Name,
         remote: RemoteAddr,
         len: usize,
     },
@@ -53,7 +60,7 @@ pub(crate) enum Action {
 impl Action {
     pub fn address(&self) -> Address {
         match *self {
-            Action::Control(to, ..) | Action::Ask(to, _) => to,
+            Action::Control(to, ..) | Action::Ask(to, _) | Action::Recall(to, _) => to,
             Action::Launch(to, _) | Action::Stream(to, _) => to,
             Action::Fetch { from, .. } => from,
             Action::Withdraw(to, ..) => to,
@@ -75,7 +82,7 @@ enum Body {
     Eager {
         data: Box<[u8]>,
         /// The sender's request, if it waits for the match.
-        sync: Option<u32>,
+        sync: Option<Name>,
     },
     Rendezvous(Rts),
 }
@@ -337,6 +344,7 @@ impl Engine {
 
     /// Begins to move the data of a matched rendezvous message to the receive's buffer.
     fn start_transfer(&mut self, id: RequestId, key: Key, from: Address, rts: Rts) {
+        self.records.rename(id);
         let Some(record) = self.records.get(id) else {
             return;
         };
@@ -350,6 +358,7 @@ impl Engine {
         record.total = total;
         record.moved = 0;
         record.fetching = false;
+        record.place = None;
         record.error = (rts.len > room).then(|| truncation(&key, rts.len, room));
         if !self.lost.is_empty() && total > 0 {
             self.fail_if_lost(id, from.peer);
@@ -357,6 +366,7 @@ impl Engine {
                 return;
             }
         }
+        let request = self.records.name(id);
         let Some(record) = self.records.get(id) else {
             return;
         };
@@ -370,7 +380,7 @@ impl Engine {
                 let len = total as usize;
                 self.outbox.push(Action::Fetch {
                     from,
-                    request: id,
+                    request,
                     remote,
                     len,
                 });
@@ -381,6 +391,7 @@ impl Engine {
 
     /// Asks the sender for the data in pieces.
     pub fn ask_for_data(&mut self, id: RequestId) {
+        let name = self.records.name(id);
         let Some(record) = self.records.get(id) else {
             return;
         };
@@ -388,7 +399,8 @@ impl Engine {
             peer: record.peer,
             vci: record.peer_vci,
         };
-        self.outbox.push(Action::Ask(to, id));
+        record.fetching = false;
+        self.outbox.push(Action::Ask(to, name));
     }
 
     /// The data of a receive has been read from the sender: both sides are done.
@@ -491,19 +503,17 @@ impl Engine {
                 };
                 self.records.complete(id, status, None);
             }
-            Role::AwaitingAck | Role::AwaitingReceiver => {
-                let body = Control {
-                    value: u64::from(id.index()),
-                    ..Control::default()
-                };
-                self.outbox.push(Action::Control(to, Kind::Cancel, body));
+            Role::AwaitingAck | Role::AwaitingReceiver if !record.asked_back => {
+                record.asked_back = true;
+                let name = self.records.name(id);
+                self.outbox.push(Action::Recall(to, name));
             }
             // Complete or about to be. (Queued sends are taken back by the VCI, which has them.)
             _ => {}
         }
     }
 
-    fn acknowledge(&mut self, to: Address, request: u32) {
+    fn acknowledge(&mut self, to: Address, request: Name) {
         let body = Control {
             request,
             ..Control::default()
@@ -544,7 +554,7 @@ impl Engine {
     }
 
     #[cold]
-    fn keep(&mut self, from: Address, key: Key, payload: &[u8], sync: Option<u32>) {
+    fn keep(&mut self, from: Address, key: Key, payload: &[u8], sync: Option<Name>) {
         let counters = &mut self.counters;
         counters.eager_bytes_received += payload.len() as u64;
         counters.unexpected_arrived += 1;
@@ -560,10 +570,10 @@ impl Engine {
     }
 
     fn eager_sync(&mut self, from: Address, key: Key, payload: &[u8]) {
-        let Some((request, data)) = payload.split_first_chunk::<8>() else {
-            return;
+        let Some((request, data)) = payload.split_first_chunk::<{ Name::SIZE }>() else {
+            return self.malformed(from);
         };
-        let request = u64::from_ne_bytes(*request) as u32;
+        let request = Name::from_word(u64::from_ne_bytes(*request));
         match self.posted.take_match(&key) {
             Some(id) => {
                 self.acknowledge(from, request);
@@ -575,7 +585,7 @@ impl Engine {
 
     fn ready_to_send(&mut self, from: Address, key: Key, payload: &[u8]) {
         let Some(rts) = Rts::parse(payload) else {
-            return;
+            return self.malformed(from);
         };
         match self.posted.take_match(&key) {
             Some(id) => self.start_transfer(id, key, from, rts),
@@ -586,89 +596,13 @@ impl Engine {
             }
         }
     }
-
-    fn control(&mut self, from: Address, kind: Kind, body: Control, payload: &[u8]) {
-        if kind == Kind::Lost {
-            let why = format!("process {} has found it so", from.peer);
-            return self.peer_lost(body.value as Peer, why);
-        }
-        let Some(id) = RequestId::from_index(body.request) else {
-            return;
-        };
-        match kind {
-            Kind::Ack | Kind::Fin => self.finish_send(id),
-            Kind::Cts => {
-                let Some(record) = self.records.get(id) else {
-                    return;
-                };
-                record.role = Role::Streaming;
-                record.remote = body.extra;
-                record.total = body.value;
-                record.moved = 0;
-                record.place = payload.try_into().ok().map(u64::from_ne_bytes);
-                self.outbox.push(Action::Stream(from, id));
-            }
-            Kind::Data => {
-                let Some(record) = self.records.get(id) else {
-                    return;
-                };
-                if payload.is_empty() {
-                    record.moved = record.total;
-                }
-                record.buffer.write(body.value as usize, payload);
-                record.moved += payload.len() as u64;
-                if record.moved >= record.total {
-                    self.finish_transfer(id);
-                }
-            }
-            Kind::Cancel => {
-                let wanted = body.value as u32;
-                let taken = self.unexpected.take_where(|message| {
-                    message.from == from
-                        && match &message.body {
-                            Body::Eager { sync, .. } => *sync == Some(wanted),
-                            Body::Rendezvous(rts) => rts.request == wanted,
-                        }
-                });
-                let withdrawn = taken.is_some();
-                if let Some((
-                    _,
-                    Message {
-                        body: Body::Eager { data, .. },
-                        ..
-                    },
-                )) = taken
-                {
-                    self.counters.unexpected_bytes -= data.len() as u64;
-                    self.consumed(from, data.len());
-                }
-                let reply = Control {
-                    request: wanted,
-                    value: u64::from(withdrawn),
-                    ..Control::default()
-                };
-                self.outbox
-                    .push(Action::Control(from, Kind::CancelReply, reply));
-            }
-            Kind::CancelReply => {
-                if body.value == 1 {
-                    self.finish_cancelled(id);
-                }
-            }
-            Kind::Credit | Kind::Eager | Kind::EagerSync | Kind::Rts | Kind::Lost => {}
-        }
-    }
 }
 
 impl Sink for Engine {
     #[inline]
     fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
         let Some(trailer) = Trailer::parse(header) else {
-            self.lost.push((
-                from,
-                "it sent a message of unknown kind; do all processes run the same Weft?".into(),
-            ));
-            return;
+            return self.malformed(Address { peer: from, vci: 0 });
         };
         let from = Address {
             peer: from,
@@ -682,6 +616,7 @@ impl Sink for Engine {
             Kind::Eager => self.eager(from, wire::key_of(header), payload),
             Kind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
             Kind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
+            Kind::Cancel => self.give_back(from, wire::key_of(header), payload),
             kind => self.control(from, kind, Control::of(header), payload),
         }
     }
@@ -693,9 +628,12 @@ impl Sink for Engine {
         let Some(id) = RequestId::from_index(token.0 as u32) else {
             return;
         };
-        match token.0 & !u64::from(u32::MAX) {
-            0 => {}
-            LEFT => return self.has_left(id, result),
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        match (token.0 & !u64::from(u32::MAX), record.role) {
+            (0, Role::Receiving) if record.fetching => {}
+            (LEFT, Role::Leaving) => return self.has_left(id, result),
             _ => return,
         }
         match result {

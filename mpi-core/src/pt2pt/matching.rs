@@ -311,15 +311,15 @@ impl<T> UnexpectedQueue<T> {
         self.remove(place)
     }
 
-    /// Takes out the oldest message for which `wanted` holds (not fast).
-    pub fn take_where(&mut self, wanted: impl Fn(&T) -> bool) -> Option<(Key, T)> {
-        let mut index = self.arrival.head;
+    /// Takes out the oldest message with `key` for which `wanted` holds.
+    pub fn take_where(&mut self, key: &Key, wanted: impl Fn(&T) -> bool) -> Option<(Key, T)> {
+        let mut index = self.buckets[bucket_of(key)].head;
         while index != NIL {
             let entry = &self.entries[index as usize];
-            if entry.value.as_ref().is_some_and(&wanted) {
+            if entry.key == *key && entry.value.as_ref().is_some_and(&wanted) {
                 return self.remove(Place(index));
             }
-            index = entry.in_arrival.next;
+            index = entry.in_bucket.next;
         }
         None
     }
@@ -445,9 +445,13 @@ mod tests {
                         prop_assert_eq!(queue.take(&key), expected);
                     }
                     Step::Remove(at) => {
-                        let expected = (at < model.len()).then(|| model.remove(at));
-                        let number = expected.map(|e| e.1);
-                        prop_assert_eq!(queue.take_where(|n| Some(*n) == number), expected);
+                        let Some(&(key, number)) = model.get(at) else {
+                            continue;
+                        };
+                        let other = Key { tag: key.tag + 1, ..key };
+                        prop_assert_eq!(queue.take_where(&other, |n| *n == number), None);
+                        let expected = Some(model.remove(at));
+                        prop_assert_eq!(queue.take_where(&key, |n| *n == number), expected);
                     }
                 }
                 prop_assert_eq!(queue.len(), model.len());

@@ -14,7 +14,7 @@ use netmod::{Peer, RemoteKey, VciId};
 use crate::error::Error;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::matching::Place;
-use crate::pt2pt::wire::Key;
+use crate::pt2pt::wire::{Key, Name};
 use crate::sync::{
     AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell,
 };
@@ -231,7 +231,9 @@ pub(crate) struct Record {
     /// The other side's VCI.
     pub peer_vci: VciId,
     /// The other side's request, once known.
-    pub remote: u32,
+    pub remote: Name,
+    /// Counts the uses of this number in which others are told of it.
+    pub generation: u32,
     /// Bytes that will be moved.
     pub total: u64,
     /// Bytes that have been moved.
@@ -240,8 +242,11 @@ pub(crate) struct Record {
     pub error: Option<Error>,
     /// What a sender exposed for its receiver to read.
     pub exposed: Option<RemoteKey>,
-    /// The address of the receiver's buffer, where a sender of this node may put the data.
+    /// The address of the receiver's buffer, where a sender of this node may put the data: what the
+    /// sender was told, or the receiver has told it.
     pub place: Option<u64>,
+    /// The receiver was asked to give the message back.
+    pub asked_back: bool,
     /// The transport is reading a sender's memory, and will tell when it is done.
     pub fetching: bool,
 }
@@ -285,12 +290,14 @@ impl Record {
         },
         peer: 0,
         peer_vci: 0,
-        remote: 0,
+        remote: Name::NONE,
+        generation: 0,
         total: 0,
         moved: 0,
         error: None,
         exposed: None,
         place: None,
+        asked_back: false,
         fetching: false,
     };
 }
@@ -488,6 +495,27 @@ impl Records {
         // reaches its record; it stays so until this `Records` completes it, and `&mut self` makes
         // the reference the only one.
         Some(unsafe { &mut *request.record.get() })
+    }
+
+    /// The record that a name stands for; `None` if its number has another use by now, or none.
+    ///
+    /// A role that nobody is told of may have the name of one before it: look at the role too.
+    pub fn named(&mut self, name: Name) -> Option<&mut Record> {
+        let record = self.get(name.id()?)?;
+        (u64::from(record.generation) == name.generation()).then_some(record)
+    }
+
+    /// A name for an active request that no use of its number has had.
+    pub fn rename(&mut self, id: RequestId) {
+        if let Some(record) = self.get(id) {
+            record.generation = record.generation.wrapping_add(1);
+        }
+    }
+
+    /// The name of an active request.
+    pub fn name(&mut self, id: RequestId) -> Name {
+        let generation = self.get(id).map_or(0, |record| record.generation);
+        Name::new(id, generation)
     }
 
     /// Publishes the result of a request; frees it if its user has let go of it.

@@ -6,6 +6,8 @@
 
 use netmod::{Header, RemoteKey, VciId};
 
+use crate::pt2pt::request::RequestId;
+
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -13,22 +15,22 @@ pub(crate) enum Kind {
     /// A whole message: matched; the payload is the data.
     Eager = 1,
     /// As `Eager`, and the sender wants an [`Kind::Ack`] when it has matched (`MPI_Ssend`): the
-    /// payload begins with 8 bytes that name the sender's request.
+    /// payload begins with the [`Name`] of the sender's request.
     EagerSync = 2,
     /// Ready to send: matched; the payload is a [`Rts`], the data is fetched or asked for.
     Rts = 3,
     /// An `EagerSync` has matched. Names the sender's request.
     Ack = 4,
-    /// Clear to send: the receiver asks for the data in pieces. Names the sender's request; `extra`
-    /// is the receiver's, `value` the number of bytes wanted. Between processes of a node the payload
-    /// is the address of the receiver's gapless buffer, where the sender may put the data.
+    /// Clear to send: the receiver asks for the data in pieces. Names the sender's request; `value`
+    /// is the name of the receiver's. The payload is a [`Cts`].
     Cts = 5,
     /// A piece of the data. Names the receiver's request; `value` is the piece's place. Without
     /// payload: all of the data has been put into the receiver's buffer.
     Data = 6,
     /// The receiver has fetched the data. Names the sender's request.
     Fin = 7,
-    /// The sender wants its message back (`MPI_Cancel`). `value` is the sender's request.
+    /// The sender wants its message back (`MPI_Cancel`): matched, so that it is found by its key. The
+    /// payload is the name of the sender's request.
     Cancel = 8,
     /// Answer to `Cancel`. Names the sender's request; `value` is 1 if the message was withdrawn.
     CancelReply = 9,
@@ -55,6 +57,46 @@ impl Kind {
             11 => Kind::Lost,
             _ => return None,
         })
+    }
+}
+
+/// Names a request to other processes, which give the name back with what they answer: its number,
+/// and the generation of its use. Numbers are used again, so an answer that comes late (from a process
+/// that was taken for lost, say) must not be taken for one to the number's next user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Name(u64);
+
+impl Name {
+    /// Bytes on the wire.
+    pub const SIZE: usize = 8;
+    /// No request's.
+    pub const NONE: Name = Name(u64::MAX);
+    /// Bits of the number.
+    const NUMBER: u32 = RequestId::LIMIT.trailing_zeros();
+    /// The highest bit is not the name's.
+    const FREE_BIT: u64 = 1 << 63;
+
+    pub fn new(id: RequestId, generation: u32) -> Name {
+        Name(u64::from(id.index()) | u64::from(generation) << Name::NUMBER)
+    }
+
+    /// From a word of a message, whatever is in it.
+    pub fn from_word(word: u64) -> Name {
+        Name(word)
+    }
+
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The number. (It names a request only if [`Name::generation`] is that of its use.)
+    pub fn id(self) -> Option<RequestId> {
+        RequestId::from_index(self.0 as u32 & (RequestId::LIMIT - 1))
+    }
+
+    /// The generation, with what no name has if the word is none.
+    pub fn generation(self) -> u64 {
+        self.0 >> Name::NUMBER
     }
 }
 
@@ -118,29 +160,31 @@ pub(crate) fn key_of(header: &Header) -> Key {
 }
 
 /// The body of a control message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Control {
     /// The addressee's request.
-    pub request: u32,
-    /// See [`Kind`].
-    pub extra: u32,
+    pub request: Name,
     /// See [`Kind`].
     pub value: u64,
 }
 
+impl Default for Control {
+    fn default() -> Self {
+        Control {
+            request: Name::NONE,
+            value: 0,
+        }
+    }
+}
+
 impl Control {
     pub fn header(self, trailer: Trailer) -> Header {
-        Header([
-            u64::from(self.request) | u64::from(self.extra) << 32,
-            self.value,
-            trailer.word(),
-        ])
+        Header([self.request.word(), self.value, trailer.word()])
     }
 
     pub fn of(header: &Header) -> Control {
         Control {
-            request: header.0[0] as u32,
-            extra: (header.0[0] >> 32) as u32,
+            request: Name::from_word(header.0[0]),
             value: header.0[1],
         }
     }
@@ -152,7 +196,7 @@ pub(crate) struct Rts {
     /// Length of the message in bytes.
     pub len: u64,
     /// The sender's request.
-    pub request: u32,
+    pub request: Name,
     /// Where the receiver may read the message, if it can be read at all.
     pub key: Option<RemoteKey>,
 }
@@ -165,7 +209,12 @@ impl Rts {
         let key = self.key.unwrap_or_default();
         let words = [
             self.len,
-            u64::from(self.request) | u64::from(self.key.is_some()) << 32,
+            self.request.word()
+                | if self.key.is_some() {
+                    Name::FREE_BIT
+                } else {
+                    0
+                },
             key.address,
             key.words[0],
             key.words[1],
@@ -187,9 +236,43 @@ impl Rts {
         };
         Some(Rts {
             len: word(0),
-            request: word(1) as u32,
-            key: (word(1) >> 32 == 1).then_some(key),
+            request: Name::from_word(word(1) & !Name::FREE_BIT),
+            key: (word(1) & Name::FREE_BIT != 0).then_some(key),
         })
+    }
+}
+
+/// Payload of [`Kind::Cts`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cts {
+    /// The number of bytes wanted.
+    pub len: u64,
+    /// Between processes of a node: the address of the receiver's gapless buffer, where the sender may
+    /// put the data.
+    pub place: Option<u64>,
+}
+
+impl Cts {
+    /// Its bytes, the first so many of an array.
+    pub fn to_bytes(self) -> ([u8; 16], usize) {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.len.to_ne_bytes());
+        let Some(place) = self.place else {
+            return (bytes, 8);
+        };
+        bytes[8..].copy_from_slice(&place.to_ne_bytes());
+        (bytes, 16)
+    }
+
+    /// `None` if the payload is not one.
+    pub fn parse(bytes: &[u8]) -> Option<Cts> {
+        let (len, place) = bytes.split_first_chunk()?;
+        let place = match place {
+            [] => None,
+            place => Some(u64::from_ne_bytes(place.try_into().ok()?)),
+        };
+        let len = u64::from_ne_bytes(*len);
+        Some(Cts { len, place })
     }
 }
 
@@ -215,12 +298,27 @@ mod tests {
             let _ = Trailer::parse(&header);
             let _ = Control::of(&header);
             let _ = Rts::parse(&payload);
+            let _ = Cts::parse(&payload);
+            let _ = Name::from_word(a).id();
         }
 
         #[test]
-        fn rts_round_trips(len: u64, request: u32, address: u64, words: [u64; 2], get: bool) {
+        fn rts_round_trips(
+            len: u64, number in 0..RequestId::LIMIT, generation: u32,
+            address: u64, words: [u64; 2], get: bool,
+        ) {
+            let request = Name::new(RequestId::from_index(number).unwrap(), generation);
             let rts = Rts { len, request, key: get.then_some(RemoteKey { address, words }) };
             prop_assert_eq!(Rts::parse(&rts.to_bytes()), Some(rts));
+            prop_assert_eq!(request.id().unwrap().index(), number);
+            prop_assert_eq!(request.generation(), u64::from(generation));
+        }
+
+        #[test]
+        fn cts_round_trips(len: u64, place: Option<u64>) {
+            let cts = Cts { len, place };
+            let (bytes, used) = cts.to_bytes();
+            prop_assert_eq!(Cts::parse(&bytes[..used]), Some(cts));
         }
     }
 }

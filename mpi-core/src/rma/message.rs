@@ -3,6 +3,8 @@
 //! Messages of one origin are carried out in the order in which they were sent. An answer goes to
 //! the receive that the origin has posted for the tag that it gave.
 
+use std::alloc::{Layout, alloc_zeroed};
+
 use netmod::copy;
 
 /// What to do.
@@ -104,6 +106,17 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// Whether an answer, if the kind has one, would reach a receive of the origin's and not be taken
+    /// for a request.
+    pub fn can_be_answered(&self) -> bool {
+        match self.kind {
+            Kind::Put | Kind::Post | Kind::Complete => true,
+            Kind::Accumulate => self.tag >= 0,
+            Kind::Get | Kind::CompareAndSwap | Kind::Flush => self.tag > 0,
+            Kind::Lock | Kind::Unlock | Kind::Key => self.tag > 0,
+        }
+    }
+
     /// Its runs.
     pub fn runs(&self) -> impl Iterator<Item = (i64, usize)> + use<'a> {
         self.runs.chunks_exact(16).map(|run| {
@@ -115,10 +128,32 @@ impl<'a> Request<'a> {
     }
 }
 
+/// So many zeros, of which none takes memory before it is written to; `None` if there is no room for
+/// them.
+pub(super) fn zeroed(len: u64) -> Option<Vec<u8>> {
+    let len = usize::try_from(len).ok()?;
+    if len == 0 {
+        return Some(Vec::new());
+    }
+    let layout = Layout::array::<u8>(len).ok()?;
+    // SAFETY: the length is not zero.
+    let start = unsafe { alloc_zeroed(layout) };
+    // SAFETY: allocated as a vector of this capacity is, and bytes of zero are bytes.
+    (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, len, len) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn memory_that_is_not_to_be_had_is_no_panic() {
+        assert_eq!(zeroed(0).unwrap(), []);
+        assert_eq!(zeroed(5).unwrap(), [0; 5]);
+        assert!(zeroed(u64::MAX).is_none());
+        assert!(zeroed(i64::MAX as u64).is_none());
+    }
 
     proptest! {
         #[test]

@@ -10,24 +10,24 @@ use crossbeam_utils::CachePadded;
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use super::apply::{self, Reduction};
 use super::atomics::{Domain, NetworkAtomics};
 use super::helper::Bed;
 use super::keys::{self, Ends, Keys};
 use super::lanes::{Lane, Lanes};
 use super::lent::Lent;
 use super::mail::Mailbox;
-use super::message::{Kind, Request};
+use super::message::{Kind, Request, zeroed};
 use crate::ANY_SOURCE;
 use crate::comm::{Comm, Purpose};
 use crate::error::Result;
-use crate::op::PredefinedOp;
 use crate::process::Process;
 use crate::process::source::{ProgressSource, Source, WINDOWS, Work};
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::MatchedMessage;
 use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
+
+mod data;
 
 /// The tag of requests; answers have others.
 pub(super) const REQUEST: i32 = 0;
@@ -160,6 +160,8 @@ impl State {
 struct Incoming {
     from: u32,
     id: RequestId,
+    /// Otherwise there was no memory for it.
+    whole: bool,
     bytes: Vec<u8>,
 }
 
@@ -508,7 +510,8 @@ impl Service {
             let Some(first) = state.incoming[lane].pop_front() else {
                 break;
             };
-            if let Some(error) = process.finish(first.id)?.1 {
+            let error = process.finish(first.id)?.1;
+            if let Some(error) = error.filter(|_| first.whole) {
                 return Err(error);
             }
             self.carry_out(process, &mut state, (first.from, lane), &first.bytes)?;
@@ -539,7 +542,11 @@ impl Service {
         let Some((key, message)) = found else {
             return Ok(None);
         };
-        let mut bytes = vec![0; message.len() as usize];
+        // The length is what the sender says. Memory that is not to be had ends its message, not us.
+        let is_member = self.is_member(key.source, message.from);
+        let room = is_member.then(|| zeroed(message.len())).flatten();
+        let whole = room.is_some();
+        let mut bytes = room.unwrap_or_default();
         // SAFETY: the bytes are kept, in their place, until the receive is complete.
         let buffer = unsafe { Buffer::bytes(bytes.as_mut_ptr(), bytes.len()) };
         let matched = MatchedMessage {
@@ -549,29 +556,16 @@ impl Service {
             message,
         };
         let id = process.imrecv(matched, buffer)?;
+        if !is_member {
+            process.detach(id)?;
+            return Ok(None);
+        }
         Ok(Some(Incoming {
             from: key.source as u32,
             id,
+            whole,
             bytes,
         }))
-    }
-
-    /// Where `len` bytes of the window at `at` are, if they belong to it.
-    fn place(&self, state: &State, at: i64, len: usize) -> Option<*mut u8> {
-        match self.memory {
-            Some((base, size)) => {
-                let at = usize::try_from(at).ok()?;
-                (at.checked_add(len)? <= size).then(|| base.wrapping_add(at))
-            }
-            None => {
-                let at = at as usize;
-                let within = |&(start, size): &(usize, usize)| {
-                    at >= start && at.checked_add(len).is_some_and(|end| end <= start + size)
-                };
-                let known = state.attached.iter().any(within);
-                known.then(|| std::ptr::with_exposed_provenance_mut(at))
-            }
-        }
     }
 
     fn carry_out(
@@ -582,62 +576,15 @@ impl Service {
         bytes: &[u8],
     ) -> Result<()> {
         let by = (from, lane);
-        let Some(request) = Request::parse(bytes) else {
+        let Some(request) = Request::parse(bytes).filter(Request::can_be_answered) else {
             state.fail(from);
             return Ok(());
         };
         match request.kind {
-            Kind::Put => {
-                let mut data = request.data;
-                for (at, len) in request.runs() {
-                    let Some((now, rest)) = data.split_at_checked(len) else {
-                        break;
-                    };
-                    data = rest;
-                    match self.place(state, at, len) {
-                        // SAFETY: within the window's memory; `bytes` are our own.
-                        Some(place) => unsafe { netmod::copy(now.as_ptr(), place, len) },
-                        None => state.fail(from),
-                    }
-                }
-            }
-            Kind::Get => {
-                let total = request.runs().map(|run| run.1).sum();
-                let mut out = Vec::with_capacity(total);
-                for (at, len) in request.runs() {
-                    match self.place(state, at, len) {
-                        Some(place) => {
-                            // SAFETY: within the window's memory.
-                            let piece = unsafe { std::slice::from_raw_parts(place, len) };
-                            out.extend_from_slice(piece);
-                        }
-                        None => {
-                            state.fail(from);
-                            out.resize(out.len() + len, 0);
-                        }
-                    }
-                }
-                self.answer(process, state, by, request.tag, out)?;
-            }
+            Kind::Put => self.write(state, from, &request),
+            Kind::Get => self.read(process, state, by, &request)?,
             Kind::Accumulate => self.accumulate(process, state, by, &request)?,
-            Kind::CompareAndSwap => {
-                let mut found = [0; 8];
-                let mut size = 0;
-                if let Some((at, len)) = request.runs().next() {
-                    size = len.min(8);
-                    match self.place(state, at, size) {
-                        // SAFETY: within the window's memory, which others change under this
-                        // lock only.
-                        Some(place) => unsafe {
-                            let old =
-                                apply::compare_and_swap(place, request.a, request.b, size, false);
-                            found = old.to_le_bytes();
-                        },
-                        None => state.fail(from),
-                    }
-                }
-                self.answer(process, state, by, request.tag, found[..size].to_vec())?;
-            }
+            Kind::CompareAndSwap => self.compare_and_swap(process, state, by, &request)?,
             Kind::Flush => self.report(process, state, by, request.tag)?,
             Kind::Key => {
                 let told = self.expose(process, request.a);
@@ -709,53 +656,6 @@ impl Service {
         }
         Ok(())
     }
-
-    /// Invariant (accumulate atomicity): the accumulates of all origins come here one after another.
-    fn accumulate(
-        &self,
-        process: &Process,
-        state: &mut State,
-        by: (u32, usize),
-        request: &Request<'_>,
-    ) -> Result<()> {
-        let from = by.0;
-        let Some(reduction) = Reduction::from_numbers(request.a, request.b) else {
-            state.fail(from);
-            return Ok(());
-        };
-        let fetching = request.tag != REQUEST;
-        let total: usize = request.runs().map(|run| run.1 * reduction.packed()).sum();
-        let has_input = reduction.op != PredefinedOp::NoOp;
-        if has_input && request.data.len() < total {
-            state.fail(from);
-            return Ok(());
-        }
-        let mut found = vec![0; if fetching { total } else { 0 }];
-        let mut done = 0;
-        for (at, count) in request.runs() {
-            match self.place(state, at, count * reduction.extent()) {
-                Some(place) => {
-                    let result = match fetching {
-                        true => found[done..].as_mut_ptr(),
-                        false => std::ptr::null_mut(),
-                    };
-                    let input = match has_input {
-                        true => request.data[done..].as_ptr(),
-                        false => std::ptr::null(),
-                    };
-                    // SAFETY: within the window's memory, which others change under this lock
-                    // only; input and result hold all elements.
-                    unsafe { reduction.plainly(place, count, input, result) };
-                }
-                None => state.fail(from),
-            }
-            done += count * reduction.packed();
-        }
-        if fetching {
-            self.answer(process, state, by, request.tag, found)?;
-        }
-        Ok(())
-    }
 }
 
 pub(super) fn is_done(process: &Process, id: RequestId) -> bool {
@@ -778,3 +678,6 @@ fn settle(process: &Process, sent: &mut Vec<Sent>) -> Result<bool> {
     });
     result.map(|()| sent.len() != before)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,34 +3,31 @@
 //! Everything that a VCI writes on its hot path lies behind its own lock and in its own cache
 //! lines; nothing of it is shared with another VCI.
 
-use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-use crossbeam_utils::CachePadded;
 use netmod::{
     Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, RemoteKey, Token,
     Transport, VciId,
 };
 
 use crate::error::{Class, Error, Result};
-use crate::lock::Lock;
 use crate::pt2pt::NOBODY;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address, Counters, Engine, lost_peer};
 use crate::pt2pt::flow::{Stream, cost};
-use crate::pt2pt::request::{Records, RequestId, RequestTable, Returned, Role};
-use crate::pt2pt::wire::{self, Control, Key, Kind, Rts, Trailer};
+use crate::pt2pt::request::{Records, RequestId, RequestTable, Role};
+use crate::pt2pt::wire::{self, Control, Cts, Key, Kind, Name, Rts, Trailer};
 use crate::wait::Patience;
 
+mod guard;
 mod lend;
 pub(crate) mod loopback;
 mod pieces;
 pub mod pool;
 mod remote;
 
+pub(crate) use guard::{NO_LOCK, SharedLock, Slot, Vci, VciGuard};
 pub(crate) use remote::Started;
 
 /// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.
@@ -234,8 +231,11 @@ impl VciState {
             record.peer_vci = to.vci;
             record.sync = mode == Mode::Synchronous;
             record.exposed = None;
+            record.asked_back = false;
         }
-        self.engine.outbox.push(Action::Launch(to, id));
+        self.engine.records.rename(id);
+        let name = self.engine.records.name(id);
+        self.engine.outbox.push(Action::Launch(to, name));
         // Small messages that a lane holds back, to let them travel together, leave when the program
         // waits for one of them, or when many have gathered.
         if self.way(to).is_ok_and(|way| way.lane.gathers()) {
@@ -273,12 +273,13 @@ impl VciState {
             peer: record.peer,
             vci: record.peer_vci,
         };
+        let name = self.engine.records.name(id);
         let Some(queue) = self.waiting.get_mut(&to) else {
             return false;
         };
         let place = queue
             .iter()
-            .position(|action| matches!(action, Action::Launch(_, queued) if *queued == id));
+            .position(|action| matches!(action, Action::Launch(_, queued) if *queued == name));
         if let Some(place) = place {
             queue.remove(place);
         }
@@ -395,6 +396,7 @@ impl VciState {
             if let Some(record) = self.engine.records.get(id)
                 && !matches!(record.role, Role::Outside | Role::Idle)
                 && record.peer != NOBODY
+                && awaited.last() != Some(&record.peer)
             {
                 awaited.push(record.peer);
             }
@@ -525,15 +527,25 @@ impl VciState {
         let to = action.address();
         let outcome = match action {
             Action::Control(_, kind, body) => self.send_control(to, kind, body),
-            Action::Ask(_, id) => self.ask(to, id),
-            Action::Launch(_, id) => self.launch(to, id),
-            Action::Stream(_, id) => self.stream(to, id, any),
+            Action::Recall(_, name) => self.recall(to, name),
+            Action::Ask(_, name) => self.ask(to, name),
+            Action::Launch(_, name) => match self.in_role(name, Role::Queued) {
+                Some(id) => self.launch(to, id),
+                None => Ok(()),
+            },
+            Action::Stream(_, name) => match self.in_role(name, Role::Streaming) {
+                Some(id) => self.stream(to, id, any),
+                None => Ok(()),
+            },
             Action::Fetch {
                 request,
                 remote,
                 len,
                 ..
-            } => self.fetch(to, request, remote, len),
+            } => match self.in_role(request, Role::Receiving) {
+                Some(id) => self.fetch(to, id, remote, len),
+                None => Ok(()),
+            },
             Action::Withdraw(_, id, status) => {
                 self.withdraw(to, id);
                 self.engine.records.complete(id, status, None);
@@ -548,10 +560,12 @@ impl VciState {
             Err(LaneError::Again | LaneError::Unsupported) => Some(action),
             Err(LaneError::PeerLost(lost)) => {
                 let Lost { peer, why } = *lost;
-                if let Action::Ask(_, id)
-                | Action::Launch(_, id)
-                | Action::Stream(_, id)
-                | Action::Fetch { request: id, .. } = action
+                if let Action::Ask(_, name)
+                | Action::Launch(_, name)
+                | Action::Stream(_, name)
+                | Action::Fetch { request: name, .. } = action
+                    && let Some(id) = name.id()
+                    && self.engine.records.named(name).is_some()
                 {
                     self.withdraw(to, id);
                     self.engine
@@ -561,6 +575,12 @@ impl VciState {
                 None
             }
         }
+    }
+
+    /// The request of this name, if it has not ended nor gone on to another role since.
+    fn in_role(&mut self, name: Name, role: Role) -> Option<RequestId> {
+        let record = self.engine.records.named(name)?;
+        (record.role == role).then(|| name.id())?
     }
 
     /// Ends the exposure of a send's memory, if there is one.
@@ -713,7 +733,8 @@ impl VciState {
         let kind = if sync { Kind::EagerSync } else { Kind::Eager };
         let trailer = self.engine.trailer(to, kind);
         let header = wire::matched(key, trailer);
-        let prefix = if sync { 8 } else { 0 };
+        let prefix = if sync { Name::SIZE } else { 0 };
+        let name = self.engine.records.name(id).word().to_ne_bytes();
         let way = self.route(to)?;
         let VciState { engine, ways, .. } = self;
         let Some(record) = engine.records.get(id) else {
@@ -723,7 +744,7 @@ impl VciState {
             .lane
             .send_with(to.peer, to.vci, &header, prefix + len, &mut |out| {
                 let (head, data) = out.split_at_mut(prefix);
-                head.copy_from_slice(&u64::from(id.index()).to_ne_bytes()[..prefix]);
+                head.copy_from_slice(&name[..prefix]);
                 record.buffer.read(0, data);
             });
         if result.is_ok() {
@@ -753,12 +774,12 @@ impl VciState {
                 Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
             }
         }
+        let (key, exposed) = (record.key, record.exposed);
         let rts = Rts {
             len,
-            request: id.index(),
-            key: record.exposed,
+            request: self.engine.records.name(id),
+            key: exposed,
         };
-        let key = record.key;
         let trailer = self.engine.trailer(to, Kind::Rts);
         let header = wire::matched(key, trailer);
         let result = self
@@ -777,23 +798,39 @@ impl VciState {
     }
 
     /// Asks the sender for the data of a receive. A sender of this node is told where to put it.
-    fn ask(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
-        let Some(record) = self.engine.records.get(id) else {
+    fn ask(&mut self, to: Address, name: Name) -> Result<(), LaneError> {
+        if self.in_role(name, Role::Receiving).is_none() {
+            return Ok(());
+        }
+        let is_local = self.way(to)?.transport.is_local();
+        let Some(record) = self.engine.records.named(name) else {
             return Ok(());
         };
+        let place = record.buffer.as_ptr().filter(|_| is_local);
+        record.place = place.map(|ptr| ptr as u64);
+        let (len, place) = (record.total, record.place);
         let body = Control {
             request: record.remote,
-            extra: id.index(),
-            value: record.total,
+            value: name.word(),
         };
-        let place = record.buffer.as_ptr().map(|ptr| (ptr as u64).to_ne_bytes());
+        let (payload, used) = Cts { len, place }.to_bytes();
         let trailer = self.engine.trailer(to, Kind::Cts);
-        let way = self.way(to)?;
-        let place = place.as_ref().filter(|_| way.transport.is_local());
-        let payload: &[u8] = place.map_or(&[], |place| place);
-        let result = way
-            .lane
-            .send(to.peer, to.vci, &body.header(trailer), payload);
+        let lane = &mut self.way(to)?.lane;
+        let result = lane.send(to.peer, to.vci, &body.header(trailer), &payload[..used]);
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    /// Asks the receiver of a send to give it back.
+    fn recall(&mut self, to: Address, name: Name) -> Result<(), LaneError> {
+        let Some(record) = self.engine.records.named(name) else {
+            return Ok(());
+        };
+        let key = record.key;
+        let trailer = self.engine.trailer(to, Kind::Cancel);
+        let (header, payload) = (wire::matched(key, trailer), name.word().to_ne_bytes());
+        let lane = &mut self.way(to)?.lane;
+        let result = lane.send(to.peer, to.vci, &header, &payload);
         self.restore_credit(to, trailer, &result);
         result
     }
@@ -819,7 +856,6 @@ impl VciState {
             let body = Control {
                 request: record.remote,
                 value: offset,
-                ..Control::default()
             };
             let trailer = self.engine.trailer(to, Kind::Data);
             let header = body.header(trailer);
@@ -937,283 +973,5 @@ pub enum CriticalSections {
     Lockless,
 }
 
-/// The lock of [`CriticalSections::Global`].
-pub(crate) type SharedLock = Arc<CachePadded<Lock>>;
-
-/// No lock is taken: there are no threads, or only one comes.
-pub(crate) const NO_LOCK: u8 = 0;
-/// That of the VCI is taken.
-pub(crate) const OWN_LOCK: u8 = 1;
-/// The one of all VCIs is taken.
-pub(crate) const SHARED_LOCK: u8 = 2;
-
-/// A VCI with its lock.
-pub(crate) struct Vci {
-    lock: Lock,
-    /// Which lock is to be taken: [`NO_LOCK`], [`OWN_LOCK`] or [`SHARED_LOCK`].
-    which: AtomicU8,
-    /// Whether no lock is taken because one thread alone uses this VCI. Others keep away.
-    solo: AtomicBool,
-    /// The lock to take in place of `lock`.
-    shared: Option<SharedLock>,
-    pub returned: Arc<Returned>,
-    state: UnsafeCell<VciState>,
-}
-
-// SAFETY: `state` is reached through `VciGuard` only, which holds the lock; where the lock is not
-// taken, the program has promised that calls do not overlap (MPI-3.1 section 12.4.3, or the hint for
-// one VCI), and threads that it knows nothing of come by `Vci::visit`.
-unsafe impl Sync for Vci {}
-
-/// Exclusive access to a VCI.
-pub(crate) struct VciGuard<'a> {
-    vci: &'a Vci,
-    locked: bool,
-}
-
-impl Vci {
-    /// `shared` is a lock to take in place of one of its own.
-    pub fn new(state: VciState, threaded: bool, shared: Option<SharedLock>) -> Self {
-        Vci {
-            lock: Lock::new(),
-            which: AtomicU8::new(match &shared {
-                _ if !threaded => NO_LOCK,
-                None => OWN_LOCK,
-                Some(_) => SHARED_LOCK,
-            }),
-            solo: AtomicBool::new(false),
-            shared,
-            returned: state.engine.records.returned(),
-            state: UnsafeCell::new(state),
-        }
-    }
-
-    #[inline(always)]
-    fn raw(&self) -> &Lock {
-        match &self.shared {
-            None => &self.lock,
-            Some(shared) => shared,
-        }
-    }
-
-    /// Waits for the lock, if locks are needed.
-    #[inline(always)]
-    pub fn lock(&self) -> VciGuard<'_> {
-        let mut guard = self.lock_uncounted();
-        if guard.locked {
-            guard.engine.counters.locked += 1;
-        }
-        guard
-    }
-
-    /// As [`Vci::lock`], not counted.
-    #[inline(always)]
-    pub fn lock_uncounted(&self) -> VciGuard<'_> {
-        let locked = self.which_lock() != NO_LOCK;
-        if locked && !self.raw().try_lock() {
-            return self.lock_contended();
-        }
-        VciGuard { vci: self, locked }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn lock_contended(&self) -> VciGuard<'_> {
-        self.raw().lock();
-        let mut guard = VciGuard {
-            vci: self,
-            locked: true,
-        };
-        guard.engine.counters.contended += 1;
-        guard
-    }
-
-    /// Which lock is to be taken.
-    #[inline(always)]
-    pub fn which_lock(&self) -> u8 {
-        self.which.load(Ordering::Relaxed)
-    }
-
-    /// Acts under the VCI's own lock, not counted: what [`OWN_LOCK`] asks for, in the fewest
-    /// instructions if `act` succeeds.
-    #[inline(always)]
-    pub fn under_own_lock(&self, act: impl FnOnce(&mut VciState) -> bool) -> bool {
-        if !self.lock.try_lock() {
-            self.wait_for_own_lock();
-        }
-        // SAFETY: this thread has the lock.
-        if !act(unsafe { &mut *self.state.get() }) {
-            // SAFETY: taken above.
-            unsafe { self.give_own_lock_back() };
-            return false;
-        }
-        // SAFETY: taken above. (A panic ends the process.)
-        unsafe { self.lock.unlock() };
-        true
-    }
-
-    /// Apart, so that what the caller needs after a failure is not kept at hand for a success.
-    ///
-    /// # Safety
-    /// This thread has the VCI's own lock.
-    #[cold]
-    #[inline(never)]
-    unsafe fn give_own_lock_back(&self) {
-        // SAFETY: the caller's contract.
-        unsafe { self.lock.unlock() };
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wait_for_own_lock(&self) {
-        self.lock.lock();
-        // SAFETY: this thread has the lock, which its caller gives back.
-        let state = unsafe { &mut *self.state.get() };
-        state.engine.counters.contended += 1;
-    }
-
-    /// Access without taking the lock.
-    ///
-    /// # Safety
-    /// Nobody else may have access at the time.
-    #[inline(always)]
-    pub unsafe fn unlocked(&self) -> VciGuard<'_> {
-        VciGuard {
-            vci: self,
-            locked: false,
-        }
-    }
-
-    /// `None` if another thread has the lock.
-    #[inline(always)]
-    pub fn try_lock(&self) -> Option<VciGuard<'_>> {
-        let locked = self.which_lock() != NO_LOCK;
-        // A guard that is made is dropped, and unlocks: make none without the lock.
-        (!locked || self.raw().try_lock()).then(|| {
-            let mut guard = VciGuard { vci: self, locked };
-            if locked {
-                guard.engine.counters.locked += 1;
-            }
-            guard
-        })
-    }
-
-    /// As [`Vci::try_lock`], for a thread that has nothing to do with this VCI: `None` too if one
-    /// thread has it for itself.
-    #[inline]
-    pub fn visit(&self) -> Option<VciGuard<'_>> {
-        if self.solo.load(Ordering::Acquire) {
-            return None;
-        }
-        let guard = self.try_lock()?;
-        // It may have been given to one thread meanwhile.
-        (!self.solo.load(Ordering::Relaxed)).then_some(guard)
-    }
-
-    /// As [`Vci::visit`], and waits for the lock.
-    pub fn visit_blocking(&self) -> Option<VciGuard<'_>> {
-        if self.solo.load(Ordering::Acquire) {
-            return None;
-        }
-        let guard = self.lock();
-        (!self.solo.load(Ordering::Relaxed)).then_some(guard)
-    }
-
-    /// Whether one thread has it for itself.
-    pub fn is_solo(&self) -> bool {
-        self.solo.load(Ordering::Relaxed)
-    }
-
-    /// Gives the VCI to one thread, which takes no lock, or ends that. Without threads nothing
-    /// changes.
-    ///
-    /// Nobody may be using it at the time but visitors.
-    pub fn set_solo(&self, solo: bool) {
-        if self.solo.load(Ordering::Relaxed) == solo {
-            return;
-        }
-        if solo && self.which_lock() == OWN_LOCK {
-            // Visitors have left when the lock is had, and later ones look once more.
-            let _guard = self.lock_uncounted();
-            self.solo.store(true, Ordering::Relaxed);
-            self.which.store(NO_LOCK, Ordering::Relaxed);
-        } else if !solo {
-            self.which.store(OWN_LOCK, Ordering::Relaxed);
-            // Release: who comes by a lock from now on sees what the one thread has done.
-            self.solo.store(false, Ordering::Release);
-        }
-    }
-}
-
-/// A place for a VCI, which is filled once: a word as long as it is empty.
-#[derive(Default)]
-pub(crate) struct Slot(AtomicPtr<CachePadded<Vci>>);
-
-impl Slot {
-    /// The VCI, if it is open.
-    #[inline(always)]
-    pub fn get(&self) -> Option<&Vci> {
-        let vci = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or made from a box by `fill` and valid until the slot is dropped; shared
-        // references only are given out.
-        unsafe { vci.as_ref() }.map(|vci| &**vci)
-    }
-
-    /// Fills an empty slot.
-    pub fn fill(&self, vci: Vci) {
-        let vci = Box::into_raw(Box::new(CachePadded::new(vci)));
-        // Release: whoever finds it sees all of it.
-        let filled = self.0.compare_exchange(
-            std::ptr::null_mut(),
-            vci,
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
-        if filled.is_err() {
-            // SAFETY: made above, and nobody else has it.
-            drop(unsafe { Box::from_raw(vci) });
-        }
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let vci = *self.0.get_mut();
-        if !vci.is_null() {
-            // SAFETY: made from a box by `fill`; no reference outlives the slot.
-            drop(unsafe { Box::from_raw(vci) });
-        }
-    }
-}
-
-// SAFETY: a slot owns a VCI, which may be sent to and shared with other threads like any other.
-unsafe impl Send for Slot {}
-// SAFETY: as above.
-unsafe impl Sync for Slot {}
-
-impl Deref for VciGuard<'_> {
-    type Target = VciState;
-    #[inline(always)]
-    fn deref(&self) -> &VciState {
-        // SAFETY: the guard stands for exclusive access.
-        unsafe { &*self.vci.state.get() }
-    }
-}
-
-impl DerefMut for VciGuard<'_> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut VciState {
-        // SAFETY: the guard stands for exclusive access, and is itself borrowed exclusively.
-        unsafe { &mut *self.vci.state.get() }
-    }
-}
-
-impl Drop for VciGuard<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.locked {
-            // SAFETY: this guard took the lock.
-            unsafe { self.vci.raw().unlock() };
-        }
-    }
-}
+#[cfg(all(test, not(loom)))]
+mod tests;

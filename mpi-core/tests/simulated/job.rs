@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use mpi_core::process::source::Sources;
-use mpi_core::process::{Config, CriticalSections, Process, Router};
+use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer};
 use netmod_sim::{Rng, SimConfig, Simulation};
@@ -114,7 +114,11 @@ fn process(sim: &Simulation, me: Peer, setup: Setup) -> Process {
         eager_limit: Some(setup.eager_limit),
         window: setup.window,
         max_vcis: usize::from(setup.vcis),
-        threaded: setup.threaded,
+        threads: match setup.threaded {
+            true => Threads::Many,
+            // SAFETY: each simulation is one thread's.
+            false => Threads::One(unsafe { OneAtATime::promise() }),
+        },
         critical: CriticalSections::default(),
         request_caches: true,
         nodes: Vec::new(),

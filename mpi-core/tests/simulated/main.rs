@@ -5,6 +5,7 @@
 
 mod collectives;
 mod exact;
+mod forged;
 mod job;
 mod memory;
 mod model;

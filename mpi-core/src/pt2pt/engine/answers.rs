@@ -1,0 +1,147 @@
+//! Messages that name a request of the addressee.
+//!
+//! Invariant: a request is touched only by a message that it waits for: the name is that of this use
+//! of its number, it stands in the role that the message is for, and the sender is its other side.
+//! Anything else comes too late (from a peer that was taken for lost, say) or from nowhere, and is
+//! dropped. What does fit and asks for more than there is means that the sender can't be relied on,
+//! and it is taken for lost.
+
+use netmod::{Peer, Sink};
+
+use super::{Action, Address, Body, Engine, Message};
+use crate::pt2pt::request::{Record, RequestId, Role};
+use crate::pt2pt::wire::{Control, Cts, Key, Kind, Name};
+
+impl Engine {
+    /// A sender that says what can't be.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn malformed(&mut self, from: Address) {
+        let why = "it sent a message that can't be; do all processes run the same Weft?";
+        self.peer_lost(from.peer, why.into());
+    }
+
+    /// The request that a message of `from` names, if it waits for one from there.
+    fn waiting_for(
+        &mut self,
+        from: Address,
+        name: Name,
+        fits: impl FnOnce(&Record) -> bool,
+    ) -> Option<(RequestId, &mut Record)> {
+        let record = self.records.named(name)?;
+        let is_other_side = record.peer == from.peer && record.peer_vci == from.vci;
+        (is_other_side && fits(record)).then_some((name.id()?, record))
+    }
+
+    /// As [`Engine::waiting_for`], for a request in this role.
+    fn in_role(&mut self, from: Address, name: Name, role: Role) -> Option<RequestId> {
+        let found = self.waiting_for(from, name, |record| record.role == role);
+        found.map(|(id, _)| id)
+    }
+
+    pub(super) fn control(&mut self, from: Address, kind: Kind, body: Control, payload: &[u8]) {
+        match kind {
+            Kind::Ack => {
+                if let Some(id) = self.in_role(from, body.request, Role::AwaitingAck) {
+                    self.finish_send(id);
+                }
+            }
+            Kind::Fin => {
+                if let Some(id) = self.in_role(from, body.request, Role::AwaitingReceiver) {
+                    self.finish_send(id);
+                }
+            }
+            Kind::Cts => self.clear_to_send(from, body, payload),
+            Kind::Data => self.data(from, body, payload),
+            Kind::CancelReply => {
+                let fits = |record: &Record| {
+                    let waits = matches!(record.role, Role::AwaitingAck | Role::AwaitingReceiver);
+                    waits && record.asked_back
+                };
+                if let Some((id, _)) = self.waiting_for(from, body.request, fits)
+                    && body.value == 1
+                {
+                    self.finish_cancelled(id);
+                }
+            }
+            Kind::Lost => self.hear_of_loss(from, body.value),
+            Kind::Credit | Kind::Cancel | Kind::Eager | Kind::EagerSync | Kind::Rts => {}
+        }
+    }
+
+    /// The receiver of a rendezvous message asks for its data.
+    fn clear_to_send(&mut self, from: Address, body: Control, payload: &[u8]) {
+        let fits = |record: &Record| record.role == Role::AwaitingReceiver;
+        let Some((_, record)) = self.waiting_for(from, body.request, fits) else {
+            return;
+        };
+        let Some(cts) = Cts::parse(payload).filter(|cts| cts.len <= record.total) else {
+            return self.malformed(from);
+        };
+        record.role = Role::Streaming;
+        record.remote = Name::from_word(body.value);
+        record.total = cts.len;
+        record.moved = 0;
+        record.place = cts.place;
+        self.outbox.push(Action::Stream(from, body.request));
+    }
+
+    /// A piece of what a receive has asked for, or word that all of it has been put in its place.
+    fn data(&mut self, from: Address, body: Control, payload: &[u8]) {
+        let fits = |record: &Record| record.role == Role::Receiving && !record.fetching;
+        let Some((id, record)) = self.waiting_for(from, body.request, fits) else {
+            return;
+        };
+        // Pieces come in order.
+        let rest = record.total.saturating_sub(record.moved);
+        match payload.len() as u64 {
+            0 if record.place.is_some() && record.moved == 0 => record.moved = record.total,
+            len @ 1.. if body.value == record.moved && len <= rest => {
+                record.buffer.write(record.moved as usize, payload);
+                record.moved += len;
+            }
+            _ => return self.malformed(from),
+        }
+        if record.moved == record.total {
+            self.finish_transfer(id);
+        }
+    }
+
+    /// A sender wants its message back: it gets it if that has not matched.
+    pub(super) fn give_back(&mut self, from: Address, key: Key, payload: &[u8]) {
+        let Ok(wanted) = payload.try_into() else {
+            return self.malformed(from);
+        };
+        let wanted = Name::from_word(u64::from_ne_bytes(wanted));
+        let taken = self.unexpected.take_where(&key, |message| {
+            message.from == from
+                && match &message.body {
+                    Body::Eager { sync, .. } => *sync == Some(wanted),
+                    Body::Rendezvous(rts) => rts.request == wanted,
+                }
+        });
+        let reply = Control {
+            request: wanted,
+            value: u64::from(taken.is_some()),
+        };
+        if let Some((_, Message { body, .. })) = taken
+            && let Body::Eager { data, .. } = body
+        {
+            self.counters.unexpected_bytes -= data.len() as u64;
+            self.consumed(from, data.len());
+        }
+        self.outbox
+            .push(Action::Control(from, Kind::CancelReply, reply));
+    }
+
+    /// Another process has found one lost. One that is itself lost to us has no say: it may have been
+    /// cut off, and take all others for lost.
+    fn hear_of_loss(&mut self, from: Address, peer: u64) {
+        let Ok(peer) = Peer::try_from(peer) else {
+            return self.malformed(from);
+        };
+        if !self.lost.iter().any(|(lost, _)| *lost == from.peer) {
+            self.peer_lost(peer, format!("process {} has found it so", from.peer));
+        }
+    }
+}

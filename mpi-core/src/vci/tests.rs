@@ -1,0 +1,60 @@
+//! What a VCI without a lock is promised.
+
+use std::sync::Arc;
+
+use netmod::{OpenError, Peer};
+
+use super::{CriticalSections, Router};
+use crate::process::{Config, OneAtATime, Process, Threads};
+use crate::wait::WaitPolicy;
+
+struct Nowhere;
+
+impl Router for Nowhere {
+    fn route(&self, peer: Peer) -> Result<usize, OpenError> {
+        Err(OpenError(format!("there is no process {peer}")))
+    }
+}
+
+/// A process that one thread calls at a time.
+fn process() -> Process {
+    Process::new(Config {
+        me: 0,
+        transports: Vec::new(),
+        router: Arc::new(Nowhere),
+        wait: WaitPolicy::for_share(1, 1),
+        eager_limit: None,
+        window: 5000,
+        max_vcis: 1,
+        // SAFETY: the calls that overlap below are made where the second one is found out.
+        threads: Threads::One(unsafe { OneAtATime::promise() }),
+        critical: CriticalSections::default(),
+        request_caches: true,
+    })
+    .unwrap()
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "two calls use a VCI at once")]
+fn a_second_guard_of_the_thread_is_found_out() {
+    let process = process();
+    let _first = process.lock_vci(0);
+    let _second = process.lock_vci(0);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_guard_of_another_thread_is_found_out() {
+    let process = process();
+    let first = process.lock_vci(0);
+    let found = std::thread::scope(|scope| {
+        let other = scope.spawn(|| process.try_lock_vci(0).map(|guard| guard.is_some()).ok());
+        other.join().is_err()
+    });
+    assert!(found, "it has got a second one");
+    drop(first);
+    // One after the other is as promised.
+    assert!(process.try_lock_vci(0).is_ok_and(|guard| guard.is_some()));
+    assert!(process.lock_vci(0).is_ok());
+}
