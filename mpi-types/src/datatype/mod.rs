@@ -351,7 +351,9 @@ impl Datatype {
             0 => 0,
             _ => size.max(self.extent().unsigned_abs()),
         };
-        let most = reach.checked_mul(count).and_then(|all| all.checked_mul(times));
+        let most = reach
+            .checked_mul(count)
+            .and_then(|all| all.checked_mul(times));
         match most {
             Some(most) if most <= isize::MAX as usize => Ok(size * count * times),
             _ => Err(self.too_many(count, times)),
