@@ -364,6 +364,7 @@ pub fn checked(count: c_int, datatype: MPI_Datatype) -> Result<(usize, &'static 
             ),
         ));
     }
+    object.datatype.total(count, 1)?;
     Ok((count, &object.datatype))
 }
 

@@ -136,6 +136,20 @@ impl Site<'_> {
         Ok(true)
     }
 
+    /// As the function [`part`], of which there may be one for every rank.
+    #[inline]
+    pub fn part(
+        &self,
+        side: &str,
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+    ) -> Result<Part<'static>> {
+        let part = part(side, buf, count, datatype)?;
+        part.datatype.total(part.count, self.others().max(1))?;
+        Ok(part)
+    }
+
     /// Carries out or starts the call.
     ///
     /// # Safety
@@ -208,6 +222,40 @@ fn address(side: &str, buf: *const c_void, count: usize, datatype: &Datatype) ->
     }
 }
 
+/// Refuses NULL for data in blocks, unless their displacements make absolute addresses of it
+/// (`MPI_BOTTOM`, sections 4.1.5 and 7.6).
+fn addresses(side: &str, buf: *const c_void, layout: &Layout<'_>, ranks: usize) -> Result<()> {
+    /// No program on Linux has anything below this address.
+    const FIRST: i64 = 4096;
+    if !buf.is_null() {
+        return Ok(());
+    }
+    let at_null = |rank: &usize| {
+        let datatype = layout.datatype(*rank);
+        let displacement = match layout {
+            Layout::Typed { displs, .. } => displs.get(*rank),
+            Layout::Varying {
+                displs: Some(displs),
+                ..
+            } => displs.get(*rank).saturating_mul(datatype.extent() as i64),
+            _ => 0,
+        };
+        let first = displacement.saturating_add(datatype.true_lb() as i64);
+        layout.bytes(*rank) > 0 && first.abs() < FIRST
+    };
+    match (0..ranks).find(at_null) {
+        None => Ok(()),
+        Some(rank) => {
+            let why = format!(
+                "{side}buf is NULL, but {} bytes are to be moved for rank {rank} of it, and their \
+                 displacement is not an absolute address",
+                layout.bytes(rank)
+            );
+            Err(Error::new(Class::Buffer, why))
+        }
+    }
+}
+
 /// The arguments `buf, count, datatype`; `side` is what their names begin with.
 #[inline]
 pub(super) fn part(
@@ -260,7 +308,11 @@ impl Blocks {
             Blocks::Equal(count, datatype) if ranks == 0 => {
                 part(side, buf, count.min(0), datatype).map(Layout::Uniform)
             }
-            Blocks::Equal(count, datatype) => part(side, buf, count, datatype).map(Layout::Uniform),
+            Blocks::Equal(count, datatype) => {
+                let part = part(side, buf, count, datatype)?;
+                part.datatype.total(part.count, ranks)?;
+                Ok(Layout::Uniform(part))
+            }
 
             // SAFETY: the caller's contract.
             Blocks::Varying(counts, displs, datatype) => unsafe {
@@ -268,13 +320,15 @@ impl Blocks {
                 let displs = array(side, "displacements", displs, ranks)?;
                 let (_, datatype) = types::checked(0, datatype)?;
                 let total = sum(side, counts)?;
-                address(side, buf, total, datatype)?;
+                datatype.total(total, 1)?;
                 let (counts, displs) = (Ints::I32(counts), Some(Ints::I32(displs)));
-                Ok(Layout::Varying {
+                let layout = Layout::Varying {
                     counts,
                     displs,
                     datatype,
-                })
+                };
+                addresses(side, buf, &layout, ranks)?;
+                Ok(layout)
             },
             // SAFETY: the caller's contract.
             Blocks::Typed(counts, displs, datatypes) => unsafe {
@@ -317,13 +371,15 @@ fn typed<'a>(
     sum(side, counts)?;
     let datatypes = list.fill(side, counts, datatypes)?;
     for (count, datatype) in counts.iter().zip(datatypes) {
-        address(side, buf, *count as usize, datatype)?;
+        datatype.total(*count as usize, counts.len())?;
     }
-    Ok(Layout::Typed {
+    let layout = Layout::Typed {
         counts: Ints::I32(counts),
         displs,
         datatypes,
-    })
+    };
+    addresses(side, buf, &layout, counts.len())?;
+    Ok(layout)
 }
 
 /// Counts without displacements, of a reduce-scatter.
@@ -338,6 +394,7 @@ pub(super) unsafe fn counts<'a>(
     // SAFETY: the caller's contract.
     let counts = unsafe { array("recv", "counts", counts, ranks)? };
     let total = sum("recv", counts)?;
+    datatype.total(total, 1)?;
     Ok((
         Layout::Varying {
             counts: Ints::I32(counts),

@@ -6,9 +6,7 @@ use std::ffi::{c_int, c_void};
 use mpi_core::Result;
 use mpi_core::collective::{Call, Root};
 
-use super::coll::{
-    Blocks, How, Site, TypeList, demand_apart, demand_buffer, demand_own_apart, part,
-};
+use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, demand_own_apart};
 use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request};
 
 /// # Safety
@@ -29,7 +27,7 @@ unsafe fn bcast_as(
         return unsafe { site.run(&Call::Nothing, buffer, buffer) };
     }
     demand_buffer("buffer", buffer, "in a broadcast")?;
-    let part = part("", buffer, count, datatype)?;
+    let part = site.part("", buffer, count, datatype)?;
     // SAFETY: the caller's contract.
     unsafe { site.run(&Call::Bcast { root, part }, buffer, buffer) }
 }
@@ -67,7 +65,7 @@ unsafe fn gather_as(
         None
     } else {
         demand_buffer("sendbuf", sendbuf, "at other ranks than the root")?;
-        Some(part("send", sendbuf, sendcount, sendtype)?)
+        Some(site.part("send", sendbuf, sendcount, sendtype)?)
     };
     if let (Some(layout), Some(send)) = (&layout, send) {
         demand_own_apart(sendbuf, send, recvbuf, layout, site.rank())?;
@@ -115,7 +113,7 @@ unsafe fn scatter_as(
         None
     } else {
         demand_buffer("recvbuf", recvbuf, "at other ranks than the root")?;
-        Some(part("recv", recvbuf, recvcount, recvtype)?)
+        Some(site.part("recv", recvbuf, recvcount, recvtype)?)
     };
     if let (Some(layout), Some(recv)) = (&layout, recv) {
         demand_own_apart(recvbuf, recv, sendbuf, layout, site.rank())?;
@@ -154,7 +152,7 @@ unsafe fn allgather_as(
     let recv = unsafe { recv.layout("recv", recvbuf, site.others(), &mut list)? };
     let send = match site.in_place("sendbuf", sendbuf)? {
         true => None,
-        false => Some(part("send", sendbuf, sendcount, sendtype)?),
+        false => Some(site.part("send", sendbuf, sendcount, sendtype)?),
     };
     if let (Some(send), false) = (send, site.is_inter()) {
         demand_own_apart(sendbuf, send, recvbuf, &recv, site.rank())?;

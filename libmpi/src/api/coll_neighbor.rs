@@ -6,7 +6,7 @@ use mpi_core::Result;
 use mpi_core::collective::Call;
 use mpi_core::topo;
 
-use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, part};
+use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Request};
 
 const PLACE: &str = "in a neighbourhood collective";
@@ -34,8 +34,8 @@ unsafe fn allgather_as(
     let recv = unsafe { recv.layout("recv", recvbuf, neighbors.sources.len(), &mut list)? };
     // Who sends to nobody needs no buffer.
     let send = match neighbors.destinations.is_empty() {
-        true => part("send", std::ptr::null(), sendcount.min(0), sendtype)?,
-        false => part("send", sendbuf, sendcount, sendtype)?,
+        true => site.part("send", std::ptr::null(), sendcount.min(0), sendtype)?,
+        false => site.part("send", sendbuf, sendcount, sendtype)?,
     };
     let received = (0..neighbors.sources.len()).any(|i| recv.bytes(i) > 0);
     demand_apart(

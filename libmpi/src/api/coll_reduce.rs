@@ -41,8 +41,8 @@ fn vector(
         }
     };
     let part = match in_place {
-        true => part("", recvbuf, count, datatype),
-        false => part("", sendbuf, count, datatype),
+        true => site.part("", recvbuf, count, datatype),
+        false => site.part("", sendbuf, count, datatype),
     };
     let part = part?;
     let op = ops::checked(op, datatype, part.datatype)?;
@@ -52,7 +52,7 @@ fn vector(
             recvbuf,
             "in a reduction; sendbuf can be MPI_IN_PLACE",
         )?;
-        coll::part("recv", recvbuf, received, datatype)?;
+        site.part("recv", recvbuf, received, datatype)?;
         demand_apart(sendbuf, recvbuf, part.bytes(), BUFFERS)?;
     }
     Ok(Vector { part, op, in_place })
@@ -77,7 +77,7 @@ unsafe fn reduce_as(
         Root::Other => return unsafe { site.run(&Call::Nothing, sendbuf, recvbuf) },
         Root::This => {
             demand_buffer("recvbuf", recvbuf, "on an intercommunicator")?;
-            let part = part("recv", recvbuf, count, datatype)?;
+            let part = site.part("recv", recvbuf, count, datatype)?;
             Vector {
                 part,
                 op: ops::checked(op, datatype, part.datatype)?,

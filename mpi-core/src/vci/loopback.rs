@@ -194,6 +194,8 @@ impl Lane for LoopbackLane {
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        // All that the VCI has sent to itself: a program that has sent much and tests once finds it done.
+        let budget = budget.max(self.own.len());
         for done in 0..budget {
             let Some(Message { header, payload }) = self.next() else {
                 return done > 0;

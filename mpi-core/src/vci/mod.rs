@@ -51,6 +51,8 @@ pub enum Mode {
 
 /// Messages of up to this many events are taken in by one poll.
 const POLL_BUDGET: usize = 64;
+/// The way to the process itself is the first.
+const OWN: usize = 0;
 
 /// Sends to one address that wait for a poll, at most, before the next one makes it.
 const GATHER_MOST: usize = 64;
@@ -77,6 +79,8 @@ pub(crate) struct VciState {
     waiting: BTreeMap<Address, VecDeque<Action>>,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
+    /// Something may have been sent to the process itself since that was last taken in.
+    own_due: bool,
     /// Counts fruitless polls, whoever made them.
     pub patience: Patience,
 }
@@ -115,6 +119,7 @@ impl VciState {
             router,
             waiting: BTreeMap::new(),
             scratch: Vec::new(),
+            own_due: false,
             patience: Patience::default(),
         })
     }
@@ -306,6 +311,7 @@ impl VciState {
     /// The way to a peer.
     fn way(&mut self, to: Address) -> Result<&mut Way, LaneError> {
         let index = self.route(to)?;
+        self.own_due |= index == OWN;
         Ok(&mut self.ways[index])
     }
 
@@ -415,7 +421,7 @@ impl VciState {
             way.lane.check_peers(&here, engine);
         }
         for (route, peer) in routes {
-            if !self.ways[route].transport.is_local() && route != 0 {
+            if !self.ways[route].transport.is_local() && route != OWN {
                 self.greet(Address { peer, vci: 0 });
             }
         }
@@ -450,7 +456,20 @@ impl VciState {
     ///
     /// Invariant: the outbox is empty when this returns. Answers to what was retried leave at once
     /// too, since the program may not call again for a long time once its receive is complete.
+    ///
+    /// Invariant: what goes to the process itself has arrived, and so have the answers, so that what
+    /// needs nobody else is complete. Programs may test once and then wait for something of theirs.
     pub fn dispatch(&mut self) -> bool {
+        let mut any = self.dispatch_once();
+        while std::mem::take(&mut self.own_due)
+            && self.ways[OWN].lane.poll(&mut self.engine, usize::MAX)
+        {
+            any |= self.dispatch_once();
+        }
+        any
+    }
+
+    fn dispatch_once(&mut self) -> bool {
         let mut any = false;
         self.gather(true);
         loop {

@@ -339,6 +339,42 @@ impl Datatype {
         self.inner().size
     }
 
+    /// Bytes of data in `times` buffers of `count` elements each.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COUNT` where these or their places are beyond what an address can tell (2^63), so that
+    /// whoever has asked may multiply as he likes.
+    #[inline]
+    pub fn total(&self, count: usize, times: usize) -> Result<usize> {
+        let size = self.size();
+        let reach = match size {
+            0 => 0,
+            _ => size.max(self.extent().unsigned_abs()),
+        };
+        let most = reach
+            .checked_mul(count)
+            .and_then(|all| all.checked_mul(times));
+        match most {
+            Some(most) if most <= isize::MAX as usize => Ok(size * count * times),
+            _ => Err(self.too_many(count, times)),
+        }
+    }
+
+    #[cold]
+    fn too_many(&self, count: usize, times: usize) -> Error {
+        let times = match times {
+            1 => String::new(),
+            _ => format!(", {times} times,"),
+        };
+        let detail = format!(
+            "{count} elements of {} bytes of data (extent {}){times} are more than an address space \
+             holds (2^63 bytes); check the count and the datatype",
+            self.size(),
+            self.extent()
+        );
+        Error::new(Class::Count, detail)
+    }
+
     /// Bytes from one element to the next; may be negative (`MPI_Type_get_extent`).
     #[inline]
     pub fn extent(&self) -> isize {
