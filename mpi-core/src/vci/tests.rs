@@ -30,6 +30,9 @@ fn process() -> Process {
         threads: Threads::One(unsafe { OneAtATime::promise() }),
         critical: CriticalSections::default(),
         request_caches: true,
+        nodes: Vec::new(),
+        shared_memory: None,
+        sources: crate::process::source::Sources::default(),
     })
     .unwrap()
 }

@@ -55,6 +55,9 @@ impl Target {
             threads: Threads::Many,
             critical: CriticalSections::default(),
             request_caches: true,
+            nodes: Vec::new(),
+            shared_memory: None,
+            sources: crate::process::source::Sources::default(),
         })
         .unwrap();
         let comm = Arc::new(Comm::new(ContextId::new(0, 5), Group::identity(2), 0));
