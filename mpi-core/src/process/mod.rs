@@ -495,7 +495,7 @@ impl Process {
     pub fn iprobe(&self, vci: VciId, from: &Source) -> Result<Option<Status>> {
         let key = from.key();
         let look = || -> Result<Option<Status>> {
-            let state = self.lock(vci)?;
+            let mut state = self.lock(vci)?;
             let found = state.engine.unexpected.find(&key);
             Ok(found.map(|(_, key, message)| probe_status(key, message.len())))
         };

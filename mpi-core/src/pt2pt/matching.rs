@@ -4,23 +4,36 @@
 //! messages are received in the order they were sent, wildcards or not. Both queues therefore keep
 //! order: a message takes the *oldest* receive that fits, a receive takes the *oldest* message.
 //!
-//! Finding it takes constant time for receives without wildcards: both queues are hashed by the
-//! whole key. Receives with a wildcard stand in a list of their own with a sequence number that
-//! settles which of two candidates is older; messages are also linked in order of arrival, which is
-//! what a wildcard receive walks.
+//! Finding it takes constant time, however many there are: both queues are hashed by the whole key, in
+//! tables that grow. The first few receives with a wildcard stand in a list of their own, later ones are
+//! hashed by the key with its wildcards; a sequence number settles which of several candidates is
+//! older. Messages are also linked in order of arrival, which is what a wildcard receive walks; if it
+//! has to walk far, messages are hashed by the keys of such receives as well (`wild.rs`).
 
 use crate::pt2pt::wire::Key;
 use crate::{ANY_SOURCE, ANY_TAG};
 
-const BUCKETS: usize = 256;
+mod wild;
+
+use wild::WildIndex;
+
+// Tests come by all ways with few.
+/// Lists that a table begins with.
+const BUCKETS: usize = if cfg!(test) { 2 } else { 256 };
+/// Receives with a wildcard that are looked through one by one.
+const WILD_LISTED: u32 = if cfg!(test) { 2 } else { 8 };
+/// Messages that a wildcard receive walks over before they are hashed for it.
+const WALK: usize = if cfg!(test) { 3 } else { 256 };
 const NIL: u32 = u32::MAX;
 
+/// Bits for a table of any size, the lowest first, which depend on the whole key. (The factor was chosen
+/// by trying: with it regular steps of tags, ranks and contexts spread as well as random ones.)
 #[inline(always)]
-fn bucket_of(key: &Key) -> usize {
+fn hash(key: &Key) -> usize {
     let mixed = key.context
         ^ u64::from(key.source as u32).wrapping_mul(0x9e37_79b9)
         ^ (u64::from(key.tag as u32) << 24);
-    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
+    ((u128::from(mixed) * 0x2545_f491_4f6c_dd1d) >> 64) as usize
 }
 
 impl Key {
@@ -36,6 +49,16 @@ impl Key {
         self.context == message.context
             && (self.source == message.source || self.source == ANY_SOURCE)
             && (self.tag == message.tag || self.tag == ANY_TAG)
+    }
+
+    /// The keys with wildcards of receives that take a message with this one.
+    fn wild(&self) -> [Key; 3] {
+        let [mut any_source, mut any_tag] = [*self; 2];
+        any_source.source = ANY_SOURCE;
+        any_tag.tag = ANY_TAG;
+        let mut any = any_source;
+        any.tag = ANY_TAG;
+        [any_source, any_tag, any]
     }
 }
 
@@ -62,12 +85,43 @@ const UNLINKED: Links = Links {
     prev: NIL,
 };
 
+/// Lists by hash.
+struct Table {
+    lists: Box<[List]>,
+    /// One less than their number, which is a power of two.
+    mask: usize,
+}
+
+impl Table {
+    fn new(lists: usize) -> Table {
+        let lists = vec![EMPTY; lists.next_power_of_two()].into_boxed_slice();
+        let mask = lists.len() - 1;
+        Table { lists, mask }
+    }
+
+    /// The list for a key.
+    #[inline(always)]
+    fn list(&self, key: &Key) -> List {
+        let place = hash(key) & self.mask;
+        // SAFETY: the mask is less than the number of lists, which both stay as `new` made them.
+        *unsafe { self.lists.get_unchecked(place) }
+    }
+
+    #[inline(always)]
+    fn list_mut(&mut self, key: &Key) -> &mut List {
+        let place = hash(key) & self.mask;
+        // SAFETY: as above.
+        unsafe { self.lists.get_unchecked_mut(place) }
+    }
+}
+
 /// Names an entry of a queue until it is taken out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place(u32);
 
 struct PostedEntry<T> {
     key: Key,
+    /// Twice its number, and one more if it has a wildcard and is hashed.
     order: u64,
     links: Links,
     value: Option<T>,
@@ -77,8 +131,12 @@ struct PostedEntry<T> {
 pub(crate) struct PostedQueue<T> {
     entries: Vec<PostedEntry<T>>,
     free: Vec<u32>,
-    buckets: Box<[List; BUCKETS]>,
+    table: Table,
+    /// The first receives with wildcards.
     wild: List,
+    /// How many are in that list, and how many have wildcards at all.
+    wild_listed: u32,
+    wild_all: u32,
     order: u64,
 }
 
@@ -87,8 +145,10 @@ impl<T> PostedQueue<T> {
         PostedQueue {
             entries: Vec::new(),
             free: Vec::new(),
-            buckets: Box::new([EMPTY; BUCKETS]),
+            table: Table::new(BUCKETS),
             wild: EMPTY,
+            wild_listed: 0,
+            wild_all: 0,
             order: 0,
         }
     }
@@ -101,33 +161,24 @@ impl<T> PostedQueue<T> {
     /// Appends a receive.
     #[inline]
     pub fn post(&mut self, key: Key, value: T) -> Place {
-        self.order += 1;
-        let order = self.order;
+        self.order += 2;
+        let entry = PostedEntry {
+            key,
+            order: self.order,
+            links: UNLINKED,
+            value: Some(value),
+        };
         let index = match self.free.pop() {
             Some(index) => {
-                let entry = &mut self.entries[index as usize];
-                *entry = PostedEntry {
-                    key,
-                    order,
-                    links: UNLINKED,
-                    value: Some(value),
-                };
+                self.entries[index as usize] = entry;
                 index
             }
-            None => {
-                self.entries.push(PostedEntry {
-                    key,
-                    order,
-                    links: UNLINKED,
-                    value: Some(value),
-                });
-                (self.entries.len() - 1) as u32
-            }
+            None => self.add(entry),
         };
         let list = if key.is_wild() {
-            &mut self.wild
+            self.wild_list(index)
         } else {
-            &mut self.buckets[bucket_of(&key)]
+            self.table.list_mut(&key)
         };
         let tail = list.tail;
         list.tail = index;
@@ -140,22 +191,83 @@ impl<T> PostedQueue<T> {
         Place(index)
     }
 
+    /// More receives wait than ever before.
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, entry: PostedEntry<T>) -> u32 {
+        if self.entries.len() > self.table.mask {
+            self.grow();
+        }
+        self.entries.push(entry);
+        (self.entries.len() - 1) as u32
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let grown = Table::new(4 * self.table.lists.len());
+        for list in std::mem::replace(&mut self.table, grown).lists {
+            let mut index = list.head;
+            while index != NIL {
+                let entry = &mut self.entries[index as usize];
+                let to = self.table.list_mut(&entry.key);
+                let next = std::mem::replace(&mut entry.links.next, NIL);
+                let tail = std::mem::replace(&mut to.tail, index);
+                entry.links.prev = tail;
+                match tail {
+                    NIL => to.head = index,
+                    tail => self.entries[tail as usize].links.next = index,
+                }
+                index = next;
+            }
+        }
+    }
+
+    /// The list for a new receive with a wildcard.
+    #[inline]
+    fn wild_list(&mut self, index: u32) -> &mut List {
+        self.wild_all += 1;
+        if self.wild_listed < WILD_LISTED {
+            self.wild_listed += 1;
+            return &mut self.wild;
+        }
+        let entry = &mut self.entries[index as usize];
+        entry.order |= 1;
+        self.table.list_mut(&entry.key)
+    }
+
     /// Takes out the oldest receive that accepts a message with `key`.
     #[inline]
     pub fn take_match(&mut self, key: &Key) -> Option<T> {
-        let exact = self.first_in(self.buckets[bucket_of(key)].head, key);
-        let found = if self.wild.head == NIL {
-            exact?
-        } else {
-            match (exact, self.first_in(self.wild.head, key)) {
-                (Some(a), Some(b)) => {
-                    let older = self.entries[a as usize].order < self.entries[b as usize].order;
-                    if older { a } else { b }
-                }
-                (a, b) => a.or(b)?,
-            }
+        let exact = self.first_of(key);
+        let found = match self.wild_all {
+            0 => exact?,
+            _ => self.oldest(exact, key)?,
         };
         self.remove(Place(found))
+    }
+
+    /// The older of a receive and the oldest with a wildcard that accepts a message with `key`.
+    #[inline]
+    fn oldest(&self, exact: Option<u32>, key: &Key) -> Option<u32> {
+        let listed = self.first_in(self.wild.head, |posted| posted.accepts(key));
+        let mut found = self.older(exact, listed);
+        if self.wild_all > self.wild_listed {
+            for wild in key.wild() {
+                found = self.older(found, self.first_of(&wild));
+            }
+        }
+        found
+    }
+
+    #[inline]
+    fn older(&self, one: Option<u32>, other: Option<u32>) -> Option<u32> {
+        match (one, other) {
+            (Some(a), Some(b)) => {
+                let first = self.entries[a as usize].order < self.entries[b as usize].order;
+                Some(if first { a } else { b })
+            }
+            (a, b) => a.or(b),
+        }
     }
 
     /// Takes out a receive (cancelled, or its peer is lost).
@@ -163,11 +275,18 @@ impl<T> PostedQueue<T> {
     pub fn remove(&mut self, place: Place) -> Option<T> {
         let entry = self.entries.get_mut(place.0 as usize)?;
         let value = entry.value.take()?;
-        let (key, Links { next, prev }) = (entry.key, entry.links);
+        let (key, order, Links { next, prev }) = (entry.key, entry.order, entry.links);
         let list = if key.is_wild() {
-            &mut self.wild
+            self.wild_all -= 1;
+            match order & 1 {
+                0 => {
+                    self.wild_listed -= 1;
+                    &mut self.wild
+                }
+                _ => self.table.list_mut(&key),
+            }
         } else {
-            &mut self.buckets[bucket_of(&key)]
+            self.table.list_mut(&key)
         };
         if prev == NIL {
             list.head = next;
@@ -194,11 +313,17 @@ impl<T> PostedQueue<T> {
             .filter_map(|entry| entry.value.as_ref().map(|value| (&entry.key, value)))
     }
 
+    /// The oldest hashed receive with this very key.
     #[inline(always)]
-    fn first_in(&self, mut index: u32, key: &Key) -> Option<u32> {
+    fn first_of(&self, key: &Key) -> Option<u32> {
+        self.first_in(self.table.list(key).head, |posted| posted == key)
+    }
+
+    #[inline(always)]
+    fn first_in(&self, mut index: u32, fits: impl Fn(&Key) -> bool) -> Option<u32> {
         while index != NIL {
             let entry = &self.entries[index as usize];
-            if entry.key.accepts(key) {
+            if fits(&entry.key) {
                 return Some(index);
             }
             index = entry.links.next;
@@ -209,7 +334,7 @@ impl<T> PostedQueue<T> {
 
 struct UnexpectedEntry<T> {
     key: Key,
-    in_bucket: Links,
+    in_list: Links,
     in_arrival: Links,
     value: Option<T>,
 }
@@ -218,8 +343,10 @@ struct UnexpectedEntry<T> {
 pub(crate) struct UnexpectedQueue<T> {
     entries: Vec<UnexpectedEntry<T>>,
     free: Vec<u32>,
-    buckets: Box<[List; BUCKETS]>,
+    table: Table,
     arrival: List,
+    /// For receives with wildcards, from when one has walked far until there are no messages.
+    wild: Option<Box<WildIndex>>,
 }
 
 impl<T> UnexpectedQueue<T> {
@@ -227,8 +354,9 @@ impl<T> UnexpectedQueue<T> {
         UnexpectedQueue {
             entries: Vec::new(),
             free: Vec::new(),
-            buckets: Box::new([EMPTY; BUCKETS]),
+            table: Table::new(BUCKETS),
             arrival: EMPTY,
+            wild: None,
         }
     }
 
@@ -239,17 +367,12 @@ impl<T> UnexpectedQueue<T> {
 
     /// Appends a message.
     pub fn push(&mut self, key: Key, value: T) {
-        let bucket = bucket_of(&key);
-        let tails = (self.buckets[bucket].tail, self.arrival.tail);
         let entry = UnexpectedEntry {
             key,
-            in_bucket: Links {
-                next: NIL,
-                prev: tails.0,
-            },
+            in_list: UNLINKED,
             in_arrival: Links {
                 next: NIL,
-                prev: tails.1,
+                prev: self.arrival.tail,
             },
             value: Some(value),
         };
@@ -258,50 +381,128 @@ impl<T> UnexpectedQueue<T> {
                 self.entries[index as usize] = entry;
                 index
             }
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
-            }
+            None => self.add(entry),
         };
-        self.buckets[bucket].tail = index;
-        match tails.0 {
-            NIL => self.buckets[bucket].head = index,
-            tail => self.entries[tail as usize].in_bucket.next = index,
+        let list = self.table.list_mut(&key);
+        let tail = std::mem::replace(&mut list.tail, index);
+        match tail {
+            NIL => list.head = index,
+            tail => {
+                self.entries[index as usize].in_list.prev = tail;
+                self.entries[tail as usize].in_list.next = index;
+            }
         }
-        self.arrival.tail = index;
-        match tails.1 {
+        match std::mem::replace(&mut self.arrival.tail, index) {
             NIL => self.arrival.head = index,
             tail => self.entries[tail as usize].in_arrival.next = index,
+        }
+        if self.wild.is_some() {
+            self.index(index);
+        }
+    }
+
+    /// More messages wait than ever before.
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, entry: UnexpectedEntry<T>) -> u32 {
+        if self.entries.len() > self.table.mask {
+            self.grow();
+        }
+        self.entries.push(entry);
+        (self.entries.len() - 1) as u32
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let grown = Table::new(4 * self.table.lists.len());
+        for list in std::mem::replace(&mut self.table, grown).lists {
+            let mut index = list.head;
+            while index != NIL {
+                let entry = &mut self.entries[index as usize];
+                let to = self.table.list_mut(&entry.key);
+                let next = std::mem::replace(&mut entry.in_list.next, NIL);
+                let tail = std::mem::replace(&mut to.tail, index);
+                entry.in_list.prev = tail;
+                match tail {
+                    NIL => to.head = index,
+                    tail => self.entries[tail as usize].in_list.next = index,
+                }
+                index = next;
+            }
         }
     }
 
     /// The oldest message that a receive with `key` would take.
     #[inline]
-    pub fn find(&self, key: &Key) -> Option<(Place, &Key, &T)> {
+    pub fn find(&mut self, key: &Key) -> Option<(Place, &Key, &T)> {
         if self.arrival.head == NIL {
             return None;
         }
-        let wild = key.is_wild();
-        let mut index = if wild {
-            self.arrival.head
-        } else {
-            self.buckets[bucket_of(key)].head
-        };
+        let index = match key.is_wild() {
+            true => self.find_wild(key),
+            false => self.first_of(key),
+        }?;
+        let entry = &self.entries[index as usize];
+        let value = entry.value.as_ref()?;
+        Some((Place(index), &entry.key, value))
+    }
+
+    /// The oldest message with this very key.
+    #[inline(always)]
+    fn first_of(&self, key: &Key) -> Option<u32> {
+        let mut index = self.table.list(key).head;
         while index != NIL {
             let entry = &self.entries[index as usize];
-            if key.accepts(&entry.key) {
-                return entry
-                    .value
-                    .as_ref()
-                    .map(|value| (Place(index), &entry.key, value));
+            if entry.key == *key {
+                return Some(index);
             }
-            index = if wild {
-                entry.in_arrival.next
-            } else {
-                entry.in_bucket.next
-            };
+            index = entry.in_list.next;
         }
         None
+    }
+
+    /// The oldest message for a receive with wildcards.
+    #[inline]
+    fn find_wild(&mut self, key: &Key) -> Option<u32> {
+        if self.wild.is_none() {
+            let mut index = self.arrival.head;
+            for _ in 0..WALK {
+                let entry = self.entries.get(index as usize)?;
+                if key.accepts(&entry.key) {
+                    return Some(index);
+                }
+                index = entry.in_arrival.next;
+            }
+            if index == NIL {
+                return None;
+            }
+            self.index_all();
+        }
+        let wild = self.wild.as_ref()?;
+        wild.find(key, |index| &self.entries[index as usize].key)
+    }
+
+    /// Hashes all messages for receives with wildcards.
+    #[cold]
+    #[inline(never)]
+    fn index_all(&mut self) {
+        let mut wild = Box::new(WildIndex::new(self.len()));
+        let mut index = self.arrival.head;
+        while let Some(entry) = self.entries.get(index as usize) {
+            wild.add(index, &entry.key);
+            index = entry.in_arrival.next;
+        }
+        self.wild = Some(wild);
+    }
+
+    /// Hashes a new message for receives with wildcards.
+    #[cold]
+    #[inline(never)]
+    fn index(&mut self, index: u32) {
+        match &mut self.wild {
+            Some(wild) if wild.has_room() => wild.add(index, &self.entries[index as usize].key),
+            _ => self.index_all(),
+        }
     }
 
     /// Takes out the oldest message that a receive with `key` accepts.
@@ -313,13 +514,13 @@ impl<T> UnexpectedQueue<T> {
 
     /// Takes out the oldest message with `key` for which `wanted` holds.
     pub fn take_where(&mut self, key: &Key, wanted: impl Fn(&T) -> bool) -> Option<(Key, T)> {
-        let mut index = self.buckets[bucket_of(key)].head;
+        let mut index = self.table.list(key).head;
         while index != NIL {
             let entry = &self.entries[index as usize];
             if entry.key == *key && entry.value.as_ref().is_some_and(&wanted) {
                 return self.remove(Place(index));
             }
-            index = entry.in_bucket.next;
+            index = entry.in_list.next;
         }
         None
     }
@@ -338,18 +539,18 @@ impl<T> UnexpectedQueue<T> {
         let entry = self.entries.get_mut(place.0 as usize)?;
         let value = entry.value.take()?;
         let key = entry.key;
-        let (bucket, arrival) = (entry.in_bucket, entry.in_arrival);
+        let (in_list, arrival) = (entry.in_list, entry.in_arrival);
 
-        let list = &mut self.buckets[bucket_of(&key)];
-        if bucket.prev == NIL {
-            list.head = bucket.next;
+        let list = self.table.list_mut(&key);
+        if in_list.prev == NIL {
+            list.head = in_list.next;
         } else {
-            self.entries[bucket.prev as usize].in_bucket.next = bucket.next;
+            self.entries[in_list.prev as usize].in_list.next = in_list.next;
         }
-        if bucket.next == NIL {
-            list.tail = bucket.prev;
+        if in_list.next == NIL {
+            list.tail = in_list.prev;
         } else {
-            self.entries[bucket.next as usize].in_bucket.prev = bucket.prev;
+            self.entries[in_list.next as usize].in_list.prev = in_list.prev;
         }
 
         if arrival.prev == NIL {
@@ -363,6 +564,12 @@ impl<T> UnexpectedQueue<T> {
             self.entries[arrival.next as usize].in_arrival.prev = arrival.prev;
         }
         self.free.push(place.0);
+        if let Some(wild) = &mut self.wild {
+            wild.remove(place.0, &key);
+            if self.arrival.head == NIL {
+                self.wild = None;
+            }
+        }
         Some((key, value))
     }
 }
@@ -398,6 +605,63 @@ mod tests {
             ],
             0..200,
         )
+    }
+
+    /// Entries looked at by a search for each of those in the lists, on average.
+    fn looks(table: &Table, next: impl Fn(u32) -> u32) -> f64 {
+        let (mut all, mut looks) = (0.0, 0.0);
+        for list in &table.lists {
+            let mut index = list.head;
+            let mut place = 0.0;
+            while index != NIL {
+                place += 1.0;
+                all += 1.0;
+                looks += place;
+                index = next(index);
+            }
+        }
+        looks / all
+    }
+
+    #[test]
+    fn searches_stay_short_however_many_wait() {
+        const MANY: i32 = 100_000;
+        let key = |context, source, tag| Key {
+            context,
+            source,
+            tag,
+        };
+        type Pattern = (&'static str, Box<dyn Fn(i32) -> Key>);
+        let patterns: [Pattern; 8] = [
+            ("tags", Box::new(move |i| key(4, 1, i))),
+            ("tags downwards", Box::new(move |i| key(4, 1, i32::MAX - i))),
+            ("every 1,024th tag", Box::new(move |i| key(4, 1, i << 10))),
+            ("high bits of tags", Box::new(move |i| key(4, 1, i << 14))),
+            ("sources", Box::new(move |i| key(4, i, 7))),
+            (
+                "sources and tags",
+                Box::new(move |i| key(4, i % 300, i / 300)),
+            ),
+            ("contexts", Box::new(move |i| key(8 * i as u64, 1, 7))),
+            (
+                "leaders",
+                Box::new(move |i| key((i as u64) << 32 | 8, 1, 7)),
+            ),
+        ];
+        for (name, key) in patterns {
+            let mut posted = PostedQueue::new();
+            let mut unexpected = UnexpectedQueue::new();
+            for i in 0..MANY {
+                posted.post(key(i), i);
+                unexpected.push(key(i), i);
+            }
+            let entries = &posted.entries;
+            let one = looks(&posted.table, |i| entries[i as usize].links.next);
+            let entries = &unexpected.entries;
+            let two = looks(&unexpected.table, |i| entries[i as usize].in_list.next);
+            println!("{name}: {one:.2} receives and {two:.2} messages looked at");
+            assert!(one < 4.0 && two < 4.0);
+        }
     }
 
     proptest! {
