@@ -25,7 +25,7 @@ pub struct Options {
     /// Where it is made; by default `fresh` in cargo's target folder. What is there is removed.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Stop before the tests, when packages are installed and it is known what is lacking.
+    /// Only begin the second command: packages are installed, and what is lacking is said.
     #[arg(long)]
     prepare: bool,
     /// Leave it there at the end.
@@ -61,12 +61,11 @@ pub fn run(options: &Options) -> Result {
     let failed = |error: std::io::Error| format!("{}: {error}", root.display());
     certificates(&root).map_err(failed)?;
     let result = copy_sources(&root).and_then(|()| {
+        if options.prepare {
+            return enter(&root, &format!("{} --prepare", commands[1]));
+        }
         for command in &commands {
-            let rest = match options.prepare && command.ends_with("xtask test") {
-                true => " --prepare",
-                false => "",
-            };
-            enter(&root, &format!("{command}{rest}"))?;
+            enter(&root, command)?;
         }
         Ok(())
     });
@@ -229,9 +228,10 @@ fn enter(root: &Path, command: &str) -> Result {
     let output = Command::new("rustc").args(["--print", "sysroot"]).output();
     let output = output.map_err(|error| format!("rustc can't be run: {error}"))?;
     let rust = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    let mut within = Command::new("unshare");
-    // Its processes have numbers of their own, and end with the first of them.
-    within.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c"]);
+    // Its processes have numbers of their own and end with the first of them, which ends with us.
+    let mut within = Command::new("setpriv");
+    within.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid"]);
+    within.args(["--fork", "--kill-child", "sh", "-c"]);
     within
         .arg(include_str!("../files/fresh.sh"))
         .arg("fresh")
