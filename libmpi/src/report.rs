@@ -9,7 +9,7 @@ use crate::runtime;
 
 extern "C" fn on_signal(_signal: c_int) {
     let text: &[u8] = if runtime::want_report() {
-        b"Weft: asked for pending operations; a rank that prints none is not waiting in MPI\n"
+        b"Weft: asked for pending operations; a rank that prints none is not waiting in MPI (or has not had a core since)\n"
     } else {
         b"Weft: MPI is not up in this process\n"
     };

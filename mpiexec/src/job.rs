@@ -36,6 +36,9 @@ const HANDLED: &[i32] = &[
     libc::SIGTSTP,
 ];
 
+/// How often to look whether all ranks have said where they are.
+const LOOK_FOR_WORDS: Duration = Duration::from_millis(50);
+
 /// How often to look whether the terminal has become ours.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -62,6 +65,8 @@ struct Job {
     guardian: Guardian,
     typing: Option<Typing>,
     sinks: [Sink; 2],
+    /// Of which of them it was said that they can't be written to.
+    told: [bool; 2],
     /// When the job's time is up, and how much it had.
     limit: Option<(Instant, Duration)>,
     phase: Phase,
@@ -131,6 +136,7 @@ impl Job {
             guardian,
             typing: None,
             sinks: [Sink::new(1), Sink::new(2)],
+            told: [false; 2],
             limit: options
                 .timeout
                 .and_then(|limit| Some((began.checked_add(limit)?, limit))),
@@ -209,6 +215,7 @@ impl Job {
                 sink.write_ready();
                 sink.release(now);
             }
+            self.tell_failures();
             self.look_for_deadlock();
             self.look_at_clock();
         }
@@ -237,12 +244,12 @@ impl Job {
         }
         for (index, rank) in self.ranks.iter().enumerate() {
             if let Some(pmi) = &rank.pmi {
-                let out = if rank.answers.waits() {
-                    libc::POLLOUT
-                } else {
-                    0
+                // Whoever doesn't take answers isn't asked for more questions.
+                let events = match rank.answers.waits() {
+                    true => libc::POLLOUT,
+                    false => libc::POLLIN,
                 };
-                add(pmi.as_raw_fd(), libc::POLLIN | out, Who::Pmi(index));
+                add(pmi.as_raw_fd(), events, Who::Pmi(index));
             }
             for (stream, source) in rank.sources.iter().enumerate() {
                 let sink = &self.sinks[stream];
@@ -266,7 +273,10 @@ impl Job {
                 let grace = self.deserters.as_ref().and_then(|some| some.grace);
                 limit.into_iter().chain(grace).min()
             }
-            Phase::LastWords(at) | Phase::Asked(at) => Some(at),
+            Phase::LastWords { least, most } if now >= least => {
+                Some(most.min(now + LOOK_FOR_WORDS))
+            }
+            Phase::LastWords { least: at, .. } | Phase::Asked(at) => Some(at),
             Phase::Killed => None,
         };
         let held = self.sinks.iter().filter_map(|sink| Some(sink.held()?.1));
@@ -310,25 +320,31 @@ impl Job {
     fn hear(&mut self, rank: usize) {
         let mut actions = Vec::new();
         let mut buffer = [0u8; 4096];
-        let state = &mut self.ranks[rank];
-        let Some(pmi) = &mut state.pmi else {
-            return;
-        };
-        let mut open = state.answers.write(pmi);
-        while open {
-            match pmi.read(&mut buffer) {
-                Ok(0) => open = false,
-                Ok(n) => self.server.receive(rank, &buffer[..n], &mut actions),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => open = false,
+        loop {
+            let state = &mut self.ranks[rank];
+            let Some(pmi) = &mut state.pmi else {
+                return;
+            };
+            let mut open = state.answers.write(pmi);
+            // What waits must stay bounded, however much is asked and however little read.
+            if open && state.answers.waits() {
+                return;
             }
-        }
-        if !open {
-            state.pmi = None;
-        }
-        for action in actions {
-            self.act(action);
+            if open {
+                match pmi.read(&mut buffer) {
+                    Ok(0) => open = false,
+                    Ok(n) => self.server.receive(rank, &buffer[..n], &mut actions),
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                    Err(_) => open = false,
+                }
+            }
+            if !open {
+                state.pmi = None;
+            }
+            for action in actions.drain(..) {
+                self.act(action);
+            }
         }
     }
 
@@ -349,12 +365,17 @@ impl Job {
                 message,
             } => {
                 let who = self.name(rank);
+                let code_of_job = abort_code(code);
+                let result = match code_of_job {
+                    given if i32::from(given) == code => String::new(),
+                    given => format!(" (so this job's is {given})"),
+                };
                 let why = match message.trim() {
                     "" => String::new(),
                     message => format!(": {message}"),
                 };
-                let text = format!("{who} aborted with code {code}{why}");
-                self.fail(Some(rank), abort_code(code), text);
+                let text = format!("{who} aborted with code {code}{result}{why}");
+                self.fail(Some(rank), code_of_job, text);
             }
             Action::Violation { rank, detail } => {
                 let who = self.name(rank);

@@ -116,12 +116,13 @@ Standard input goes to rank 0. Interrupt, terminate, hang-up, quit and the two u
 passed on to the ranks; after the first three the ranks have 5 seconds, or until the second one.
 
 A rank that ends with 0 but without MPI_Finalize is warned about; it is a failure only if others
-wait for it or run on for more than a second. For several machines use Slurm (srun --mpi=pmi2), Hydra (mpiexec.hydra -hosts) or
-PRRTE (prterun --host); programs need not be built anew.
+wait for it or run on for more than 3 seconds. For several machines use Slurm (srun --mpi=pmi2),
+Hydra (mpiexec.hydra -hosts) or PRRTE (prterun --host); programs need not be built anew.
 
 Exit code: 0 if all ranks ended with 0; otherwise that of the first rank that failed, 128 plus the
-signal's number if a signal killed it, the code given to MPI_Abort; 124 after -timeout; 126 or 127
-if a program could not be started or found; 2 for a mistake on the command line.
+signal's number if a signal killed it, the code given to MPI_Abort (1 for 0: what was aborted has
+failed); 124 after -timeout; 126 or 127 if a program could not be started or found; 1 if what the ranks
+printed could not be written; 2 for a mistake on the command line.
 ";
 
 const KNOWN: &[&str] = &[

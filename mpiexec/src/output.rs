@@ -18,6 +18,8 @@ pub struct Sink {
     written: usize,
     /// The reader has left.
     broken: bool,
+    /// Writing has failed for another reason: what comes is lost, but whoever prints goes on.
+    failed: Option<io::Error>,
     /// The last byte that came was not the end of a line.
     within_line: bool,
     /// The rank that began that line, and how long the others wait for its end.
@@ -42,6 +44,7 @@ impl Sink {
             queue: Vec::new(),
             written: 0,
             broken: false,
+            failed: None,
             within_line: false,
             held: None,
         }
@@ -67,6 +70,11 @@ impl Sink {
         self.broken
     }
 
+    /// Why it can't be written to any more, the reader's leave aside.
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failed.as_ref()
+    }
+
     /// The rank that is in the middle of a line, and until when others should wait.
     pub fn held(&self) -> Option<(usize, Instant)> {
         self.held
@@ -90,7 +98,8 @@ impl Sink {
 
     /// Adds bytes to what waits.
     pub fn push(&mut self, bytes: &[u8]) {
-        if let (false, Some(&last)) = (self.broken, bytes.last()) {
+        let open = !self.broken && self.failed.is_none();
+        if let (true, Some(&last)) = (open, bytes.last()) {
             self.queue.extend_from_slice(bytes);
             self.within_line = last != b'\n';
         }
@@ -128,9 +137,12 @@ impl Sink {
             Ok(n) => self.written += n,
             Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted) => {}
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock) => {}
-            Err(_) => {
-                self.broken = true;
+            Err(e) => {
                 self.written = self.queue.len();
+                match e.kind() {
+                    io::ErrorKind::BrokenPipe => self.broken = true,
+                    _ => self.failed = Some(e),
+                }
             }
         }
         if self.written == self.queue.len() {
@@ -148,6 +160,8 @@ pub struct Source {
     pipe: File,
     /// The start of a line whose end hasn't come yet; used with labels only.
     line: Vec<u8>,
+    /// How many lines have ended.
+    lines: usize,
 }
 
 /// A line longer than this is passed on in pieces.
@@ -160,12 +174,18 @@ impl Source {
         Ok(Source {
             pipe: File::from(pipe),
             line: Vec::new(),
+            lines: 0,
         })
     }
 
     /// To be polled for reading.
     pub fn descriptor(&self) -> RawFd {
         self.pipe.as_raw_fd()
+    }
+
+    /// How many lines have come to their end.
+    pub fn lines(&self) -> usize {
+        self.lines
     }
 
     /// Passes on to `sink` what is there, each line behind `label` if there is one. Returns `false`
@@ -178,6 +198,7 @@ impl Source {
                 false
             }
             Ok(n) => {
+                self.lines += buffer[..n].iter().filter(|&&b| b == b'\n').count();
                 match label {
                     None => sink.push(&buffer[..n]),
                     Some(label) => self.label(&buffer[..n], sink, label),
@@ -255,6 +276,11 @@ impl Outbox {
     /// Whether something waits to be written.
     pub fn waits(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// Forgets what waits: nobody will read it.
+    pub fn clear(&mut self) {
+        self.queue.clear();
     }
 
     /// Adds bytes.

@@ -25,6 +25,8 @@ pub struct Rank {
     pub answers: Outbox,
     /// Its standard output and standard error, until they end.
     pub sources: [Option<Source>; 2],
+    /// How many lines it had written to standard error when it was asked where it is.
+    pub lines_before: usize,
     /// What its lines of output start with, if they are to be labelled.
     pub label: Option<String>,
 }
@@ -96,9 +98,15 @@ impl Rank {
             pmi: Some(ours),
             answers: Outbox::default(),
             sources,
+            lines_before: 0,
             label: place.label.then(|| format!("[{}] ", place.rank)),
         };
         Ok((rank, child.stdin.take()))
+    }
+
+    /// How many lines it has written to standard error, as far as that comes to us.
+    pub fn error_lines(&self) -> usize {
+        self.sources[1].as_ref().map_or(0, Source::lines)
     }
 }
 

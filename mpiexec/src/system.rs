@@ -39,7 +39,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes over `wanted`, less those that we were told to ignore (by nohup, say).
+    /// Takes over `wanted`, less those that we were told to ignore (by nohup, say). The quit signal is
+    /// taken all the same: scripts have their background jobs ignore it without being told to.
     pub fn take(wanted: &[i32]) -> io::Result<Signals> {
         // SAFETY: a sigset_t is plain data that sigemptyset makes valid; the calls read and write
         // the two locals only.
@@ -48,6 +49,9 @@ impl Signals {
             let mut before: libc::sigset_t = mem::zeroed();
             libc::sigemptyset(&mut set);
             for &signal in wanted {
+                if signal == libc::SIGQUIT && is_ignored(signal) {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 if !is_ignored(signal) {
                     libc::sigaddset(&mut set, signal);
                 }

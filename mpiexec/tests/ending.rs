@@ -315,3 +315,93 @@ fn output_from_before_the_end_is_not_lost() {
     let outcome = run(&["-n", "1", "printf", "partial"]);
     assert_eq!(outcome.out, "partial");
 }
+
+/// Runs a script, with the launcher as `$MPIEXEC`.
+fn scripted(script: &str) -> Outcome {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    start(command.env("MPIEXEC", env!("CARGO_BIN_EXE_mpiexec"))).finish()
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    for lines in [1, 100_000] {
+        let outcome = scripted(&format!("$MPIEXEC -n 2 seq {lines} > /dev/full"));
+        outcome
+            .expect(1)
+            .says("standard output can't be written to: No space left");
+        assert_eq!(outcome.err.lines().count(), 1, "{}", outcome.err);
+    }
+    // A failure of a rank says more.
+    scripted("$MPIEXEC -n 1 sh -c 'echo x; exit 9' > /dev/full").expect(9);
+    scripted("$MPIEXEC -n 1 sh -c 'echo x >&2' 2> /dev/full").expect(1);
+    // A reader that has enough is none.
+    let outcome = scripted("{ $MPIEXEC -n 1 sh -c 'echo x; sleep 0.1'; echo $? >&2; } | head -n 1");
+    assert_eq!((outcome.out.as_str(), outcome.err.as_str()), ("x\n", "0\n"));
+}
+
+#[test]
+fn background_jobs_of_scripts_pass_the_quit_signal_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out");
+    let script = format!(
+        "$MPIEXEC -n 2 sh -c 'trap \"echo asked; exit 0\" QUIT; echo ready; \
+         while :; do sleep 0.02; done' > {0} & \
+         while test $(wc -l < {0}) -lt 2; do sleep 0.01; done; kill -QUIT $!; wait $!",
+        file.display()
+    );
+    scripted(&script).expect(0);
+    let text = std::fs::read_to_string(file).unwrap();
+    assert_eq!(text.matches("asked").count(), 2, "{text}");
+}
+
+/// Runs one rank that says what a rank within MPI has said, then `script`.
+fn within_mpi(args: &[&str], script: &str) -> Outcome {
+    let script = format!(
+        "ask() {{ echo \"$1\" >&$PMI_FD; read -r answer <&$PMI_FD; }}; \
+         ask 'cmd=init pmi_version=1 pmi_subversion=1'; {script}"
+    );
+    start(mpiexec().args(args).args(["bash", "-c", &script])).finish()
+}
+
+#[test]
+fn a_lone_rank_that_fails_within_mpi_is_named() {
+    let outcome = within_mpi(&["-n", "1"], "echo 'symbol lookup error' >&2; exit 127");
+    outcome
+        .expect(127)
+        .says("rank 0 on ")
+        .says("exited with code 127 without calling MPI_Finalize");
+}
+
+#[test]
+fn an_aborted_job_has_failed_whatever_the_code() {
+    for (code, expected) in [(0, 1), (256, 1), (7, 7)] {
+        let script = format!("ask 'cmd=abort exitcode={code}'; sleep 100");
+        let outcome = within_mpi(&["-n", "1"], &script);
+        outcome
+            .expect(expected)
+            .says(&format!("aborted with code {code}"));
+    }
+}
+
+#[test]
+fn ranks_that_are_slow_to_say_where_they_are_get_time() {
+    let script = "nap() { read -r -t $1 -u $PMI_FD answer; }; \
+                  trap 'echo asked >&2; nap 1.2; echo waiting >&2' QUIT; trap '' TERM; \
+                  while :; do nap 0.02; done";
+    within_mpi(&["-n", "1", "-timeout", "0.3"], script)
+        .expect(124)
+        .says("waiting");
+}
+
+#[test]
+fn who_does_not_read_answers_is_not_asked_for_more_questions() {
+    let script = "yes 'cmd=get_my_kvsname' | timeout 2 head -c 33554432 >&$PMI_FD; \
+                  echo ${PIPESTATUS[1]}; exit 0";
+    let outcome = within_mpi(&["-n", "1"], script);
+    assert_eq!(
+        outcome.out, "124\n",
+        "it took all of 32 MiB: {}",
+        outcome.err
+    );
+}

@@ -208,8 +208,7 @@ fn sixty_four_ranks_exchange_quickly() {
 #[test]
 fn weft_ranks_run_under_hydra() {
     let exe = std::env::current_exe().unwrap();
-    if !installed("mpiexec.hydra") {
-        println!("skipped: mpiexec.hydra (Debian's package mpich) is not installed");
+    if !weft_needs::HYDRA.met() {
         return;
     }
     let mut command = Command::new("mpiexec.hydra");
@@ -220,15 +219,9 @@ fn weft_ranks_run_under_hydra() {
         .expect(0);
 }
 
-fn installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
-}
-
-/// A program of MPICH, or `None` where it can't be compiled.
+/// A program of MPICH, or `None` where it may be left out.
 fn mpich(dir: &Path) -> Option<PathBuf> {
-    if !installed("mpicc.mpich") {
-        println!("skipped: mpicc.mpich (Debian's package libmpich-dev) is not installed");
+    if !weft_needs::MPICH.met() {
         return None;
     }
     let source = dir.join("program.c");

@@ -229,13 +229,10 @@ fn ip(args: &[&str]) -> Result<String, String> {
 
 #[test]
 fn everything_works_between_two_namespaces() {
-    let namespaces = match Namespaces::new() {
-        Ok(namespaces) => namespaces,
-        Err(why) => {
-            eprintln!("skipped: no network namespaces ({why})");
-            return;
-        }
-    };
+    if !weft_needs::NAMESPACES.met() {
+        return;
+    }
+    let namespaces = Namespaces::new().unwrap();
     let [a, b] = &namespaces.0;
     let prefix: [&[&str]; 2] = [
         &["ip", "netns", "exec", a.as_str()],

@@ -211,13 +211,10 @@ fn ip(args: &[&str]) -> Result<String, String> {
 
 #[test]
 fn everything_works_between_two_namespaces() {
-    let namespaces = match Namespaces::new() {
-        Ok(namespaces) => namespaces,
-        Err(why) => {
-            eprintln!("skipped: no network namespaces ({why})");
-            return;
-        }
-    };
+    if !weft_needs::NAMESPACES.met() {
+        return;
+    }
+    let namespaces = Namespaces::new().unwrap();
     if !transports().iter().all(|tls| tls.contains("tcp")) {
         eprintln!("skipped: adapters stay outside of namespaces");
         return;

@@ -15,7 +15,7 @@ struct Mpich {
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Debian's MPICH, or nothing and a word on why.
+/// Debian's MPICH, or nothing where it may be left out.
 fn mpich() -> Option<Mpich> {
     static ONE_JOB: Mutex<()> = Mutex::new(());
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -36,7 +36,8 @@ fn mpich() -> Option<Mpich> {
             })
         }
         _ => {
-            eprintln!("skipped: no mpiexec.hydra or no libmpich.so.12; install Debian's mpich");
+            let why = "there is no mpiexec.hydra or no libmpich.so.12 (Debian: mpich)";
+            weft_needs::leave_out(weft_needs::HYDRA.name, why);
             None
         }
     }
@@ -306,12 +307,7 @@ fn a_hanging_run_is_ended_with_all_its_processes() {
 #[test]
 fn instructions_are_counted() {
     let Some(mpich) = mpich() else { return };
-    if !Command::new("valgrind")
-        .arg("--version")
-        .output()
-        .is_ok_and(|o| o.status.success())
-    {
-        eprintln!("skipped: valgrind is not installed");
+    if !weft_needs::VALGRIND.met() {
         return;
     }
     let output = limited(Path::new(PROGRAM))

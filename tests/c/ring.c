@@ -4,7 +4,16 @@
  * timeout: 60
  * alone: yes
  */
+#include <stdlib.h>
+
 #include "check.h"
+
+/* Seconds that the quickest barriers may take, times the square of the number of ranks: in each of its
+ * rounds a rank waits for a core that all others want. */
+#define SHARED 6e-6
+#define NETWORK 30e-6
+/* How long to wait for quick ones. */
+#define PATIENCE 15
 
 int main(int argc, char **argv) {
     OK(MPI_Init(&argc, &argv));
@@ -35,18 +44,29 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
 
-    /* The same for a barrier. */
+    /* The same for a barrier. On a machine that is busy otherwise it takes many until one goes
+     * undisturbed: they go on until then. */
+    double limit = (getenv("WEFT_SHM") ? NETWORK : SHARED) * size * size;
+    double end = MPI_Wtime() + PATIENCE;
+    int more = 1;
     best = 1e9;
-    for (int batch = 0; batch < BATCHES; batch++) {
-        double from = MPI_Wtime();
-        for (int i = 0; i < LAPS; i++) {
-            barrier(MPI_COMM_WORLD);
+    while (more) {
+        for (int batch = 0; batch < BATCHES; batch++) {
+            double from = MPI_Wtime();
+            for (int i = 0; i < LAPS; i++) {
+                barrier(MPI_COMM_WORLD);
+            }
+            double took = (MPI_Wtime() - from) / LAPS;
+            best = took < best ? took : best;
         }
-        double took = (MPI_Wtime() - from) / LAPS;
-        best = took < best ? took : best;
+        more = best > limit && MPI_Wtime() < end;
+        OK(MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD));
     }
-    if (rank == 0 && best > 300e-6 * size) {
-        fprintf(stderr, "%.0f microseconds a barrier\n", best * 1e6);
+    if (getenv("WEFT_TEST_FIGURES") && rank == 0) {
+        fprintf(stderr, "%.1f microseconds a barrier of %d\n", best * 1e6, size);
+    }
+    if (rank == 0 && best > limit) {
+        fprintf(stderr, "%.1f microseconds a barrier\n", best * 1e6);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     OK(MPI_Finalize());

@@ -1,8 +1,6 @@
 //! Network namespaces, joined by cables, with host names of their own: several hosts for a job.
 
-use std::path::Path;
 use std::process::{self, Command};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,12 +35,6 @@ fn is_up(name: &str) -> bool {
 }
 
 impl Hosts {
-    /// Whether this machine lets us make them.
-    pub fn possible() -> bool {
-        static POSSIBLE: OnceLock<bool> = OnceLock::new();
-        *POSSIBLE.get_or_init(|| Path::new("/proc/self/ns/net").exists() && Hosts::new(2).is_ok())
-    }
-
     /// Makes `count` hosts; two are joined by a cable, more by a switch.
     pub fn new(count: usize) -> Result<Hosts> {
         static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
+use weft_needs::{HYDRA, LIBFABRIC, MOUNTS, NAMESPACES, Need, UCX};
+
 use crate::hosts::Hosts;
 use crate::outcome::Outcome;
 use crate::program::{Case, Program};
-use crate::room::{Room, can_mount};
+use crate::room::Room;
 use crate::{Result, patience};
 
 /// How ranks are started and reach each other.
@@ -145,38 +147,26 @@ impl Variant {
         }
     }
 
-    /// Whether this machine lacks something for it.
-    pub fn missing(self) -> bool {
-        let libfabric = || !has_library("libfabric.so.1");
-        let ucx = || !has_library("libucp.so.0");
-        let devices = || {
-            DEVICES
-                .iter()
-                .any(|device| !Path::new("/sys/class/infiniband").join(device).exists())
-        };
+    /// What it needs of the machine, besides the RDMA devices.
+    pub fn needs(self) -> Vec<&'static Need> {
         match self {
-            Variant::Shm | Variant::ShmTwoCopy | Variant::Single => false,
-            Variant::Ofi => libfabric(),
-            Variant::Hydra => !Path::new("/usr/bin/mpiexec.hydra").exists(),
-            Variant::Ucx => ucx(),
-            Variant::Hosts | Variant::FourHosts => {
-                libfabric() || !can_mount() || !Hosts::possible()
-            }
-            Variant::UcxHosts => ucx() || !can_mount() || !Hosts::possible(),
-            Variant::Verbs => devices(),
-            Variant::VerbsHosts => devices() || !can_mount(),
-            Variant::OfiVerbs => devices() || libfabric(),
-            Variant::UcxVerbs => devices() || ucx(),
+            Variant::Shm | Variant::ShmTwoCopy | Variant::Single | Variant::Verbs => vec![],
+            Variant::Ofi | Variant::OfiVerbs => vec![&LIBFABRIC],
+            Variant::Hydra => vec![&HYDRA],
+            Variant::Ucx | Variant::UcxVerbs => vec![&UCX],
+            Variant::Hosts | Variant::FourHosts => vec![&LIBFABRIC, &MOUNTS, &NAMESPACES],
+            Variant::UcxHosts => vec![&UCX, &MOUNTS, &NAMESPACES],
+            Variant::VerbsHosts => vec![&MOUNTS],
         }
     }
-}
 
-/// Whether Debian's package of a library is installed.
-pub fn has_library(name: &str) -> bool {
-    let dir = |machine| format!("/usr/lib/{machine}-linux-gnu/{name}");
-    ["x86_64", "aarch64"]
-        .iter()
-        .any(|machine| Path::new(&dir(machine)).exists())
+    /// Whether it is left to the virtual machine, whose tests set `WEFT_TEST_VERBS`.
+    pub fn is_elsewhere(self) -> bool {
+        let there = |device: &&str| Path::new("/sys/class/infiniband").join(device).exists();
+        self.needs_devices()
+            && !DEVICES.iter().all(there)
+            && std::env::var_os("WEFT_TEST_VERBS").is_none()
+    }
 }
 
 /// A run to be made.

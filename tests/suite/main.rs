@@ -8,10 +8,12 @@
 //! - `WEFT_TEST_UCX`: run everything that runs over libfabric over UCX, too, not only what says so.
 //! - `WEFT_TEST_ALL_VERBS`: the same for RDMA devices, which there are in `cargo xtask rdma-vm`.
 //! - `WEFT_TEST_COMPILE`: only compile the programs, for a run elsewhere.
+//! - `WEFT_TEST_ALLOW_SKIP`: what may be left out where the machine lacks something for it, by names.
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 
 mod hosts;
 mod job;
+mod lacks;
 mod launchers;
 mod outcome;
 mod prefix;
@@ -26,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Conclusion, Trial};
+use libtest_mimic::{Arguments, Trial};
 
 use crate::job::{Job, Variant};
 use crate::program::Program;
@@ -53,6 +55,10 @@ fn main() -> ExitCode {
     };
     if !arguments.list {
         room::clean();
+        if let Err(error) = lacks::announce(&arguments) {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
     }
     // A script's background jobs ignore this signal; ranks are asked by it where they hang.
     // SAFETY: no handler is installed.
@@ -60,7 +66,8 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if !arguments.list {
-        report(&conclusion, began.elapsed());
+        report(began.elapsed());
+        lacks::report(&arguments, &conclusion);
     }
     conclusion.exit_code()
 }
@@ -96,7 +103,12 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
     };
     let name = format!("{}{case_name}/{}/{ranks}", program.name, variant.name());
     let only_compile = std::env::var_os("WEFT_TEST_COMPILE").is_some();
-    let missing = program.missing() || (variant.missing() && !only_compile);
+    let mut needs = program.needs();
+    if !only_compile {
+        needs.extend(variant.needs());
+    }
+    let elsewhere = variant.is_elsewhere() && !only_compile;
+    let left_out = elsewhere || lacks::any(&name, &needs);
     let program = program.clone();
     timed(name, program.alone, move || {
         let prefix = prefix::get()?;
@@ -114,7 +126,7 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
         };
         job.run(prefix)
     })
-    .with_ignored_flag(missing)
+    .with_ignored_flag(left_out)
 }
 
 /// A test whose time is noted, and which has the machine for itself if it wants to.
@@ -140,7 +152,7 @@ fn timed(name: String, alone: bool, test: impl FnOnce() -> Result + Send + 'stat
     })
 }
 
-fn report(conclusion: &Conclusion, total: Duration) {
+fn report(total: Duration) {
     let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
     times.sort_unstable_by(|one, two| two.cmp(one));
     println!("the slowest of {} tests:", times.len());
@@ -149,12 +161,6 @@ fn report(conclusion: &Conclusion, total: Duration) {
     }
     println!("{:8.2} s  all", total.as_secs_f64());
     println!("{:8.2} s  of all cores' time", processor_seconds());
-    if conclusion.num_ignored > 0 {
-        println!(
-            "{} were left out: they need packages, or root",
-            conclusion.num_ignored
-        );
-    }
 }
 
 /// What the processes that were waited for have used, in user mode and in the kernel.

@@ -37,6 +37,8 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use weft_needs::Need;
+
 use crate::job::Variant;
 use crate::{Result, prefix};
 
@@ -252,11 +254,11 @@ impl Program {
         Ok(())
     }
 
-    /// Whether it can't be compiled here.
-    pub fn missing(&self) -> bool {
-        let there = |name: &str| Path::new("/usr/bin").join(name).exists();
-        (self.is_fortran() && !there("gfortran"))
-            || self.compiler.as_ref().is_some_and(|name| !there(name))
+    /// What it needs to be compiled.
+    pub fn needs(&self) -> Vec<&'static Need> {
+        let fortran = self.is_fortran().then_some(&weft_needs::FORTRAN);
+        let foreign = self.is_foreign().then_some(&weft_needs::MPICH);
+        fortran.into_iter().chain(foreign).collect()
     }
 
     /// Whether the program was compiled against another library, in whose place ours is put.

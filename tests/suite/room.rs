@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, process, thread};
@@ -25,16 +24,6 @@ pub struct Room {
     mark: String,
     tmp: PathBuf,
     shm: PathBuf,
-}
-
-/// Whether mounts can be made for a job alone.
-pub fn can_mount() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
-    *CAN.get_or_init(|| {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", "mount --bind /dev/shm /dev/shm"]);
-        command.output().is_ok_and(|output| output.status.success())
-    })
 }
 
 /// Removes rooms of test runs that were killed.
@@ -66,7 +55,7 @@ impl Room {
 
     /// The command that runs `program` in the room; it replaces itself by the program.
     pub fn command(&self, program: &Path) -> Command {
-        let mut command = if can_mount() {
+        let mut command = if weft_needs::MOUNTS.lacking().is_none() {
             let over_tmp = !self.tmp.starts_with("/tmp") && !program.starts_with("/tmp");
             let tmp: OsString = if over_tmp {
                 "/tmp".into()

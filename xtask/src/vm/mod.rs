@@ -98,11 +98,16 @@ fn status(options: &Options) -> Result<u8> {
     Job::new(options, &kernel)?.run(options, &kernel)
 }
 
+/// Downloads and builds what the machine needs, its packages aside.
+pub fn prepare() -> Result {
+    Kernel::prepare().map(drop)
+}
+
 /// Whether all packages are there; the error names those that are not.
 fn require_packages() -> Result {
     let missing: Vec<&str> = PACKAGES
         .iter()
-        .filter(|(_, file)| !crate::test::exists(file))
+        .filter(|(_, file)| !crate::packages::exists(file))
         .map(|(package, _)| *package)
         .collect();
     if missing.is_empty() {

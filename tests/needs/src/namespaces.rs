@@ -1,0 +1,55 @@
+//! Whether namespaces can be made, found out by making some.
+
+use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::run;
+
+/// A mount namespace with a mount in it.
+pub fn mounts() -> Result<(), String> {
+    let script = "mount --bind /dev/shm /dev/shm";
+    run(&["unshare", "--mount", "sh", "-c", script]).map(drop)
+}
+
+/// Namespaces that are removed at the end.
+struct Spaces([String; 2]);
+
+impl Drop for Spaces {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = run(&["ip", "netns", "del", name]);
+        }
+    }
+}
+
+/// Two network namespaces with a cable between them that comes up, a bridge, and a host name.
+pub fn network() -> Result<(), String> {
+    mounts()?;
+    let spaces = Spaces(["a", "b"].map(|side| format!("weft-need{}{side}", process::id())));
+    let [a, b] = &spaces.0;
+    for name in [a, b] {
+        run(&["ip", "netns", "add", name])?;
+    }
+    let cable = "link add weft0 type veth peer name weft0 netns";
+    let mut words = vec!["ip", "-n", a];
+    words.extend(cable.split(' ').chain([b.as_str()]));
+    run(&words)?;
+    run(&["ip", "-n", a, "link", "add", "switch", "type", "bridge"])?;
+    for name in [a, b] {
+        run(&["ip", "-n", name, "link", "set", "weft0", "up"])?;
+    }
+    let inside = "unshare --uts hostname weft-need";
+    let mut words = vec!["ip", "netns", "exec", a];
+    words.extend(inside.split(' '));
+    run(&words)?;
+    // An interface is up when its cable is, which the kernel tells a little later.
+    let until = Instant::now() + Duration::from_secs(10);
+    while !run(&["ip", "-n", a, "link", "show", "weft0"])?.contains("state UP") {
+        if Instant::now() >= until {
+            return Err("a cable between network namespaces does not come up".to_owned());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Tests for which this machine lacks something: named before the others run, and after.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use libtest_mimic::{Arguments, Conclusion};
+use weft_needs::{Need, VARIABLE};
+
+use crate::Result;
+
+/// Names of tests, each with what it lacks.
+static LACKING: Mutex<Vec<(String, &'static Need)>> = Mutex::new(Vec::new());
+
+/// Whether something of what a test needs is not there. It is noted.
+pub fn any(test: &str, needs: &[&'static Need]) -> bool {
+    let lacking = needs.iter().filter(|need| need.lacking().is_some());
+    let lacking: Vec<_> = lacking.map(|need| (test.to_owned(), *need)).collect();
+    let any = !lacking.is_empty();
+    let mut all = LACKING.lock().unwrap_or_else(PoisonError::into_inner);
+    all.extend(lacking);
+    any
+}
+
+/// What lacks among the tests that were asked for: each need with the number of tests.
+fn asked(arguments: &Arguments) -> Vec<(&'static Need, usize)> {
+    let fits = |name: &str, pattern: &String| match arguments.exact {
+        true => name == pattern,
+        false => name.contains(pattern.as_str()),
+    };
+    let all = LACKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut counts: BTreeMap<&str, (&'static Need, usize)> = BTreeMap::new();
+    for (test, need) in all.iter() {
+        let wanted = arguments.filter.iter().all(|filter| fits(test, filter));
+        if wanted && !arguments.skip.iter().any(|skip| fits(test, skip)) {
+            counts.entry(need.name).or_insert((need, 0)).1 += 1;
+        }
+    }
+    counts.into_values().collect()
+}
+
+/// Says what will be left out; an error if something of it may not be.
+pub fn announce(arguments: &Arguments) -> Result {
+    let asked = asked(arguments);
+    for (need, tests) in &asked {
+        let what = if need.is_optional() {
+            "LEFT OUT"
+        } else {
+            "LACKING"
+        };
+        println!("{what}: {tests} tests for lack of {}", need.explain());
+    }
+    let lacking = asked.iter().filter(|(need, _)| !need.is_optional());
+    let lacking: Vec<&str> = lacking.map(|(need, _)| need.name).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "no test was run, since this machine lacks something for some. To run without them: \
+         {VARIABLE}={}",
+        lacking.join(",")
+    ))
+}
+
+/// Says what was left out.
+pub fn report(arguments: &Arguments, conclusion: &Conclusion) {
+    for (need, tests) in asked(arguments) {
+        println!("LEFT OUT: {tests} tests for lack of {}", need.name);
+    }
+    if conclusion.num_ignored > 0 {
+        println!(
+            "{} did not run, for lack of something or since `cargo xtask rdma-test` runs them",
+            conclusion.num_ignored
+        );
+    }
+}

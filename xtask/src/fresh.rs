@@ -1,0 +1,313 @@
+//! The README's commands in a fresh Debian 12: a root file system of its own, made by debootstrap, with
+//! what the README says that one needs beforehand, and nothing else.
+//!
+//! Debian's mirror is the one that apt is set to here, crates come from where cargo is set to take them.
+//! Compiler and cargo of Rust are those of this machine, seen from within.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::Args;
+
+use crate::{Result, workspace};
+
+/// Debian's release.
+const SUITE: &str = "bookworm";
+
+/// What the README asks for, besides Rust. Who installs that by rustup has certificates.
+const BEFOREHAND: &str = "build-essential,ca-certificates";
+
+/// How the system is to be.
+#[derive(Args)]
+pub struct Options {
+    /// Where it is made; by default `fresh` in cargo's target folder. What is there is removed.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Only begin the second command: packages are installed, and what is lacking is said.
+    #[arg(long)]
+    prepare: bool,
+    /// Leave it there at the end.
+    #[arg(long)]
+    keep: bool,
+    /// Use what an earlier run has left: it is no longer fresh.
+    #[arg(long)]
+    reuse: bool,
+}
+
+/// Makes it, and runs the commands.
+pub fn run(options: &Options) -> Result {
+    for program in ["debootstrap", "unshare", "chroot"] {
+        if !["/usr/sbin", "/usr/bin"]
+            .iter()
+            .any(|dir| Path::new(dir).join(program).exists())
+        {
+            return Err(format!(
+                "{program} is not there: run `apt-get install {program}` as root"
+            ));
+        }
+    }
+    let commands = commands(&workspace::root())?;
+    let sources = sources()?;
+    let root = match &options.dir {
+        Some(dir) => std::path::absolute(dir).map_err(|e| format!("{}: {e}", dir.display()))?,
+        None => workspace::target()?.join("fresh"),
+    };
+    if !options.reuse {
+        remove(&root)?;
+        make(&root, &sources)?;
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", root.display());
+    certificates(&root).map_err(failed)?;
+    let result = copy_sources(&root).and_then(|()| {
+        if options.prepare {
+            return enter(&root, &format!("{} --prepare", commands[1]));
+        }
+        for command in &commands {
+            enter(&root, command)?;
+        }
+        Ok(())
+    });
+    if options.keep {
+        println!("xtask: the system is left in {}", root.display());
+        return result;
+    }
+    result.and(remove(&root))
+}
+
+/// The commands of the README's first part.
+fn commands(source: &Path) -> Result<Vec<String>> {
+    let path = source.join("README.md");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let part = text.split("\n## ").find(|part| part.starts_with("Try it"));
+    let lines = part.unwrap_or_default().lines();
+    let found: Vec<String> = lines
+        .filter_map(|line| line.strip_prefix("    cargo "))
+        .map(|rest| format!("cargo {rest}"))
+        .collect();
+    match found.len() {
+        2 => Ok(found),
+        n => Err(format!(
+            "{} has {n} commands, not 2, in 'Try it'",
+            path.display()
+        )),
+    }
+}
+
+/// Debian's own sources that apt is set to: address and suite.
+fn sources() -> Result<Vec<(String, String)>> {
+    let output = Command::new("apt-get")
+        .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)"])
+        .args(["Created-By: Packages", "Component: main"])
+        .output()
+        .map_err(|error| format!("apt-get can't be run: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut sources: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        let Some((address, suite)) = line.split_once(' ') else {
+            continue;
+        };
+        let rest = suite.strip_prefix(SUITE);
+        let ours = rest.is_some_and(|rest| ["", "-updates", "-security"].contains(&rest));
+        let source = (address.to_owned(), suite.to_owned());
+        if ours && !sources.contains(&source) {
+            sources.push(source);
+        }
+    }
+    if sources.iter().any(|(_, suite)| suite == SUITE) {
+        return Ok(sources);
+    }
+    Err(format!(
+        "apt knows no mirror of Debian's {SUITE} (12): name one in /etc/apt/sources.list and run \
+         `apt-get update`"
+    ))
+}
+
+/// Makes the system.
+fn make(root: &Path, sources: &[(String, String)]) -> Result {
+    let failed = |error: std::io::Error| format!("{}: {error}", root.display());
+    fs::create_dir_all(root).map_err(failed)?;
+    let mirror = sources.iter().find(|(_, suite)| suite == SUITE);
+    let (mirror, _) = mirror.ok_or("no mirror")?;
+    workspace::run(
+        Command::new("unshare")
+            // What it mounts shows nowhere else, and goes with it.
+            .args(["--mount", "debootstrap"])
+            .args(["--variant=minbase", "--include", BEFOREHAND, SUITE])
+            .arg(root)
+            .arg(mirror)
+            .stdout(Stdio::null()),
+        "making a Debian 12 (is the mirror of apt's sources reachable?)",
+    )?;
+    let lines: String = sources
+        .iter()
+        .map(|(address, suite)| format!("deb {address} {suite} main\n"))
+        .collect();
+    fs::write(root.join("etc/apt/sources.list"), lines).map_err(failed)?;
+    // How the network is reached (proxies, say).
+    let output = Command::new("apt-config")
+        .args(["dump", "Acquire"])
+        .output();
+    let settings = output.map(|output| output.stdout).unwrap_or_default();
+    fs::write(root.join("etc/apt/apt.conf.d/00machine"), settings).map_err(failed)?;
+    for file in [
+        "etc/resolv.conf",
+        "etc/hosts",
+        "etc/hostname",
+        "etc/pip.conf",
+    ] {
+        let _ = fs::copy(Path::new("/").join(file), root.join(file));
+    }
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let inside = root.join("root/.cargo");
+    fs::create_dir_all(&inside).map_err(failed)?;
+    for name in ["config.toml", "config"] {
+        let file = home.as_ref().map(|home| home.join(name));
+        if let Some(file) = file.filter(|file| file.exists()) {
+            fs::copy(&file, inside.join(name)).map_err(failed)?;
+        }
+    }
+    for name in [
+        "cargo",
+        "rustc",
+        "rustfmt",
+        "cargo-fmt",
+        "cargo-clippy",
+        "clippy-driver",
+        "rustdoc",
+    ] {
+        let place = root.join("usr/local/bin").join(name);
+        symlink(Path::new("/opt/rust/bin").join(name), place).map_err(failed)?;
+    }
+    copy_sources(root)
+}
+
+/// Gives it the certificates that this machine trusts.
+fn certificates(root: &Path) -> std::io::Result<()> {
+    let bundle = "etc/ssl/certs/ca-certificates.crt";
+    let given = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let ours = given.unwrap_or_else(|| Path::new("/").join(bundle));
+    if ours.exists() {
+        fs::copy(ours, root.join(bundle))?;
+    }
+    // Those that were added here must survive when the bundle is made anew.
+    let added = "usr/local/share/ca-certificates";
+    fs::create_dir_all(root.join(added))?;
+    for entry in fs::read_dir(Path::new("/").join(added))
+        .into_iter()
+        .flatten()
+    {
+        let path = entry?.path();
+        if let Some(name) = path.file_name().filter(|_| path.is_file()) {
+            fs::copy(&path, root.join(added).join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts the sources of Weft into /weft.
+fn copy_sources(root: &Path) -> Result {
+    let weft = root.join("weft");
+    fs::create_dir_all(&weft).map_err(|error| format!("{}: {error}", weft.display()))?;
+    let copy = "git ls-files -z --cached --others --exclude-standard | \
+                tar --create --null --files-from=- --ignore-failed-read | \
+                tar --extract --no-same-owner --directory \"$0\"";
+    workspace::run(
+        Command::new("sh")
+            .args(["-c", copy])
+            .arg(&weft)
+            .current_dir(workspace::root()),
+        "copying the sources",
+    )
+}
+
+/// Runs a command in the sources, as root in the system.
+fn enter(root: &Path, command: &str) -> Result {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let output = output.map_err(|error| format!("rustc can't be run: {error}"))?;
+    let rust = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    // Its processes have numbers of their own and end with the first of them, which ends with us.
+    let mut within = Command::new("setpriv");
+    within.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid"]);
+    within.args(["--fork", "--kill-child", "sh", "-c"]);
+    within
+        .arg(include_str!("../files/fresh.sh"))
+        .arg("fresh")
+        .arg(root);
+    within.arg(format!("cd /weft && {command}"));
+    within.env_clear();
+    let passed = |name: &str| {
+        ["WEFT_TEST_ALLOW_SKIP", "WEFT_TEST_PATIENCE", "TERM"].contains(&name)
+            || name.to_ascii_lowercase().ends_with("_proxy")
+            || (name.starts_with("PIP_") && name != "PIP_FIND_LINKS")
+            || (name.starts_with("CARGO_") && !matches!(name, "CARGO_HOME" | "CARGO_TARGET_DIR"))
+    };
+    let variables = std::env::vars().filter(|(name, _)| passed(name));
+    // Those that cargo sets for this very program say nothing about the next.
+    let variables = variables.filter(|(name, _)| {
+        ![
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "CARGO_BIN_",
+            "CARGO_CRATE_",
+            "CARGO_PRIMARY_",
+        ]
+        .iter()
+        .any(|start| name.starts_with(start))
+    });
+    within.envs(variables);
+    within.env("RUST", rust).env("HOME", "/root");
+    within.env(
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    );
+    println!("xtask: in the fresh system: {command}");
+    match within.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!(
+            "in the fresh system, `{command}` ended with {status}"
+        )),
+        Err(error) => Err(format!("unshare can't be run: {error}")),
+    }
+}
+
+/// Removes the system; nothing is mounted there outside of its namespaces.
+fn remove(root: &Path) -> Result {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let below = format!(" {}/", root.display());
+    if mounts.contains(&below) {
+        return Err(format!(
+            "something is mounted below {}; unmount it first",
+            root.display()
+        ));
+    }
+    if !root.exists() {
+        return Ok(());
+    }
+    // A folder of somebody's own shall not be lost by a slip.
+    let entries = fs::read_dir(root).into_iter().flatten().count();
+    if entries > 0
+        && !root.join("etc/debian_version").exists()
+        && !root.join("debootstrap").exists()
+    {
+        return Err(format!(
+            "{} holds something else than a Debian system",
+            root.display()
+        ));
+    }
+    fs::remove_dir_all(root).map_err(|error| format!("{}: {error}", root.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_has_two_commands() {
+        let commands = commands(&workspace::root()).unwrap();
+        assert!(commands[0].starts_with("cargo xtask demo --prefix"));
+        assert_eq!(commands[1], "cargo xtask test");
+    }
+}

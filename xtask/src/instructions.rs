@@ -1,0 +1,149 @@
+//! Instruction counts of the short ways, with bounds that only go down.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::{Result, workspace};
+
+/// What a count may be above its bound: the C library has other copies for other processors.
+const SLACK: f64 = 2.0;
+
+/// The bound of what depends on timing.
+const ANY: &str = "any";
+
+/// Counts with the library as it is installed, built with all optimization. With `lower`, counts below
+/// their bounds become the bounds.
+pub fn run(lower: bool) -> Result {
+    let path = workspace::root().join("tests/instructions.txt");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut bounds = parse(&text)?;
+    let counts = counts()?;
+    let mut above = Vec::new();
+    for (name, &count) in &counts {
+        let Some(bound) = bounds.get_mut(name) else {
+            above.push(format!("{name}: {count} instructions, and no bound"));
+            continue;
+        };
+        println!(
+            "xtask: {name}: {count} instructions, at most {}",
+            shown(*bound)
+        );
+        if count > *bound + SLACK {
+            above.push(format!("{name}: {count} instructions, above {bound}"));
+        } else if lower && count < *bound && bound.is_finite() {
+            *bound = count;
+        }
+    }
+    for name in bounds.keys().filter(|name| !counts.contains_key(*name)) {
+        above.push(format!("{name}: has a bound, but was not counted"));
+    }
+    if !above.is_empty() {
+        return Err(format!(
+            "{}; bounds are in {}",
+            above.join("; "),
+            path.display()
+        ));
+    }
+    if lower {
+        let comments = text.lines().take_while(|line| line.starts_with('#'));
+        let mut new: String = comments.map(|line| format!("{line}\n")).collect();
+        for (name, bound) in &bounds {
+            new += &format!("{name}: {}\n", shown(*bound));
+        }
+        fs::write(&path, new).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn shown(bound: f64) -> String {
+    match bound.is_finite() {
+        true => bound.to_string(),
+        false => ANY.to_owned(),
+    }
+}
+
+/// The bounds in a text of lines `name: number`; those with `#` are for people.
+fn parse(text: &str) -> Result<BTreeMap<String, f64>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let bound = line.rsplit_once(": ").and_then(|(name, value)| {
+                let bound = match value.trim() {
+                    ANY => f64::INFINITY,
+                    number => number.parse().ok()?,
+                };
+                Some((name.to_owned(), bound))
+            });
+            bound.ok_or_else(|| format!("tests/instructions.txt: '{line}' is not 'name: number'"))
+        })
+        .collect()
+}
+
+/// The smallest counts by name.
+fn counts() -> Result<BTreeMap<String, f64>> {
+    workspace::run(
+        workspace::cargo().args(["build", "--release", "--package", "libmpi"]),
+        "building the library",
+    )?;
+    workspace::run(
+        workspace::cargo().args(["build", "--package", "mpiexec", "--package", "osu-bench"]),
+        "building the launcher and osu-bench",
+    )?;
+    let target = workspace::target()?;
+    let lib = target.join("counted");
+    let failed = |error: std::io::Error| format!("{}: {error}", lib.display());
+    fs::create_dir_all(&lib).map_err(failed)?;
+    let built = target.join("release/libmpi.so");
+    fs::copy(&built, lib.join("libmpi.so.12")).map_err(failed)?;
+    let mut counts = BTreeMap::new();
+    for kind in ["isend-count", "put-count"] {
+        println!("xtask: counting instructions by osu-bench {kind}");
+        let output = Command::new(target.join("debug/osu-bench"))
+            .args([kind, "--repeat", "2", "--timeout", "300", "--lib"])
+            .arg(&lib)
+            .arg("--launcher")
+            .arg(target.join("debug/mpiexec"))
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| format!("osu-bench can't be run: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            return Err(format!("osu-bench {kind} ended with {}", output.status));
+        }
+        let lines = text.lines().filter_map(line);
+        counts.extend(lines.map(|(name, count)| (format!("{kind}, {name}"), count)));
+    }
+    Ok(counts)
+}
+
+/// Name and count of a line of osu-bench's table.
+fn line(line: &str) -> Option<(&str, f64)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let (name, rest) = line.split_at_checked(24)?;
+    let count = rest.split_whitespace().next()?.parse().ok()?;
+    Some((name.trim(), count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_tables_are_read() {
+        let text = "Isend                            221.0  up to 225.0 in 2 runs";
+        assert_eq!(line(text), Some(("Isend", 221.0)));
+        assert_eq!(line("# 8 bytes, 2 ranks         Instructions"), None);
+        assert_eq!(line(""), None);
+    }
+
+    #[test]
+    fn bounds_are_read() {
+        let bounds = parse("# text\nput-count, Put: 61.5\nWait: any\n").unwrap();
+        assert_eq!(bounds["put-count, Put"], 61.5);
+        assert_eq!(shown(bounds["Wait"]), "any");
+        assert!(parse("Put 61").is_err());
+    }
+}
