@@ -5,8 +5,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use mpi_core::attr::{Attributes, CopyFn, DeleteFn, Keyval};
+use mpi_core::attr::{Attributes, CopyFn, DeleteFn, Keyval, WeakKeyval};
 use mpi_core::{Class, Error, Result};
+use parking_lot::Mutex;
 
 use crate::abi::{
     MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_KEYVAL_INVALID, MPI_SUCCESS,
@@ -145,15 +146,26 @@ impl Kind {
     }
 }
 
-/// A key that has a handle.
-pub struct Key {
+/// A key that has a handle. The handle is good until the program has freed it and no attribute uses
+/// the key any more (section 6.7.2): till then no other key is given the same number.
+struct Key {
     kind: Kind,
-    /// The key.
-    pub keyval: Keyval<c_int, Value>,
+    keyval: WeakKeyval<c_int, Value>,
+    /// The program's hold on the key, until it frees it.
+    own: Mutex<Option<Keyval<c_int, Value>>>,
     proxies: Arc<OnceLock<(CopyProxy, DeleteProxy)>>,
 }
 
 static MADE: HandleTable<Key> = HandleTable::new(Type::Keyval);
+
+/// The handle of a key, which goes with the key.
+struct Given(Arc<AtomicI32>);
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        MADE.remove(self.0.load(Ordering::Relaxed));
+    }
+}
 
 /// A pointer of the program's that is only handed back to it.
 #[derive(Clone, Copy)]
@@ -240,9 +252,11 @@ pub fn create(
             }
         })
     });
+    let keyval = Keyval::holding(copy, delete, Box::new(Given(own.clone())));
     let key = Key {
         kind,
-        keyval: Keyval::new(copy, delete),
+        keyval: keyval.downgrade(),
+        own: Mutex::new(Some(keyval)),
         proxies,
     };
     let given = MADE.insert(Arc::new(key)).ok_or_else(|| {
@@ -280,9 +294,9 @@ fn failed(what: &str, code: c_int) -> Error {
 }
 
 /// The key behind a handle, for objects of this kind.
-pub fn key(handle: c_int, kind: Kind) -> Result<&'static Keyval<c_int, Value>> {
-    match MADE.get(handle) {
-        Some(key) if key.kind == kind => Ok(&key.keyval),
+pub fn key(handle: c_int, kind: Kind) -> Result<Keyval<c_int, Value>> {
+    match MADE.get_arc(handle) {
+        Some(key) if key.kind == kind => key.keyval.upgrade().ok_or_else(|| invalid(handle)),
         Some(key) => Err(Error::new(
             Class::Keyval,
             format!(
@@ -295,10 +309,12 @@ pub fn key(handle: c_int, kind: Kind) -> Result<&'static Keyval<c_int, Value>> {
     }
 }
 
-/// Frees the handle of a key; the key itself lives on in attributes.
+/// Gives up the program's hold on a key. It and its handle live on as long as attributes use it; to
+/// free it again meanwhile is no error, as in other libraries of this ABI.
 pub fn free(handle: c_int, kind: Kind) -> Result<()> {
-    key(handle, kind)?;
-    MADE.remove(handle);
+    let used = key(handle, kind)?;
+    let own = MADE.get_arc(handle).and_then(|key| key.own.lock().take());
+    drop((own, used));
     Ok(())
 }
 

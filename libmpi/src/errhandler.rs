@@ -29,12 +29,65 @@ pub enum Handler {
     File(MPI_File_errhandler_function),
 }
 
-/// An error handler attached to an object, with the handle that finds it again.
-#[derive(Clone, Debug)]
+/// A handler that the program made. It has one handle from the beginning to the end, which the
+/// program is given by `MPI_Comm_get_errhandler` and its like as often as it asks.
+struct Made {
+    handler: Handler,
+    uses: Mutex<Uses>,
+}
+
+/// What keeps a handler of the program's.
+struct Uses {
+    handle: MPI_Errhandler,
+    /// How often the program has been given the handle and not freed it.
+    given: usize,
+    /// How many objects it is attached to.
+    attached: usize,
+}
+
+impl Made {
+    /// Takes note of a change; who gives up the last use takes the handle out of the table.
+    fn change(&self, change: impl FnOnce(&mut Uses)) -> MPI_Errhandler {
+        let mut uses = self.uses.lock();
+        change(&mut uses);
+        let (handle, over) = (uses.handle, uses.given == 0 && uses.attached == 0);
+        drop(uses);
+        if over {
+            MADE.remove(handle);
+        }
+        handle
+    }
+}
+
+/// One attachment of a handler of the program's.
+struct Hold(Arc<Made>);
+
+impl Hold {
+    fn new(made: Arc<Made>) -> Hold {
+        made.change(|uses| uses.attached += 1);
+        Hold(made)
+    }
+}
+
+impl Clone for Hold {
+    fn clone(&self) -> Self {
+        Hold::new(self.0.clone())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.change(|uses| uses.attached -= 1);
+    }
+}
+
+/// An error handler attached to an object.
+#[derive(Clone)]
 pub struct Attached {
+    /// Of a predefined one.
     handle: MPI_Errhandler,
     /// Keeps a handler of the program's alive after its handle has been freed.
-    made: Option<Arc<Handler>>,
+    made: Option<Hold>,
 }
 
 /// `MPI_ERRORS_ARE_FATAL`, attached.
@@ -53,24 +106,23 @@ pub const RETURN: Attached = Attached {
 /// return the code, and the C++ binding, which finds this handle on the object, throws it.
 const THROW: MPI_Errhandler = 0x5400_0002;
 
-static MADE: HandleTable<Handler> = HandleTable::new(Type::Errhandler);
+static MADE: HandleTable<Made> = HandleTable::new(Type::Errhandler);
 
 impl Attached {
     /// What to do on an error.
     pub fn handler(&self) -> Handler {
         match &self.made {
-            Some(handler) => **handler,
+            Some(hold) => hold.0.handler,
             None if self.handle != MPI_ERRORS_ARE_FATAL => Handler::Return,
             None => Handler::Fatal,
         }
     }
 
-    /// A handle of it, to be freed by the program.
-    pub fn handle(&self) -> Result<MPI_Errhandler> {
+    /// Its handle, to be freed by the program. It is the same each time.
+    pub fn handle(&self) -> MPI_Errhandler {
         match &self.made {
-            // The handle under which it was attached may have been freed and given to another.
-            Some(handler) => make(handler.clone()),
-            None => Ok(self.handle),
+            Some(hold) => hold.0.change(|uses| uses.given += 1),
+            None => self.handle,
         }
     }
 }
@@ -84,23 +136,37 @@ pub fn attach(handle: MPI_Errhandler) -> Result<Attached> {
     if is_predefined(handle) {
         return Ok(Attached { handle, made: None });
     }
-    match MADE.get_arc(handle) {
-        Some(handler) => Ok(Attached {
-            handle,
-            made: Some(handler),
-        }),
-        None => Err(invalid(handle)),
-    }
+    Ok(Attached {
+        handle,
+        made: Some(Hold::new(given(handle)?)),
+    })
+}
+
+/// The handler behind a handle that the program has and has not freed as often as it was given it.
+fn given(handle: MPI_Errhandler) -> Result<Arc<Made>> {
+    let made = MADE.get_arc(handle);
+    let given = made.filter(|made| made.uses.lock().given > 0);
+    given.ok_or_else(|| invalid(handle))
 }
 
 /// A handle for a handler of the program's.
-pub fn make(handler: Arc<Handler>) -> Result<MPI_Errhandler> {
-    MADE.insert(handler).ok_or_else(|| {
+pub fn make(handler: Handler) -> Result<MPI_Errhandler> {
+    let made = Arc::new(Made {
+        handler,
+        uses: Mutex::new(Uses {
+            handle: MPI_ERRHANDLER_NULL,
+            given: 1,
+            attached: 0,
+        }),
+    });
+    let handle = MADE.insert(made.clone()).ok_or_else(|| {
         Error::new(
             Class::NoMem,
             "all 67,108,864 error handler handles are in use; free some",
         )
-    })
+    })?;
+    made.uses.lock().handle = handle;
+    Ok(handle)
 }
 
 /// Frees a handle; the handler lives on where it is attached. Predefined ones stay.
@@ -108,7 +174,8 @@ pub fn free(handle: MPI_Errhandler) -> Result<()> {
     if is_predefined(handle) {
         return Ok(());
     }
-    MADE.remove(handle).map(drop).ok_or_else(|| invalid(handle))
+    given(handle)?.change(|uses| uses.given -= 1);
+    Ok(())
 }
 
 /// Calls an error handler of C++: gets the kind of the object (0 for a communicator, 1 for a file, 2
@@ -120,8 +187,8 @@ static PROXIES: Mutex<Vec<(usize, Proxy)>> = Mutex::new(Vec::new());
 
 /// Has the function of a handler called through `proxy`.
 pub fn set_proxy(handle: MPI_Errhandler, proxy: Proxy) -> Result<()> {
-    let handler = MADE.get(handle).ok_or_else(|| invalid(handle))?;
-    if let Some(address) = handler.address() {
+    let made = MADE.get_arc(handle).ok_or_else(|| invalid(handle))?;
+    if let Some(address) = made.handler.address() {
         let mut proxies = PROXIES.lock();
         proxies.retain(|(other, _)| *other != address);
         proxies.push((address, proxy));

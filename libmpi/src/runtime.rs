@@ -60,6 +60,8 @@ pub enum Phase {
     Before,
     /// Between `MPI_Init` and `MPI_Finalize`.
     Running,
+    /// `MPI_Finalize` is at work: attributes' callbacks may still call MPI.
+    Finalizing,
     /// `MPI_Finalize` has been called.
     After,
 }
@@ -69,6 +71,7 @@ pub fn phase() -> Phase {
     match PHASE.load(Ordering::Acquire) {
         0 => Phase::Before,
         1 => Phase::Running,
+        2 => Phase::Finalizing,
         _ => Phase::After,
     }
 }
@@ -160,6 +163,28 @@ fn level_name(level: c_int) -> &'static str {
 /// Takes MPI down, after all that has been sent has left.
 pub fn stop() -> Result<()> {
     let runtime = runtime()?;
+    if PHASE
+        .compare_exchange(1, 2, Ordering::AcqRel, Ordering::Relaxed)
+        .is_err()
+    {
+        let why = "MPI_Finalize is at work already; it can be called once only, by one thread, and not \
+                   by the delete callback of an attribute that it deletes";
+        return Err(Error::new(Class::Other, why));
+    }
+    let ended = take_down(runtime);
+    PHASE.store(if ended.is_ok() { 3 } else { 1 }, Ordering::Release);
+    if ended.is_ok() {
+        let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
+        crate::report::uninstall();
+        // SAFETY: made by `Box::into_raw` in `start`; the swap makes this its only owner, and no call
+        // may overlap with MPI_Finalize.
+        drop(unsafe { Box::from_raw(runtime) });
+    }
+    ended
+}
+
+/// Ends what others have a part in.
+fn take_down(runtime: &Runtime) -> Result<()> {
     // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
@@ -181,12 +206,6 @@ pub fn stop() -> Result<()> {
         .finalize()
         .map_err(|error| Error::new(Class::Other, error.to_string()))?;
     crate::wins::forget();
-    PHASE.store(2, Ordering::Release);
-    let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
-    crate::report::uninstall();
-    // SAFETY: made by `Box::into_raw` in `start`; the swap makes this its only owner, and no call
-    // may overlap with MPI_Finalize.
-    drop(unsafe { Box::from_raw(runtime) });
     Ok(())
 }
 

@@ -245,6 +245,11 @@ pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
     found.ok_or_else(|| invalid(handle))
 }
 
+/// Keeps what is behind a handle alive over callbacks, which may free it.
+pub fn hold(handle: MPI_Datatype) -> Option<Arc<TypeObject>> {
+    MADE.get_arc(handle)
+}
+
 /// Whether a handle with the type bits of a predefined one is one in all its bits.
 #[inline(always)]
 fn exact(handle: MPI_Datatype) -> bool {
@@ -280,6 +285,7 @@ pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
 
 /// Gives a duplicate the attributes that the copy callbacks want it to have.
 pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype) -> Result<()> {
+    let _held = (hold(from), hold(to));
     object(from)?
         .attributes
         .copy_all(&from, &object(to)?.attributes, &to)
@@ -293,8 +299,15 @@ pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
             "a predefined datatype cannot be freed",
         ));
     }
-    object(handle)?.attributes.delete_all(&handle)?;
-    MADE.remove(handle).ok_or_else(|| invalid(handle))
+    let object = hold(handle).ok_or_else(|| invalid(handle))?;
+    object.attributes.delete_all(&handle)?;
+    // A callback may have freed it already, and even have made another with its number.
+    match MADE.get(handle) {
+        Some(still) if std::ptr::eq(still, &raw const *object) => {
+            MADE.remove(handle).ok_or_else(|| invalid(handle))
+        }
+        _ => Err(invalid(handle)),
+    }
 }
 
 #[cold]

@@ -79,6 +79,11 @@ pub fn get(handle: MPI_Win) -> Result<&'static WinObject> {
     MADE.get(handle).ok_or_else(|| invalid(handle))
 }
 
+/// As [`get`], to be kept over callbacks, which may free the window.
+pub fn hold(handle: MPI_Win) -> Result<Arc<WinObject>> {
+    MADE.get_arc(handle).ok_or_else(|| invalid(handle))
+}
+
 /// The windows whose handles come first, as [`quick`] finds them.
 static FIRST: [AtomicPtr<Window>; 4096] = [const { AtomicPtr::new(ptr::null_mut()) }; 4096];
 

@@ -8,7 +8,8 @@
 //! which the attributes were set, and those for deleting in the opposite order, as section 8.7.1
 //! wants it for `MPI_COMM_SELF`.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -28,6 +29,18 @@ pub struct Keyval<O: ?Sized, V>(Arc<Callbacks<O, V>>);
 struct Callbacks<O: ?Sized, V> {
     copy: Option<Arc<CopyFn<O, V>>>,
     delete: Option<Arc<DeleteFn<O, V>>>,
+    /// Goes with the key.
+    _held: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// A key that lives only as long as attributes use it.
+pub struct WeakKeyval<O: ?Sized, V>(Weak<Callbacks<O, V>>);
+
+impl<O: ?Sized, V> WeakKeyval<O, V> {
+    /// The key, if attributes use it.
+    pub fn upgrade(&self) -> Option<Keyval<O, V>> {
+        self.0.upgrade().map(Keyval)
+    }
 }
 
 impl<O: ?Sized, V> Keyval<O, V> {
@@ -37,7 +50,30 @@ impl<O: ?Sized, V> Keyval<O, V> {
         copy: Option<Arc<CopyFn<O, V>>>,
         delete: Option<Arc<DeleteFn<O, V>>>,
     ) -> Keyval<O, V> {
-        Keyval(Arc::new(Callbacks { copy, delete }))
+        Keyval(Arc::new(Callbacks {
+            copy,
+            delete,
+            _held: None,
+        }))
+    }
+
+    /// As [`Keyval::new`]; `held` is dropped when neither the program nor an attribute uses the key
+    /// any more.
+    pub fn holding(
+        copy: Option<Arc<CopyFn<O, V>>>,
+        delete: Option<Arc<DeleteFn<O, V>>>,
+        held: Box<dyn Any + Send + Sync>,
+    ) -> Keyval<O, V> {
+        Keyval(Arc::new(Callbacks {
+            copy,
+            delete,
+            _held: Some(held),
+        }))
+    }
+
+    /// The key without keeping it alive.
+    pub fn downgrade(&self) -> WeakKeyval<O, V> {
+        WeakKeyval(Arc::downgrade(&self.0))
     }
 
     /// Whether both are the same key.

@@ -58,6 +58,20 @@ pub unsafe extern "C" fn pmpi_buffer_detach_f08_(
     unsafe { mpi_buffer_detach_f08_(buffer, size, ierror) };
 }
 
+/// `PMPI_Buffer_detach` of other libraries' `mpi_f08`.
+///
+/// # Safety
+/// As for [`mpi_buffer_detach_f08_`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmpir_buffer_detach_f08_(
+    buffer: *mut *mut c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { mpi_buffer_detach_f08_(buffer, size, ierror) };
+}
+
 /// `MPI_SIZEOF`: the size of a variable, from its descriptor.
 ///
 /// # Safety
@@ -101,8 +115,9 @@ type CopyFunction = unsafe extern "C" fn(
 type DeleteFunction =
     unsafe extern "C" fn(*mut c_int, *mut c_int, *mut isize, *mut isize, *mut c_int);
 
-/// Calls an attribute copy subroutine. The extra state was given by value; values are of the size of
-/// an address, or `INTEGER`s in the same place, of which the lower half counts.
+/// Calls an attribute copy subroutine. The extra state is the program's own variable, as in other
+/// libraries of this ABI; values are of the size of an address, or `INTEGER`s in the same place, of
+/// which the lower half counts.
 unsafe extern "C" fn copy(
     function: MPI_Comm_copy_attr_function,
     object: c_int,
@@ -114,14 +129,14 @@ unsafe extern "C" fn copy(
     flag: *mut c_int,
 ) -> c_int {
     let (mut object, mut keyval, mut code, mut copies) = (object, keyval, MPI_SUCCESS, 0);
-    let (mut extra, mut value, mut out) = (Cell::new(extra), Cell::new(value), Cell(0));
+    let (mut value, mut out) = (Cell::new(value), Cell(0));
     // SAFETY: `create_keyval` was given the function as a subroutine with these arguments.
     unsafe {
         let function: CopyFunction = std::mem::transmute(function);
         function(
             &raw mut object,
             &raw mut keyval,
-            &raw mut extra.0,
+            extra.cast(),
             &raw mut value.0,
             &raw mut out.0,
             &raw mut copies,
@@ -143,7 +158,7 @@ unsafe extern "C" fn delete(
     extra: *mut c_void,
 ) -> c_int {
     let (mut object, mut keyval, mut code) = (object, keyval, MPI_SUCCESS);
-    let (mut extra, mut value) = (Cell::new(extra), Cell::new(value));
+    let mut value = Cell::new(value);
     // SAFETY: as in `copy`.
     unsafe {
         let function: DeleteFunction = std::mem::transmute(function);
@@ -151,7 +166,7 @@ unsafe extern "C" fn delete(
             &raw mut object,
             &raw mut keyval,
             &raw mut value.0,
-            &raw mut extra.0,
+            extra.cast(),
             &raw mut code,
         );
     }
@@ -189,9 +204,10 @@ fn told(code: c_int, keyval: *mut c_int) -> c_int {
     code
 }
 
-unsafe fn extra(extra_state: *mut c_void) -> *mut c_void {
-    // SAFETY: the contract of this module: an integer of the size of an address.
-    std::ptr::with_exposed_provenance_mut(unsafe { extra_state.cast::<usize>().read() })
+/// The value of an integer of the size of an address.
+unsafe fn wide(value: *mut c_void) -> *mut c_void {
+    // SAFETY: the contract of this module.
+    std::ptr::with_exposed_provenance_mut(unsafe { value.cast::<usize>().read() })
 }
 
 /// `MPI_COMM_CREATE_KEYVAL`.
@@ -203,8 +219,7 @@ pub unsafe fn comm_create_keyval(
 ) -> c_int {
     // SAFETY: the contract of this module.
     unsafe {
-        let code =
-            c::MPI_Comm_create_keyval(callback(copy), callback(delete), keyval, extra(extra_state));
+        let code = c::MPI_Comm_create_keyval(callback(copy), callback(delete), keyval, extra_state);
         told(code, keyval)
     }
 }
@@ -218,8 +233,7 @@ pub unsafe fn type_create_keyval(
 ) -> c_int {
     // SAFETY: the contract of this module.
     unsafe {
-        let code =
-            c::MPI_Type_create_keyval(callback(copy), callback(delete), keyval, extra(extra_state));
+        let code = c::MPI_Type_create_keyval(callback(copy), callback(delete), keyval, extra_state);
         told(code, keyval)
     }
 }
@@ -233,8 +247,7 @@ pub unsafe fn win_create_keyval(
 ) -> c_int {
     // SAFETY: the contract of this module.
     unsafe {
-        let code =
-            c::MPI_Win_create_keyval(callback(copy), callback(delete), keyval, extra(extra_state));
+        let code = c::MPI_Win_create_keyval(callback(copy), callback(delete), keyval, extra_state);
         told(code, keyval)
     }
 }
@@ -247,28 +260,25 @@ pub unsafe fn keyval_create(
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the contract of this module.
-    unsafe {
-        let mut wide = extra_state.cast::<c_int>().read() as isize;
-        comm_create_keyval(copy, delete, keyval, (&raw mut wide).cast())
-    }
+    unsafe { comm_create_keyval(copy, delete, keyval, extra_state) }
 }
 
 /// `MPI_COMM_SET_ATTR`.
 pub unsafe fn comm_set_attr(comm: *const MPI_Comm, key: *const c_int, value: *mut c_void) -> c_int {
     // SAFETY: the contract of this module.
-    unsafe { c::MPII_Comm_set_attr(*comm, *key, extra(value), ADDRESS) }
+    unsafe { c::MPII_Comm_set_attr(*comm, *key, wide(value), ADDRESS) }
 }
 
 /// `MPI_TYPE_SET_ATTR`.
 pub unsafe fn type_set_attr(object: *const c_int, key: *const c_int, value: *mut c_void) -> c_int {
     // SAFETY: the contract of this module.
-    unsafe { c::MPII_Type_set_attr(*object, *key, extra(value), ADDRESS) }
+    unsafe { c::MPII_Type_set_attr(*object, *key, wide(value), ADDRESS) }
 }
 
 /// `MPI_WIN_SET_ATTR`.
 pub unsafe fn win_set_attr(win: *const c_int, key: *const c_int, value: *mut c_void) -> c_int {
     // SAFETY: the contract of this module.
-    unsafe { c::MPII_Win_set_attr(*win, *key, extra(value), ADDRESS) }
+    unsafe { c::MPII_Win_set_attr(*win, *key, wide(value), ADDRESS) }
 }
 
 /// `MPI_ATTR_PUT`: the value is an `INTEGER`.
@@ -375,7 +385,8 @@ struct Generalized {
     query: unsafe extern "C" fn(*mut isize, *mut MPI_Status, *mut c_int),
     free: unsafe extern "C" fn(*mut isize, *mut c_int),
     cancel: unsafe extern "C" fn(*mut isize, *mut c_int, *mut c_int),
-    extra: isize,
+    /// The program's own variable.
+    extra: *mut isize,
 }
 
 unsafe extern "C" fn query(state: *mut c_void, status: *mut MPI_Status) -> c_int {
@@ -383,7 +394,7 @@ unsafe extern "C" fn query(state: *mut c_void, status: *mut MPI_Status) -> c_int
     // SAFETY: `grequest_start` made it; `free` comes last.
     unsafe {
         let request = state.cast::<Generalized>();
-        ((*request).query)(&raw mut (*request).extra, status, &raw mut code);
+        ((*request).query)((*request).extra, status, &raw mut code);
     }
     code
 }
@@ -392,8 +403,8 @@ unsafe extern "C" fn free(state: *mut c_void) -> c_int {
     let mut code = MPI_SUCCESS;
     // SAFETY: `grequest_start` made it by a Box; this is the last callback.
     unsafe {
-        let mut request = Box::from_raw(state.cast::<Generalized>());
-        (request.free)(&raw mut request.extra, &raw mut code);
+        let request = Box::from_raw(state.cast::<Generalized>());
+        (request.free)(request.extra, &raw mut code);
     }
     code
 }
@@ -403,7 +414,7 @@ unsafe extern "C" fn cancel(state: *mut c_void, complete: c_int) -> c_int {
     // SAFETY: as in `query`.
     unsafe {
         let request = state.cast::<Generalized>();
-        ((*request).cancel)(&raw mut (*request).extra, &raw mut complete, &raw mut code);
+        ((*request).cancel)((*request).extra, &raw mut complete, &raw mut code);
     }
     code
 }
@@ -422,7 +433,7 @@ pub unsafe fn grequest_start(
             query: callback(query_fn),
             free: callback(free_fn),
             cancel: callback(cancel_fn),
-            extra: extra_state.cast::<isize>().read(),
+            extra: extra_state.cast(),
         }));
         let code =
             c::MPI_Grequest_start(Some(query), Some(free), Some(cancel), made.cast(), request);

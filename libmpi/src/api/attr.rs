@@ -72,7 +72,7 @@ pub(super) unsafe fn tell(
 }
 
 pub(super) fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
-    let value = store.get(attributes::key(keyval, kind)?);
+    let value = store.get(&attributes::key(keyval, kind)?);
     Ok(value.map(|value| value.pointer()))
 }
 
@@ -101,19 +101,21 @@ pub unsafe fn comm_free_keyval(keyval: *mut c_int) -> Result<()> {
 
 /// `MPI_Comm_set_attr` (section 6.7).
 pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Result<()> {
-    let store = &runtime()?.comm(comm)?.attributes;
-    store.set(
+    // The callback of the value that goes may free the communicator.
+    let object = runtime()?.comm_arc(comm)?;
+    object.attributes.set(
         &comm,
-        attributes::key(keyval, Kind::Comm)?,
+        &attributes::key(keyval, Kind::Comm)?,
         Value::new(Form::Pointer, value),
     )
 }
 
 /// `MPI_Comm_delete_attr` (section 6.7). An attribute that is not set is no error.
 pub fn comm_delete_attr(comm: MPI_Comm, keyval: c_int) -> Result<()> {
-    let store = &runtime()?.comm(comm)?.attributes;
-    store
-        .delete(&comm, attributes::key(keyval, Kind::Comm)?)
+    let object = runtime()?.comm_arc(comm)?;
+    object
+        .attributes
+        .delete(&comm, &attributes::key(keyval, Kind::Comm)?)
         .map(drop)
 }
 
@@ -204,19 +206,22 @@ pub unsafe fn type_free_keyval(keyval: *mut c_int) -> Result<()> {
 
 /// `MPI_Type_set_attr` (section 6.7).
 pub fn type_set_attr(datatype: MPI_Datatype, keyval: c_int, value: *mut c_void) -> Result<()> {
+    // The callback of the value that goes may free the datatype.
+    let _held = types::hold(datatype);
     let store = &types::object(datatype)?.attributes;
     store.set(
         &datatype,
-        attributes::key(keyval, Kind::Type)?,
+        &attributes::key(keyval, Kind::Type)?,
         Value::new(Form::Pointer, value),
     )
 }
 
 /// `MPI_Type_delete_attr` (section 6.7). An attribute that is not set is no error.
 pub fn type_delete_attr(datatype: MPI_Datatype, keyval: c_int) -> Result<()> {
+    let _held = types::hold(datatype);
     let store = &types::object(datatype)?.attributes;
     store
-        .delete(&datatype, attributes::key(keyval, Kind::Type)?)
+        .delete(&datatype, &attributes::key(keyval, Kind::Type)?)
         .map(drop)
 }
 

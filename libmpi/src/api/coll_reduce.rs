@@ -225,7 +225,8 @@ pub unsafe fn reduce_local(
     demand_buffer("inoutbuf", inoutbuf, "in a local reduction")?;
     let part = part("in", inbuf, count, datatype)?;
     coll::part("inout", inoutbuf, count, datatype)?;
-    let op = ops::checked(op, datatype, part.datatype)?;
+    // The program's function may free the operation.
+    let op = ops::checked(op, datatype, part.datatype)?.clone();
     demand_apart(inbuf, inoutbuf, part.bytes(), "inbuf and inoutbuf")?;
     // SAFETY: the caller's contract; the operation was checked against the datatype.
     unsafe { op.apply(inbuf.cast(), inoutbuf.cast(), part.count, part.datatype) };

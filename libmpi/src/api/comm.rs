@@ -20,7 +20,7 @@ use crate::abi::{
     MPI_UNEQUAL,
 };
 use crate::comms::CommObject;
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::{Runtime, invalid_comm, runtime};
 use crate::{groups, infos, requests};
 
 /// `MPI_Comm_size` (section 6.4.1).
@@ -180,9 +180,11 @@ fn duplicate(
     parent: &CommObject,
     hints: impl FnOnce(&CommObject) -> Result<()>,
 ) -> Result<MPI_Comm> {
+    // Callbacks of attributes may free either.
+    let parent = &runtime.comm_arc(parent.handle())?;
     let copy = mpi_core::creation::dup_comm(&runtime.process, &parent.comm)?;
     let handle = runtime.add_comm(copy, Some(parent))?;
-    let copy = runtime.comm(handle)?;
+    let copy = &runtime.comm_arc(handle)?;
     // Hints first: members agree on them, whatever callbacks say of attributes.
     let made = hints(copy).and_then(|()| copy.become_copy_of(parent));
     if let Err(error) = made {
@@ -390,9 +392,16 @@ fn freeable(runtime: &Runtime, handle: MPI_Comm) -> Result<&CommObject> {
 }
 
 fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
-    let object = freeable(runtime, *handle)?;
+    freeable(runtime, *handle)?;
+    let object = runtime.comm_arc(*handle)?;
     object.attributes.delete_all(handle)?;
-    runtime.comms.remove(*handle);
+    // A callback may have freed it already, and even have made another with its number.
+    match runtime.comms.get(*handle) {
+        Some(still) if std::ptr::eq(still, &raw const *object) => {
+            runtime.comms.remove(*handle);
+        }
+        _ => return Err(invalid_comm(*handle)),
+    }
     *handle = MPI_COMM_NULL;
     Ok(())
 }

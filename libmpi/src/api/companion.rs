@@ -53,7 +53,7 @@ fn set(
     form: c_int,
 ) -> Result<()> {
     let value = Value::new(Form::named(form)?, value);
-    store.set(&object, attributes::key(keyval, kind)?, value)
+    store.set(&object, &attributes::key(keyval, kind)?, value)
 }
 
 /// # Safety
@@ -66,7 +66,7 @@ unsafe fn get(
     flag: *mut c_int,
     form: Form,
 ) -> Result<()> {
-    let found = store.get(attributes::key(keyval, kind)?);
+    let found = store.get(&attributes::key(keyval, kind)?);
     // SAFETY: the caller's contract.
     unsafe {
         if form == Form::Pointer {
@@ -79,8 +79,8 @@ unsafe fn get(
 
 /// `MPII_Comm_set_attr`: `MPI_Comm_set_attr` with the form of the value.
 pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void, form: c_int) -> Result<()> {
-    let store = &runtime()?.comm(comm)?.attributes;
-    set(store, Kind::Comm, comm, keyval, value, form)
+    let object = runtime()?.comm_arc(comm)?;
+    set(&object.attributes, Kind::Comm, comm, keyval, value, form)
 }
 
 /// `MPII_Comm_get_attr`: `MPI_Comm_get_attr` with the form in which the value is wanted. Predefined
@@ -117,6 +117,7 @@ pub fn type_set_attr(
     value: *mut c_void,
     form: c_int,
 ) -> Result<()> {
+    let _held = types::hold(datatype);
     let store = &types::object(datatype)?.attributes;
     set(store, Kind::Type, datatype, keyval, value, form)
 }

@@ -1,7 +1,6 @@
 //! Error handlers (section 8.3).
 
 use std::ffi::c_int;
-use std::sync::Arc;
 
 use mpi_core::{Class, Error, Result};
 
@@ -20,7 +19,7 @@ pub unsafe fn comm_create_errhandler(
     errhandler: *mut MPI_Errhandler,
 ) -> Result<()> {
     let function = function.ok_or_else(|| null("comm_errhandler_fn"))?;
-    let handle = errhandler::make(Arc::new(Handler::Comm(function)))?;
+    let handle = errhandler::make(Handler::Comm(function))?;
     // SAFETY: the caller's contract.
     unsafe { put(errhandler, "errhandler", handle) }
 }
@@ -51,7 +50,7 @@ pub unsafe fn comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandle
         return Err(null("errhandler"));
     }
     // SAFETY: the caller's contract.
-    unsafe { put(errhandler, "errhandler", attached.handle()?) }
+    unsafe { put(errhandler, "errhandler", attached.handle()) }
 }
 
 /// `MPI_Errhandler_free` (section 8.3.4).

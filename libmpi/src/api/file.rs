@@ -4,7 +4,6 @@
 //! one, which gets the errors of opening and deleting (section 13.7).
 
 use std::ffi::c_int;
-use std::sync::Arc;
 
 use mpi_core::{Class, Error, Result};
 
@@ -26,7 +25,7 @@ pub unsafe fn file_create_errhandler(
     if errhandler.is_null() {
         return Err(null("errhandler"));
     }
-    let handle = errhandler::make(Arc::new(Handler::File(function)))?;
+    let handle = errhandler::make(Handler::File(function))?;
     // SAFETY: the caller's contract.
     unsafe { put(errhandler, "errhandler", handle) }
 }
@@ -60,7 +59,7 @@ pub unsafe fn file_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandle
     }
     let attached = runtime.file_errhandler.lock().clone();
     // SAFETY: the caller's contract.
-    unsafe { put(errhandler, "errhandler", attached.handle()?) }
+    unsafe { put(errhandler, "errhandler", attached.handle()) }
 }
 
 /// `MPI_File_call_errhandler` (section 8.5).

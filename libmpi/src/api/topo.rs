@@ -626,7 +626,15 @@ pub unsafe fn cart_sub(
         return Err(null("newcomm"));
     }
     let remain: Vec<bool> = remain.iter().map(|flag| *flag != 0).collect();
-    let made = mpi_core::topo::create::create_cart_sub(&runtime.process, &old.comm, &remain)?;
+    // Without a dimension left there is one process in the grid: the first, as where a grid is made
+    // of no dimensions. The standard (section 7.5.6) can be read to give each process one of its own.
+    let made = match remain.iter().any(|kept| *kept) {
+        true => topo::create::create_cart_sub(&runtime.process, &old.comm, &remain)?,
+        false => {
+            let none = Cart::new(old.comm.size(), &[], &[])?;
+            topo::create::create_cart(&runtime.process, &old.comm, none, None)?
+        }
+    };
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, old, newcomm) }
 }

@@ -1,7 +1,6 @@
 //! Windows (section 11.2), with their names, attributes and error handlers.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::Arc;
 
 use mpi_core::rma::{Flavor, Window};
 use mpi_core::{Class, Error, Result};
@@ -253,9 +252,14 @@ pub unsafe fn win_free(win: *mut MPI_Win) -> Result<()> {
     let Some(handle) = (unsafe { win.as_mut() }) else {
         return Err(null("win"));
     };
-    let object = wins::get(*handle)?;
+    let object = wins::hold(*handle)?;
     object.window.check_free()?;
     object.attributes.delete_all(handle)?;
+    // A callback may have freed it already.
+    if !wins::get(*handle).is_ok_and(|still| std::ptr::eq(still, &raw const *object)) {
+        let why = "a delete callback of an attribute has freed the window meanwhile";
+        return Err(Error::new(Class::Win, why));
+    }
     object.window.free(&runtime.process)?;
     wins::remove(*handle)?;
     *handle = MPI_WIN_NULL;
@@ -335,10 +339,11 @@ pub unsafe fn win_get_name(
 /// `MPI_Win_set_attr` (section 6.7).
 pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> Result<()> {
     runtime()?;
-    let store = &wins::get(win)?.attributes;
-    store.set(
+    // The callback of the value that goes may free the window.
+    let object = wins::hold(win)?;
+    object.attributes.set(
         &win,
-        attributes::key(keyval, Kind::Win)?,
+        &attributes::key(keyval, Kind::Win)?,
         Value::new(Form::Pointer, value),
     )
 }
@@ -346,9 +351,10 @@ pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> Result<(
 /// `MPI_Win_delete_attr` (section 6.7). An attribute that is not set is no error.
 pub fn win_delete_attr(win: MPI_Win, keyval: c_int) -> Result<()> {
     runtime()?;
-    let store = &wins::get(win)?.attributes;
-    store
-        .delete(&win, attributes::key(keyval, Kind::Win)?)
+    let object = wins::hold(win)?;
+    object
+        .attributes
+        .delete(&win, &attributes::key(keyval, Kind::Win)?)
         .map(drop)
 }
 
@@ -384,7 +390,7 @@ pub unsafe fn win_create_errhandler(
     if errhandler.is_null() {
         return Err(null("errhandler"));
     }
-    let handle = errhandler::make(Arc::new(Handler::Win(function)))?;
+    let handle = errhandler::make(Handler::Win(function))?;
     // SAFETY: the caller's contract.
     unsafe { put(errhandler, "errhandler", handle) }
 }
@@ -417,7 +423,7 @@ pub unsafe fn win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) 
         return Err(null("errhandler"));
     }
     // SAFETY: the caller's contract.
-    unsafe { put(errhandler, "errhandler", attached.handle()?) }
+    unsafe { put(errhandler, "errhandler", attached.handle()) }
 }
 
 /// `MPI_Win_call_errhandler` (section 8.5).

@@ -374,7 +374,7 @@ impl Predefined {
         ),
         (
             Predefined::CFloatComplex,
-            "MPI_C_FLOAT_COMPLEX",
+            "MPI_C_COMPLEX",
             Kind::C32,
             Group::Complex,
         ),

@@ -72,10 +72,18 @@ fn descriptor_type(arg: &Arg<'_>, descriptor: &str, text: &str) -> String {
 /// Names for the tools' twins.
 pub(super) fn aliases(routine: &Routine<'_>) -> Vec<(String, String)> {
     let lower = routine.function.name.to_lowercase();
+    let others = others_profiling(routine, "_f08ts_");
     ["_f08ts_", "_f08ts_cdesc"]
         .iter()
         .map(|end| (format!("p{lower}{end}"), format!("{lower}{end}")))
+        .chain([(others, format!("{lower}_f08ts_"))])
         .collect()
+}
+
+/// The name that another library's `mpi_f08` gives to `PMPI_X`: `pmpir_x_f08_`.
+pub(super) fn others_profiling(routine: &Routine<'_>, end: &str) -> String {
+    let lower = routine.function.name.to_lowercase();
+    format!("pmpir_{}{end}", lower.trim_start_matches("mpi_"))
 }
 
 pub(super) fn shim(text: &mut String, routine: &Routine<'_>) {

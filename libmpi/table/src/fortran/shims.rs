@@ -95,6 +95,9 @@ impl Table {
                 let detached = routine.function.name == "MPI_Buffer_detach";
                 if routine.in_f08() && !routine.has_buffers() {
                     names.push(format!("{lower}_f08_"));
+                    if prefix == "p" {
+                        names.push(sections::others_profiling(&routine, "_f08_"));
+                    }
                 }
                 if routine.args.iter().any(|arg| arg.pass == Pass::AddressOut) {
                     names.push(format!("{lower}_cptr_"));
@@ -194,6 +197,8 @@ fn predefined_aliases() -> Vec<(String, String)> {
             aliases.push((name, "weft_nothing".to_owned()));
         }
     }
+    let sync = "pmpir_f_sync_reg_f08ts_".to_owned();
+    aliases.push((sync, "weft_nothing".to_owned()));
     // Module procedures for MPI_Sizeof by type, in other libraries' modules.
     for (size, kinds) in SIZES {
         for kind in *kinds {
