@@ -7,6 +7,7 @@ mod remote;
 mod shelf;
 mod started;
 mod terms;
+mod words;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
