@@ -18,6 +18,7 @@ mod lock;
 pub mod loopback;
 pub mod mapping;
 mod matching;
+mod notes;
 pub mod process;
 mod remote;
 pub mod request;

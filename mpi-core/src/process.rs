@@ -17,6 +17,7 @@ use crate::error::{Class, Error, Result};
 use crate::lock::Lock;
 use crate::loopback::Loopback;
 use crate::mapping::{MAX_VCIS, Users};
+use crate::notes::Notes;
 use crate::request::{Request, RequestId, RequestTable, Role, Status};
 use crate::rma::Windows;
 pub use crate::vci::{CriticalSections, Mode, Router};
@@ -179,6 +180,7 @@ pub struct Process {
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
+    pub(crate) notes: Notes,
     /// Processes found lost, and why; and how many, for a quick look.
     lost: Mutex<Vec<(Peer, String)>>,
     losses: AtomicU32,
@@ -228,6 +230,7 @@ impl Process {
             windows: Windows::new(pool),
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
+            notes: Notes::default(),
             lost: Mutex::default(),
             losses: AtomicU32::new(0),
             checked: AtomicU64::new(0),
@@ -915,9 +918,7 @@ impl Process {
             if self.threaded {
                 waiting.join(&self.waiters);
             }
-            if self.report_wanted.swap(false, Ordering::Relaxed) {
-                eprint!("{}", self.report());
-            }
+            self.report_if_wanted();
             if step != Step::Spin {
                 // On a busy machine a long time passes before the first sleep.
                 self.check_peers();
@@ -951,9 +952,7 @@ impl Process {
         waiting: &Waiting<'_>,
         done: &mut dyn FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        if self.report_wanted.swap(false, Ordering::Relaxed) {
-            eprint!("{}", self.report());
-        }
+        self.report_if_wanted();
         self.check_peers();
         let nap = match self.awaits_stores() {
             true => nap.min(patience.short_nap(&self.wait)),
@@ -1074,6 +1073,20 @@ impl Process {
         self.report_wanted.store(true, Ordering::Relaxed);
     }
 
+    /// Prints the report, if somebody has asked for it.
+    pub(crate) fn report_if_wanted(&self) {
+        if self.report_wanted.load(Ordering::Relaxed)
+            && self.report_wanted.swap(false, Ordering::Relaxed)
+        {
+            eprint!("{}", self.report());
+        }
+    }
+
+    /// How many processes have been found lost.
+    pub(crate) fn losses(&self) -> u32 {
+        self.losses.load(Ordering::Acquire)
+    }
+
     /// The counters of an open VCI, unless one thread has it for itself.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
         Some(self.vci(vci).ok()?.visit_blocking()?.counters())
@@ -1114,6 +1127,9 @@ impl Process {
                 continue;
             };
             report_vci(&mut text, vci, state);
+        }
+        for what in self.notes.all() {
+            let _ = writeln!(text, "  {what}");
         }
         text
     }

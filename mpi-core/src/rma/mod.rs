@@ -32,6 +32,8 @@ mod members;
 mod message;
 mod native;
 mod promise;
+mod pscw;
+mod queue;
 mod quick;
 mod rooms;
 mod serve;
