@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
 use crate::process::Process;
@@ -48,12 +49,27 @@ impl fmt::Display for Awaited {
 
 /// The waits of all threads of a process.
 #[derive(Default)]
-pub(crate) struct Notes(Mutex<Vec<(u64, Awaited)>>);
+pub(crate) struct Notes(Mutex<Vec<Wait>>);
+
+struct Wait {
+    number: u64,
+    what: Awaited,
+    /// Processes that must act, and are looked after on a VCI.
+    vci: VciId,
+    peers: Box<[Peer]>,
+}
 
 impl Notes {
     /// What is waited for now.
     pub fn all(&self) -> Vec<Awaited> {
-        self.0.lock().iter().map(|(_, what)| *what).collect()
+        self.0.lock().iter().map(|wait| wait.what).collect()
+    }
+
+    /// The processes whose loss matters to those who wait.
+    pub fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
+        let waits = self.0.lock();
+        let here = waits.iter().filter(|wait| wait.vci == vci);
+        here.flat_map(|wait| wait.peers.iter().copied()).collect()
     }
 }
 
@@ -62,21 +78,28 @@ pub(crate) struct Note<'a>(&'a Notes, u64);
 
 impl Drop for Note<'_> {
     fn drop(&mut self) {
-        self.0.0.lock().retain(|(number, _)| *number != self.1);
+        self.0.0.lock().retain(|wait| wait.number != self.1);
     }
 }
 
 impl Process {
-    /// Takes note of what this thread waits for from now on.
+    /// Takes note of what this thread waits for from now on. It is looked on a VCI after `peers`, if no
+    /// request says that they are waited for.
     #[cold]
-    pub(crate) fn note(&self, what: Awaited) -> Note<'_> {
+    pub(crate) fn note(
+        &self,
+        what: Awaited,
+        vci: VciId,
+        peers: impl Iterator<Item = Peer>,
+    ) -> Note<'_> {
         let mut notes = self.notes.0.lock();
-        let number = notes
-            .iter()
-            .map(|(number, _)| number + 1)
-            .max()
-            .unwrap_or(0);
-        notes.push((number, what));
+        let number = notes.iter().map(|wait| wait.number + 1).max().unwrap_or(0);
+        notes.push(Wait {
+            number,
+            what,
+            vci,
+            peers: peers.collect(),
+        });
         drop(notes);
         Note(&self.notes, number)
     }

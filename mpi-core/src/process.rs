@@ -726,7 +726,10 @@ impl Process {
         for vci in self.open_vcis() {
             let state = self.vci(vci).ok().and_then(Vci::visit);
             if let Some(mut state) = state {
-                state.check_peers(self.collectives.awaited_on(vci));
+                let mut awaited = self.collectives.awaited_on(vci);
+                awaited.extend(self.notes.awaited_on(vci));
+                awaited.extend(self.windows.awaited_on(vci));
+                state.check_peers(awaited);
             }
         }
     }

@@ -498,7 +498,7 @@ impl Waiter<'_> {
             }
             rounds = rounds.wrapping_add(1);
             if rounds.is_multiple_of(256) {
-                note.get_or_insert_with(|| process.note(self.what));
+                note.get_or_insert_with(|| process.note(self.what, self.vci, std::iter::empty()));
                 process.report_if_wanted();
                 if last.get_or_insert_with(Instant::now).elapsed() > CHECK_EVERY {
                     check()?;

@@ -165,7 +165,10 @@ impl Window {
         };
         let window = Window {
             flavor,
-            base,
+            base: match flavor {
+                Flavor::Shared { .. } if size == 0 => std::ptr::null_mut(),
+                _ => base,
+            },
             members,
             quick,
             way,

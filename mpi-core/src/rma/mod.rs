@@ -21,6 +21,7 @@
 
 mod apply;
 mod atomics;
+mod attached;
 mod control;
 mod creation;
 mod helper;
@@ -54,6 +55,7 @@ use crate::group::Group;
 use crate::mapping::Wishes;
 use crate::process::Process;
 pub use atomics::NetworkAtomics;
+use attached::Attached;
 use control::Control;
 pub(crate) use creation::can_copy;
 use keys::Keys;
@@ -108,7 +110,7 @@ pub struct Window {
     service: Option<Arc<Service>>,
     epochs: Epochs,
     luck: mail::Luck,
-    attached: Mutex<Vec<(usize, usize)>>,
+    attached: Mutex<Attached>,
     name: Mutex<String>,
     /// What the way was chosen by: read by others, to find out whether they can.
     _probe: Box<AtomicU64>,
@@ -225,7 +227,7 @@ impl Window {
         self.flavor
     }
 
-    /// Where this process's memory begins; NULL for a dynamic window.
+    /// Where this process's memory begins; NULL for a dynamic window, and for none in a shared one.
     pub fn base(&self) -> *mut u8 {
         self.base
     }
@@ -261,6 +263,8 @@ impl Window {
         };
         let member = self.members.get(rank);
         match member.reach {
+            // Who has no memory has no address.
+            Reach::Here(_) if member.size == 0 => Some((std::ptr::null_mut(), 0, member.unit)),
             Reach::Here(here) => Some((here, member.size, member.unit)),
             _ => None,
         }
@@ -278,8 +282,7 @@ impl Window {
         self.check_dynamic("MPI_Win_attach")?;
         let start = base.expose_provenance();
         let mut attached = self.attached.lock();
-        let overlaps = |&(other, len): &(usize, usize)| start < other + len && other < start + size;
-        if let Some((other, len)) = attached.iter().copied().find(overlaps) {
+        if let Err((other, len)) = attached.add(start, size) {
             return Err(Error::new(
                 Class::RmaAttach,
                 format!(
@@ -288,7 +291,6 @@ impl Window {
                 ),
             ));
         }
-        attached.push((start, size));
         if let Some(service) = &self.service {
             service.attach(start, size);
         }
@@ -303,10 +305,7 @@ impl Window {
     pub fn detach(&self, base: *const u8) -> Result<()> {
         self.check_dynamic("MPI_Win_detach")?;
         let start = base.addr();
-        let mut attached = self.attached.lock();
-        let before = attached.len();
-        attached.retain(|stretch| stretch.0 != start);
-        if attached.len() == before {
+        if !self.attached.lock().remove(start) {
             return Err(Error::new(
                 Class::RmaAttach,
                 format!("nothing is attached at {base:p}; give the address that was attached"),
@@ -318,11 +317,10 @@ impl Window {
         Ok(())
     }
 
-    /// Whether all from `low` to `high` lies in one stretch that was attached here.
+    /// Whether all from `low` to `high` is attached here.
     fn has_attached(&self, low: i64, high: i64) -> bool {
         let (low, high) = (low as usize, high as usize);
-        let within = |&(start, len): &(usize, usize)| start <= low && high <= start + len;
-        low <= high && self.attached.lock().iter().any(within)
+        low <= high && self.attached.lock().covers(low, high - low)
     }
 
     fn check_dynamic(&self, function: &str) -> Result<()> {

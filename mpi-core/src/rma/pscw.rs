@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use netmod::Peer;
+
 use super::Window;
 use super::control::Waiter;
 use super::message::{self, Kind};
@@ -71,13 +73,17 @@ impl Window {
         if service.take_post(target) {
             return Ok(());
         }
-        let _note = process.note(Awaited::Post { target });
+        let _note = process.note(Awaited::Post { target }, vci, self.peers(&[target]));
         process.wait_despite_loss(vci, || {
             if service.take_post(target) {
                 return Ok(Some(()));
             }
             self.check_member(process, target).map(|()| None)
         })
+    }
+
+    fn peers(&self, ranks: &[u32]) -> impl Iterator<Item = Peer> {
+        ranks.iter().map(|rank| self.comm.local().peer(*rank))
     }
 
     /// The error of who waits for a member that is known to be lost.
@@ -188,7 +194,7 @@ impl Window {
                 || self.test(process),
             ),
             _ => {
-                let _note = process.note(what);
+                let _note = process.note(what, vci, self.peers(&origins));
                 process.wait_despite_loss(vci, || {
                     if self.test(process)? {
                         return Ok(Some(()));

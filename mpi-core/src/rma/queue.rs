@@ -4,7 +4,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 
-use netmod::VciId;
+use netmod::{Peer, VciId};
 
 use super::serve::{Service, State};
 use crate::error::{Class, Result};
@@ -67,6 +67,14 @@ impl Queue {
         Some(first)
     }
 
+    /// Those who have the lock, if others wait for it.
+    pub fn awaited(&self) -> Vec<u32> {
+        match self.waiting.is_empty() {
+            true => Vec::new(),
+            false => self.shared.iter().chain(&self.exclusive).copied().collect(),
+        }
+    }
+
     /// Takes the lock from those who are lost, and them from the queue. If one of them had the lock, gives
     /// its rank and all who wait, who are to be told: what the lock protects may be in any state.
     pub fn bury(&mut self, is_lost: impl Fn(u32) -> bool) -> Option<(u32, Vec<Waiter>)> {
@@ -112,6 +120,14 @@ impl Service {
     pub(super) fn is_lost(&self, process: &Process, rank: u32) -> bool {
         let lost = self.comm.local().peer(rank);
         process.loss_among(|peer| peer == lost).is_some()
+    }
+
+    /// The processes that have the lock, if others wait for it.
+    pub(super) fn holders_awaited(&self) -> Vec<Peer> {
+        let holders = self.state.try_lock().map(|state| state.lock.awaited());
+        let members = self.comm.local();
+        let holders = holders.unwrap_or_default().into_iter();
+        holders.map(|rank| members.peer(rank)).collect()
     }
 
     /// Waits until `done` says so, for what a member takes part in, or any.

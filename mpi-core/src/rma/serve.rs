@@ -7,11 +7,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
-use netmod::{SharedMemory, VciId};
+use netmod::{Peer, SharedMemory, VciId};
 use parking_lot::Mutex;
 
 use super::apply::{self, Reduction};
 use super::atomics::{Domain, NetworkAtomics};
+use super::attached::Attached;
 use super::helper::Bed;
 use super::keys::{self, Ends, Keys};
 use super::lanes::{Lane, Lanes};
@@ -87,6 +88,20 @@ impl Windows {
         *self.atomics.lock()
     }
 
+    /// The processes that others wait for here.
+    #[cold]
+    pub(crate) fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
+        let Some(list) = self
+            .served_on(vci)
+            .and_then(|served| served.list.try_lock())
+        else {
+            return Vec::new();
+        };
+        list.iter()
+            .flat_map(|(service, _)| service.holders_awaited())
+            .collect()
+    }
+
     /// The windows that have a lane on a VCI, if there are some.
     #[inline]
     fn served_on(&self, vci: VciId) -> Option<&Served> {
@@ -136,7 +151,7 @@ pub(super) struct State {
     /// Answers that have not left yet.
     answers: Vec<Sent>,
     pub(super) lock: Queue,
-    attached: Vec<(usize, usize)>,
+    attached: Attached,
     /// Operations that failed, by origin.
     failed: HashMap<u32, u64>,
 }
@@ -304,13 +319,13 @@ impl Service {
 
     /// Adds a stretch of a dynamic window.
     pub fn attach(&self, address: usize, len: usize) {
-        self.state.lock().attached.push((address, len));
+        // Overlaps were refused before.
+        let _ = self.state.lock().attached.add(address, len);
     }
 
     /// Takes the stretch at an address away.
     pub fn detach(&self, address: usize) {
-        let attached = &mut self.state.lock().attached;
-        attached.retain(|stretch| stretch.0 != address);
+        self.state.lock().attached.remove(address);
     }
 
     /// Its memory, if it is not a dynamic window's.
@@ -552,10 +567,7 @@ impl Service {
             }
             None => {
                 let at = at as usize;
-                let within = |&(start, size): &(usize, usize)| {
-                    at >= start && at.checked_add(len).is_some_and(|end| end <= start + size)
-                };
-                let known = state.attached.iter().any(within);
+                let known = state.attached.covers(at, len);
                 known.then(|| std::ptr::with_exposed_provenance_mut(at))
             }
         }

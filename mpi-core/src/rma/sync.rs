@@ -297,7 +297,8 @@ impl Window {
     fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
         if self.service.is_some() {
             let how = u64::from(exclusive) | u64::from(held) << 1;
-            let _note = process.note(Awaited::Lock { target, exclusive });
+            let what = Awaited::Lock { target, exclusive };
+            let _note = process.note(what, self.comm.vci(), std::iter::empty());
             match self.request(process, target, Kind::Lock, how)? {
                 GRANTED => Ok(()),
                 dead => Err(self.holder_lost(process, target, dead - 1)),

@@ -491,7 +491,6 @@ impl Window {
         let begun = self.begin(process, &target, form)?;
         if let Some(origin) = &origin {
             same_length(origin, &target)?;
-            same_elements(origin, &reduction)?;
         } else if reduction.op != PredefinedOp::NoOp {
             return Err(Error::new(
                 Class::Op,
@@ -500,11 +499,14 @@ impl Window {
         }
         if let Some(result) = &result {
             same_length(result, &target)?;
-            same_elements(result, &reduction)?;
         }
+        // No elements are of any type.
         let Some(at) = begun else {
             return Ok(None);
         };
+        for buffer in origin.iter().chain(&result) {
+            same_elements(buffer, &reduction)?;
+        }
         // SAFETY: the caller's promise for the buffers; the target's data is within its memory.
         unsafe {
             if let (Some(start), Some((skip, len))) =
