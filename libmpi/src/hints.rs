@@ -88,8 +88,20 @@ const WIN: &[(&str, Check)] = &[
     ("same_size", is_bool),
     ("same_disp_unit", is_bool),
     ("alloc_shared_noncontig", is_bool),
+    ("weft_memory_at_once", is_bool),
     ("weft_num_vcis", is_count),
     ("vci", is_number),
+];
+
+/// What holds on a window without hints: `MPI_Win_get_info` tells all that is in force.
+const WIN_DEFAULTS: &[(&str, &str)] = &[
+    ("no_locks", "false"),
+    ("accumulate_ordering", "rar,raw,war,waw"),
+    ("accumulate_ops", "same_op_no_op"),
+    ("same_size", "false"),
+    ("same_disp_unit", "false"),
+    ("alloc_shared_noncontig", "false"),
+    ("weft_memory_at_once", "false"),
 ];
 
 fn is_ops(value: &[u8]) -> bool {
@@ -251,6 +263,18 @@ impl Hints {
                 self.set(key.as_bytes().into(), b"true".as_slice().into());
             }
         }
+    }
+
+    /// As a new info object, of a window: with what holds by default.
+    pub fn to_win_info(&self) -> Result<Info> {
+        let info = Info::new();
+        for (key, value) in WIN_DEFAULTS {
+            info.set(key, value)?;
+        }
+        for (key, value) in &self.0 {
+            info.set(key, value)?;
+        }
+        Ok(info)
     }
 
     /// As a new info object.

@@ -11,6 +11,7 @@ pub mod creation;
 pub mod group;
 pub mod info;
 mod lock;
+mod notes;
 pub mod process;
 pub mod pt2pt;
 pub mod rma;

@@ -426,10 +426,20 @@ pub trait Lane: Send {
     ) -> Result<Issued, LaneError>;
 
     /// Writes `data` to exposed memory of `peer` at `remote`, then `words` (1 to [`MAX_WORDS`]) at
-    /// `at`, which is aligned to 8 bytes. Whoever reads a word there as it was written by one load
-    /// that acquires, without having been told of anything, sees all of `data`, too. The words
-    /// themselves may come in any order, each as a whole or from its lowest to its highest address.
-    /// With data, there is room for a word of the transport's own in the 8 bytes before it.
+    /// `at`, which is aligned to 8 bytes. Whoever reads a word there as it was written, all of its
+    /// bytes, by one load that acquires, without having been told of anything, sees all of `data`, too.
+    /// The words themselves may come in any order, and so may the bytes of each: **no transport
+    /// promises that a word is stored as a whole**, so a reader must be able to tell by what it reads
+    /// whether every byte has come. With data, there is room for a word of the transport's own in the
+    /// 8 bytes before it.
+    ///
+    /// What stores words:
+    /// - verbs: the adapter. Hardware writes aligned words as a whole as far as is known, but neither
+    ///   the InfiniBand specification nor PCI Express promises it; Soft-RoCE copies as `memcpy` does,
+    ///   in part byte by byte, while the target looks on.
+    /// - libfabric: words by themselves as the provider's device does; with data and a notice, this
+    ///   library in the target's own process, as a whole.
+    /// - UCX: the device, a peer's `memcpy` to mapped memory, or the target's own process.
     ///
     /// On `Ok` data and words have been taken over; there is no completion, and no flush waits for
     /// them. That they can't be written any more is reported as the loss of the peer.

@@ -106,8 +106,13 @@ static void hints(void)
     CHECK(flag && strcmp(value, "none") == 0);
     OK(MPI_Info_get(used, "same_size", 63, value, &flag));
     CHECK(flag && strcmp(value, "false") == 0);
+    /* Those that were not given, or not understood, are told as they are by default. */
     OK(MPI_Info_get(used, "no_locks", 63, value, &flag));
-    CHECK(!flag);
+    CHECK(flag && strcmp(value, "false") == 0);
+    OK(MPI_Info_get(used, "accumulate_ops", 63, value, &flag));
+    CHECK(flag && strcmp(value, "same_op_no_op") == 0);
+    OK(MPI_Info_get(used, "alloc_shared_noncontig", 63, value, &flag));
+    CHECK(flag && strcmp(value, "false") == 0);
     OK(MPI_Info_free(&used));
     OK(MPI_Win_free(&win));
 }
@@ -124,6 +129,10 @@ static void shared(int rank, int size, int apart)
     /* Rank 0 has nothing, the others more and more. */
     OK(MPI_Win_allocate_shared(40 * rank, 4, info, MPI_COMM_WORLD, &own, &win));
     OK(MPI_Info_free(&info));
+    /* Who has nothing has no address, as with MPICH. */
+    CHECK((own == NULL) == (rank == 0));
+    OK(MPI_Win_shared_query(win, 0, &bytes, &unit, &other));
+    CHECK(bytes == 0 && unit == 4 && other == NULL);
     OK(MPI_Win_lock_all(0, win));
     for (int i = 0; i < 10 * rank; i++) {
         CHECK_EQ(own[i], 0);

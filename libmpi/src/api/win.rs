@@ -298,7 +298,7 @@ pub fn win_set_info(win: MPI_Win, info: MPI_Info) -> Result<()> {
 /// `info_used` is valid or NULL.
 pub unsafe fn win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> Result<()> {
     runtime()?;
-    let info = wins::get(win)?.hints.lock().to_info()?;
+    let info = wins::get(win)?.hints.lock().to_win_info()?;
     // SAFETY: the caller's contract.
     unsafe { super::info::give(info, info_used, "info_used") }
 }

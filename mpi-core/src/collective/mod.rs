@@ -8,6 +8,7 @@ mod shelf;
 mod started;
 mod state;
 mod terms;
+mod words;
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};

@@ -2,11 +2,12 @@
 //!
 //! A slot begins with a line of words that peers write; the rest is read where it is, from
 //! [`SIGNAL_LINE`] on laid out as all slots are. In cells of flags the first word is the number of the
-//! phase. In cells of data a word is, from its lowest bits on, 32 bits of value, 24 bits of the number
-//! and 8 bits that say what it is: data of so many bytes in words of 4, each with its own flag, so that
-//! one write brings a small vector whatever the order in which its words land; or the flag over data
-//! that was written before it, whose length is the value. The owner clears the words when it has taken
-//! them, so that nothing in them is ever old.
+//! phase. In cells of data a word has a value, the number and what it is ([`super::words`]): data of so
+//! many bytes in words of 4, each with its own flag, so that one write brings a small vector whatever the
+//! order in which its words land; or the flag over data that was written before it, whose length is the
+//! value. The owner clears the words when it has taken them, so that nothing in them is ever old.
+//!
+//! Nothing rests on words being stored as a whole: see there.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
@@ -18,12 +19,12 @@ use parking_lot::Mutex;
 use super::Collectives;
 use super::CommState;
 use super::board::Place;
+use super::words::{self, FLAG};
 use crate::comm::Comm;
 use crate::error::Result;
 use crate::process::Process;
 use crate::pt2pt::engine::Address;
 use mpi_coll::rdma::Pace;
-use mpi_coll::run::has_come;
 use mpi_coll::{Put, Reach};
 
 /// The most bytes of data of a slot, and the least that is of use.
@@ -37,11 +38,9 @@ const RANKS: u32 = 4096;
 const FIRST: u64 = u64::MAX - 1000;
 /// Where the rest of a slot begins.
 const SIGNAL_LINE: usize = 64;
-/// What a word is: a flag over data that was written before it. Less is the length of data in words,
-/// and one.
-const FLAG: u64 = 0xff;
 /// The most bytes of data in words.
 const IN_WORDS: usize = 4 * MAX_WORDS;
+const _: () = assert!(IN_WORDS + 1 < FLAG as usize);
 
 /// A communicator's slots in this process, and how to reach those of others.
 pub(crate) struct RemoteBoard {
@@ -106,11 +105,6 @@ impl Drop for Memory {
 unsafe impl Send for RemoteBoard {}
 // SAFETY: as above.
 unsafe impl Sync for RemoteBoard {}
-
-/// The word of a piece of data, or of a flag.
-fn word(value: u32, number: u64, what: u64) -> u64 {
-    u64::from(value) | (number & 0xff_ffff) << 32 | what << 56
-}
 
 impl RemoteBoard {
     /// Makes the slots of an intracommunicator, all of whose members call this. None, on all of them,
@@ -186,7 +180,7 @@ impl RemoteBoard {
             watch,
             _place: place,
         };
-        // Flags of barriers go up only: they begin below the first.
+        // Flags of barriers begin with a number that nobody waits for.
         for slot in 0..(reach.memory() / SIGNAL_LINE) {
             let at = slot * SIGNAL_LINE;
             if board.is_flag_place(at) {
@@ -231,8 +225,8 @@ impl RemoteBoard {
 
     fn word_at(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= self.reach.memory());
-        // SAFETY: aligned, in memory that lives as long as `self`; what writes to it from outside
-        // writes words as a whole.
+        // SAFETY: aligned, in memory that lives as long as `self`. What writes to it from outside is no
+        // part of the program; whatever it has stored by a load is bytes, and any will do.
         unsafe { &*self.memory.base.add(at).cast() }
     }
 
@@ -256,7 +250,7 @@ impl RemoteBoard {
         let first = self.word_at(at);
         if self.reach.is_signal(cell) {
             for _ in 0..times {
-                if has_come(first.load(Ordering::Acquire), number) {
+                if words::is_number(first.load(Ordering::Acquire), number) {
                     return true;
                 }
                 std::hint::spin_loop();
@@ -273,35 +267,37 @@ impl RemoteBoard {
         false
     }
 
-    /// Takes in what has come to a slot, of whose words the first is `value`. Returns whether all of
+    /// Takes in what has come to a slot, of whose words the first is `word`. Returns whether all of
     /// it has.
-    fn take_in(&self, at: usize, number: u64, value: u64) -> bool {
-        let what = value >> 56;
-        let is_of_phase = |value: u64| (value ^ word(0, number, what)) >> 32 == 0;
-        if !is_of_phase(value) {
+    fn take_in(&self, at: usize, number: u64, word: u64) -> bool {
+        let Some((value, what)) = words::read(word, number) else {
             return false;
-        }
+        };
         let data = at + SIGNAL_LINE;
         let len = if what == FLAG {
-            value as u32 as usize
+            value as usize
         } else {
-            let len = what as usize - 1;
-            if len > IN_WORDS {
+            let mut come = [value; MAX_WORDS];
+            let Some(len) = (what as usize)
+                .checked_sub(1)
+                .filter(|len| *len <= IN_WORDS)
+            else {
                 return false;
+            };
+            let count = len.div_ceil(4);
+            for (i, value) in come.iter_mut().enumerate().take(count).skip(1) {
+                let word = self.word_at(at + 8 * i).load(Ordering::Acquire);
+                match words::read(word, number) {
+                    Some((part, of)) if of == what => *value = part,
+                    _ => return false,
+                }
             }
-            let words = len.div_ceil(4);
-            let come = |i: usize| is_of_phase(self.word_at(at + 8 * i).load(Ordering::Acquire));
-            if !(1..words).all(come) {
-                return false;
-            }
-            for i in 0..words {
-                let word = self.word_at(at + 8 * i);
-                let value = word.load(Ordering::Relaxed) as u32;
+            for (i, value) in come.into_iter().enumerate().take(count) {
+                self.word_at(at + 8 * i).store(0, Ordering::Relaxed);
                 let to = data + mpi_coll::schedule::slot_offset(len) as usize + 4 * i;
                 // SAFETY: within the slot, whose line behind the words has room for all data in words;
                 // aligned, and nobody else writes there in this phase.
                 unsafe { self.memory.base.add(to).cast::<u32>().write(value) };
-                word.store(0, Ordering::Relaxed);
             }
             len
         };
@@ -326,21 +322,21 @@ impl RemoteBoard {
             key,
             offset: at as u64,
         };
-        let mut words = [0; MAX_WORDS];
+        let mut words = [0u64; MAX_WORDS];
         let (before, count) = if self.reach.is_signal(cell) {
             words[0] = number;
             (&[][..], 1)
         } else if data.len() <= IN_WORDS {
-            let what = data.len() as u64 + 1;
-            words[0] = word(0, number, what);
+            let what = data.len() as u32 + 1;
+            words[0] = words::word(0, number, what);
             for (to, bytes) in words.iter_mut().zip(data.chunks(4)) {
                 let mut value = [0; 4];
                 value[..bytes.len()].copy_from_slice(bytes);
-                *to = word(u32::from_ne_bytes(value), number, what);
+                *to = words::word(u32::from_ne_bytes(value), number, what);
             }
             (&[][..], data.len().div_ceil(4).max(1))
         } else {
-            words[0] = word(data.len() as u32, number, FLAG);
+            words[0] = words::word(data.len() as u32, number, FLAG);
             (data, 1)
         };
         let address = Address {

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use self::source::Sources;
 use crate::error::{Class, Error, Result};
 use crate::lock::Lock;
+use crate::notes::Notes;
 pub use crate::pt2pt::NOBODY;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::context::ContextId;
@@ -211,6 +212,7 @@ pub struct Process {
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
+    pub(crate) notes: Notes,
     /// Processes found lost, and why; and how many, for a quick look.
     lost: Mutex<Vec<(Peer, String)>>,
     losses: AtomicU32,
@@ -265,6 +267,7 @@ impl Process {
             shared_memory: config.shared_memory,
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
+            notes: Notes::default(),
             lost: Mutex::default(),
             losses: AtomicU32::new(0),
             checked: AtomicU64::new(0),
@@ -779,7 +782,9 @@ impl Process {
             let state = self.vci(vci).ok().and_then(Vci::visit);
             if let Some(mut state) = state {
                 let sources = self.sources.iter();
-                state.check_peers(sources.flat_map(|source| source.awaited_on(vci)).collect());
+                let mut awaited: Vec<Peer> = sources.flat_map(|one| one.awaited_on(vci)).collect();
+                awaited.extend(self.notes.awaited_on(vci));
+                state.check_peers(awaited);
             }
         }
     }
@@ -975,9 +980,7 @@ impl Process {
             if self.threaded {
                 waiting.join(&self.waiters);
             }
-            if self.report_wanted.swap(false, Ordering::Relaxed) {
-                eprint!("{}", self.report());
-            }
+            self.report_if_wanted();
             if step != Step::Spin {
                 // On a busy machine a long time passes before the first sleep.
                 self.check_peers();
@@ -1011,9 +1014,7 @@ impl Process {
         waiting: &Waiting<'_>,
         done: &mut dyn FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        if self.report_wanted.swap(false, Ordering::Relaxed) {
-            eprint!("{}", self.report());
-        }
+        self.report_if_wanted();
         self.check_peers();
         let nap = match self.sources.await_stores() {
             true => nap.min(patience.short_nap(&self.wait)),
@@ -1135,6 +1136,20 @@ impl Process {
         self.report_wanted.store(true, Ordering::Relaxed);
     }
 
+    /// Prints the report, if somebody has asked for it.
+    pub(crate) fn report_if_wanted(&self) {
+        if self.report_wanted.load(Ordering::Relaxed)
+            && self.report_wanted.swap(false, Ordering::Relaxed)
+        {
+            eprint!("{}", self.report());
+        }
+    }
+
+    /// How many processes have been found lost.
+    pub(crate) fn losses(&self) -> u32 {
+        self.losses.load(Ordering::Acquire)
+    }
+
     /// The counters of an open VCI, unless one thread has it for itself.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
         Some(self.vci(vci).ok()?.visit_blocking()?.counters())
@@ -1179,6 +1194,9 @@ impl Process {
         self.sources
             .iter()
             .for_each(|source| source.report(&mut text));
+        for what in self.notes.all() {
+            let _ = writeln!(text, "  {what}");
+        }
         text
     }
 }

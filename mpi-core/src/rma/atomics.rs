@@ -303,7 +303,7 @@ impl Window {
             // Invariant (section 11.7.2): accumulates of an origin on the same place are carried out in
             // order. Where the transport keeps none, one is over before the next is issued.
             let until = lane.flight.mark();
-            process.wait_until(lane.vci, || {
+            service.wait_for(process, lane.vci, Some(target), || {
                 if lane.flight.has_back() {
                     service.do_by_messages(process, number)?;
                 }

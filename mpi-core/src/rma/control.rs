@@ -21,13 +21,24 @@
 //! wait for the whole of a long one.
 //!
 //! Other elements (`long double`, pairs, misaligned ones) are changed under `busy` always.
+//!
+//! # Deaths
+//! Any member may die at any instruction. `busy` says who has it, and what a dead member is acting on
+//! counts for nothing; [`super::rooms`] says what becomes of locks. Members are processes of one node,
+//! so whoever waits for long looks whether they exist.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use netmod::Peer;
 
 use super::mail::Slot;
-use super::rooms::{As, Rooms};
-use crate::error::Result;
+use super::rooms::{As, Door, Rooms};
+use crate::error::{Error, Result};
+use crate::notes::Awaited;
 use crate::process::Process;
+use crate::pt2pt::engine::lost_peer;
 
 /// Bytes that one accumulate changes without letting others in between.
 pub(super) const CHUNK: usize = 32 << 10;
@@ -43,9 +54,13 @@ struct Head {
     all: Line<Rooms>,
 }
 
-/// One member's block; behind it stands a count of posts for each member.
+/// One member's block; behind it stand a count of posts for each member and its records for locks:
+/// for that of each member, for the one of all as it has it for an exclusive lock of each, and for that
+/// one as it has it for all.
 #[repr(C)]
 struct Block {
+    /// The member's process; 0 before it is known.
+    pid: Line<AtomicU32>,
     lock: Line<Rooms>,
     busy: Line<Busy>,
     /// How many operations of this member's are changing others' memory by atomic operations.
@@ -58,6 +73,7 @@ struct Block {
 /// Whether somebody has a member's memory alone.
 #[repr(C)]
 struct Busy {
+    /// By whom, counted from 1.
     held: AtomicU32,
     /// How many wait for that.
     waiting: AtomicU32,
@@ -68,7 +84,10 @@ struct Busy {
 pub(super) struct Control {
     base: *mut u8,
     stride: usize,
+    me: usize,
     members: usize,
+    /// The members' numbers as processes of the job, for messages.
+    peers: Arc<[Peer]>,
     /// Whether several threads of this process may act at once.
     threaded: bool,
 }
@@ -81,7 +100,7 @@ unsafe impl Sync for Control {}
 impl Control {
     /// Bytes of one member's block.
     fn stride(members: usize) -> usize {
-        size_of::<Block>() + (members * 4).next_multiple_of(64)
+        size_of::<Block>() + ((3 * members + 1) * 4).next_multiple_of(64)
     }
 
     /// Bytes of all blocks.
@@ -89,18 +108,77 @@ impl Control {
         size_of::<Head>() + members * Control::stride(members)
     }
 
-    /// The blocks at `base`.
+    /// The blocks at `base`, of the members that are these processes of the job, of which this one is
+    /// number `me`.
     ///
     /// # Safety
     /// `base` is the address, a multiple of 64, of [`Control::len`] bytes that were zero at first
     /// and are used by nothing but `Control`s, which they outlive.
-    pub unsafe fn at(base: *mut u8, members: usize, threaded: bool) -> Control {
-        Control {
+    pub unsafe fn at(base: *mut u8, me: usize, peers: Arc<[Peer]>, threaded: bool) -> Control {
+        let control = Control {
             base,
-            stride: Control::stride(members),
-            members,
+            stride: Control::stride(peers.len()),
+            me,
+            members: peers.len(),
+            peers,
             threaded,
+        };
+        let pid = &control.block(me).pid.0;
+        pid.store(std::process::id(), Ordering::Relaxed);
+        control
+    }
+
+    pub fn me(&self) -> usize {
+        self.me
+    }
+
+    pub fn members(&self) -> usize {
+        self.members
+    }
+
+    /// Whether the process of a member has ended.
+    #[cold]
+    pub fn is_dead(&self, member: usize) -> bool {
+        let pid = self.block(member).pid.0.load(Ordering::Relaxed);
+        let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid != 0) else {
+            return false;
+        };
+        // SAFETY: no signal is sent and no memory is passed.
+        let there = unsafe { libc::kill(pid, 0) } == 0;
+        !there && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+    }
+
+    /// The error of who waited for a member that is dead, or for what it held.
+    #[cold]
+    pub fn lost(&self, process: &Process, member: usize) -> Error {
+        let peer = self.peers[member];
+        let known = process.loss_among(|lost| lost == peer);
+        known.unwrap_or_else(|| {
+            let why = "its process has ended without MPI_Finalize, inside an epoch of a window; locks \
+                       that it held are free again";
+            lost_peer(peer, why)
+        })
+    }
+
+    /// An error if one of these members is dead.
+    pub fn check(&self, process: &Process, mut members: impl Iterator<Item = usize>) -> Result<()> {
+        match members.find(|member| self.is_dead(*member)) {
+            Some(member) => Err(self.lost(process, member)),
+            None => Ok(()),
         }
+    }
+
+    /// A record of a member's for a lock.
+    #[inline(always)]
+    pub fn record(&self, member: usize, place: usize) -> &AtomicU32 {
+        self.count(member, self.members + place)
+    }
+
+    #[inline(always)]
+    fn count(&self, member: usize, place: usize) -> &AtomicU32 {
+        let at = size_of::<Head>() + member * self.stride + size_of::<Block>() + place * 4;
+        // SAFETY: as for `block`; behind it are 3 counts for each member, and one.
+        unsafe { &*self.base.add(at).cast() }
     }
 
     fn head(&self) -> &Head {
@@ -129,10 +207,51 @@ impl Control {
         self.base == other.base
     }
 
+    /// As if a member's process were another.
+    #[cfg(test)]
+    pub fn set_pid(&self, member: usize, pid: u32) {
+        self.block(member).pid.0.store(pid, Ordering::Relaxed);
+    }
+
+    /// As if this one died while it had `member`'s memory alone and was changing it by atomic
+    /// operations.
+    #[cfg(test)]
+    pub fn leave_behind(&self, member: usize) {
+        std::mem::forget(self.hold(member));
+        self.block(self.me).acting.0.store(1, Ordering::Relaxed);
+    }
+
     fn posts(&self, member: usize, by: usize) -> &AtomicU32 {
-        let at = size_of::<Head>() + member * self.stride + size_of::<Block>() + by * 4;
-        // SAFETY: as for `block`.
-        unsafe { &*self.base.add(at).cast() }
+        self.count(member, by)
+    }
+
+    /// The lock of a member.
+    pub(super) fn door(&self, member: usize, exclusive: bool) -> Door<'_> {
+        Door {
+            rooms: &self.block(member).lock.0,
+            control: self,
+            own: member,
+            all: member..member + 1,
+            what: Awaited::Lock {
+                target: member as u32,
+                exclusive,
+            },
+        }
+    }
+
+    /// The lock of all, for an exclusive lock of a member or, without one, for all.
+    fn door_of_all(&self, member: Option<usize>) -> Door<'_> {
+        let (first, last) = (self.members, 2 * self.members);
+        Door {
+            rooms: &self.head().all.0,
+            control: self,
+            own: member.map_or(last, |member| first + member),
+            all: first..last + 1,
+            what: member.map_or(Awaited::LockAll, |member| Awaited::Lock {
+                target: member as u32,
+                exclusive: true,
+            }),
+        }
     }
 
     /// Takes the lock of `member`. `held`: this process has the lock of another already.
@@ -148,20 +267,25 @@ impl Control {
         exclusive: bool,
         held: bool,
     ) -> Result<()> {
-        let lock = &self.block(member).lock.0;
+        let lock = self.door(member, exclusive);
         if !exclusive {
             return lock.enter(process, vci, As::Reader, held);
         }
-        self.head().all.0.enter(process, vci, As::AnyWriter, held)?;
-        lock.enter(process, vci, As::Writer, held)
+        let all = self.door_of_all(Some(member));
+        all.enter(process, vci, As::AnyWriter, held)?;
+        let entered = lock.enter(process, vci, As::Writer, held);
+        if entered.is_err() {
+            all.leave(As::AnyWriter);
+        }
+        entered
     }
 
     /// Gives the lock of `member` back.
     pub fn unlock(&self, member: usize, exclusive: bool) {
-        let lock = &self.block(member).lock.0;
+        let lock = self.door(member, exclusive);
         if exclusive {
             lock.leave(As::Writer);
-            self.head().all.0.leave(As::AnyWriter);
+            self.door_of_all(Some(member)).leave(As::AnyWriter);
         } else {
             lock.leave(As::Reader);
         }
@@ -169,12 +293,13 @@ impl Control {
 
     /// Takes the locks of all members as a reader.
     pub fn lock_all(&self, process: &Process, vci: u16) -> Result<()> {
-        self.head().all.0.enter(process, vci, As::Reader, false)
+        let all = self.door_of_all(None);
+        all.enter(process, vci, As::Reader, false)
     }
 
     /// Gives them back.
     pub fn unlock_all(&self) {
-        self.head().all.0.leave(As::Reader);
+        self.door_of_all(None).leave(As::Reader);
     }
 
     /// Runs `act`, which changes `member`'s memory by atomic operations only and waits for nobody,
@@ -212,25 +337,37 @@ impl Control {
             let acting = &self.block(other).acting.0;
             let mut tries = 0;
             // Acquire: what was done is seen here.
-            while acting.load(Ordering::SeqCst) != 0 {
+            while acting.load(Ordering::SeqCst) != 0 && !self.has_died(other, tries) {
                 pause(&mut tries);
             }
         }
         act()
     }
 
+    /// Now and then while one waits for a member in the middle of some instructions: whether it is dead.
+    #[inline]
+    fn has_died(&self, member: usize, tries: u32) -> bool {
+        const OFTEN: u32 = 1 << 14;
+        tries % OFTEN == OFTEN - 1 && self.is_dead(member)
+    }
+
     fn hold(&self, member: usize) -> Held<'_> {
         let busy = &self.block(member).busy.0;
-        let take = || {
+        let mine = self.me as u32 + 1;
+        let take = |from: u32| {
             busy.held
-                .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
+                .compare_exchange(from, mine, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
         };
-        if !take() {
+        if !take(0) {
             busy.waiting.fetch_add(1, Ordering::Relaxed);
             let mut tries = 0;
-            while busy.held.load(Ordering::Relaxed) != 0 || !take() {
+            loop {
+                let by = busy.held.load(Ordering::Relaxed);
                 // Whoever holds it is in the middle of a copy, and needs nobody's progress.
+                if (by == 0 || self.has_died(by as usize - 1, tries)) && take(by) {
+                    break;
+                }
                 pause(&mut tries);
             }
             busy.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -256,7 +393,11 @@ impl Control {
     /// Waits until `by` has posted its memory to `member`, and takes note of that.
     pub fn await_post(&self, process: &Process, vci: u16, member: usize, by: usize) -> Result<()> {
         let posts = self.posts(member, by);
-        wait(process, vci, || posts.load(Ordering::Acquire) > 0)?;
+        let what = Awaited::Post { target: by as u32 };
+        Waiter { process, vci, what }.wait(
+            || self.check(process, std::iter::once(by)),
+            || Ok(posts.load(Ordering::Acquire) > 0),
+        )?;
         posts.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
@@ -330,25 +471,50 @@ impl Acting<'_> {
     }
 }
 
-/// Waits for a word in shared memory, which rings no bell when it changes: with progress, and naps
+/// Who waits for a word in shared memory, which rings no bell when it changes: with progress, and naps
 /// that are short.
-pub(super) fn wait(process: &Process, vci: u16, mut done: impl FnMut() -> bool) -> Result<()> {
-    const NAP: std::time::Duration = std::time::Duration::from_micros(50);
-    let mut fruitless = 0u32;
-    loop {
-        // Once around without a poll, for what is there already.
-        if done() {
-            return Ok(());
-        }
-        if process.poll(vci)? {
-            fruitless = 0;
-            continue;
-        }
-        fruitless = fruitless.saturating_add(1);
-        match fruitless {
-            0..100 => std::hint::spin_loop(),
-            100..2_000 => std::thread::yield_now(),
-            _ => std::thread::sleep(NAP),
+pub(super) struct Waiter<'a> {
+    pub process: &'a Process,
+    pub vci: u16,
+    pub what: Awaited,
+}
+
+impl Waiter<'_> {
+    /// Waits until `done` says so. In between, now and then, `check` looks whether it still can.
+    pub fn wait(
+        &self,
+        mut check: impl FnMut() -> Result<()>,
+        mut done: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        const NAP: Duration = Duration::from_micros(50);
+        const CHECK_EVERY: Duration = Duration::from_millis(50);
+        let process = self.process;
+        let mut fruitless = 0u32;
+        let (mut note, mut rounds, mut last) = (None, 0u32, None);
+        loop {
+            // Once around without a poll, for what is there already.
+            if done()? {
+                return Ok(());
+            }
+            rounds = rounds.wrapping_add(1);
+            if rounds.is_multiple_of(256) {
+                note.get_or_insert_with(|| process.note(self.what, self.vci, std::iter::empty()));
+                process.report_if_wanted();
+                if last.get_or_insert_with(Instant::now).elapsed() > CHECK_EVERY {
+                    check()?;
+                    last = None;
+                }
+            }
+            if process.poll(self.vci)? {
+                fruitless = 0;
+                continue;
+            }
+            fruitless = fruitless.saturating_add(1);
+            match fruitless {
+                0..100 => std::hint::spin_loop(),
+                100..2_000 => std::thread::yield_now(),
+                _ => std::thread::sleep(NAP),
+            }
         }
     }
 }

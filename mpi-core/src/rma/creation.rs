@@ -172,7 +172,10 @@ impl Window {
         };
         let window = Window {
             flavor,
-            base,
+            base: match flavor {
+                Flavor::Shared { .. } if size == 0 => std::ptr::null_mut(),
+                _ => base,
+            },
             members,
             quick,
             way,
@@ -280,10 +283,13 @@ impl Plan<'_> {
             (Some(piece), _) => Some(piece.as_ptr()),
             (None, heap) => heap.map(|heap| heap.0),
         };
+        let peers: Arc<[_]> = (0..comm.size())
+            .map(|rank| comm.local().peer(rank))
+            .collect();
         // SAFETY: the beginning of the piece, or of the heap's, is for control blocks; both begin
         // zeroed on a page, and are dropped after the window's other parts.
         let control =
-            start.map(|start| unsafe { Control::at(start, count, process.is_threaded()) });
+            start.map(|start| unsafe { Control::at(start, me, peers, process.is_threaded()) });
         let base = match (self.has_own_memory(), start) {
             (false, _) => self.own_base(),
             (true, Some(start)) => start.wrapping_add(parts.at[me]),

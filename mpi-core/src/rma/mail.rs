@@ -151,6 +151,9 @@ pub(super) fn ask(
         if looks > LOOKS && looks.is_multiple_of(32) {
             // The owner is at it, but has lost its core.
             std::thread::yield_now();
+            if looks.is_multiple_of(1 << 15) && control.is_dead(member) {
+                return false;
+            }
         }
         std::hint::spin_loop();
     }

@@ -21,6 +21,7 @@
 
 mod apply;
 mod atomics;
+mod attached;
 mod control;
 mod creation;
 mod helper;
@@ -32,6 +33,8 @@ mod members;
 mod message;
 mod native;
 mod promise;
+mod pscw;
+mod queue;
 mod quick;
 mod rooms;
 mod serve;
@@ -52,6 +55,7 @@ use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::process::Process;
 pub use atomics::NetworkAtomics;
+use attached::Attached;
 use control::Control;
 use keys::Keys;
 use members::{Members, Reach};
@@ -112,7 +116,7 @@ pub struct Window {
     service: Option<Arc<Service>>,
     epochs: Epochs,
     luck: mail::Luck,
-    attached: Mutex<Vec<(usize, usize)>>,
+    attached: Mutex<Attached>,
     name: Mutex<String>,
     /// What the way was chosen by: read by others, to find out whether they can.
     _probe: Box<AtomicU64>,
@@ -229,7 +233,7 @@ impl Window {
         self.flavor
     }
 
-    /// Where this process's memory begins; NULL for a dynamic window.
+    /// Where this process's memory begins; NULL for a dynamic window, and for none in a shared one.
     pub fn base(&self) -> *mut u8 {
         self.base
     }
@@ -265,6 +269,8 @@ impl Window {
         };
         let member = self.members.get(rank);
         match member.reach {
+            // Who has no memory has no address.
+            Reach::Here(_) if member.size == 0 => Some((std::ptr::null_mut(), 0, member.unit)),
             Reach::Here(here) => Some((here, member.size, member.unit)),
             _ => None,
         }
@@ -282,8 +288,7 @@ impl Window {
         self.check_dynamic("MPI_Win_attach")?;
         let start = base.expose_provenance();
         let mut attached = self.attached.lock();
-        let overlaps = |&(other, len): &(usize, usize)| start < other + len && other < start + size;
-        if let Some((other, len)) = attached.iter().copied().find(overlaps) {
+        if let Err((other, len)) = attached.add(start, size) {
             return Err(Error::new(
                 Class::RmaAttach,
                 format!(
@@ -292,7 +297,6 @@ impl Window {
                 ),
             ));
         }
-        attached.push((start, size));
         if let Some(service) = &self.service {
             service.attach(start, size);
         }
@@ -307,10 +311,7 @@ impl Window {
     pub fn detach(&self, base: *const u8) -> Result<()> {
         self.check_dynamic("MPI_Win_detach")?;
         let start = base.addr();
-        let mut attached = self.attached.lock();
-        let before = attached.len();
-        attached.retain(|stretch| stretch.0 != start);
-        if attached.len() == before {
+        if !self.attached.lock().remove(start) {
             return Err(Error::new(
                 Class::RmaAttach,
                 format!("nothing is attached at {base:p}; give the address that was attached"),
@@ -322,11 +323,10 @@ impl Window {
         Ok(())
     }
 
-    /// Whether all from `low` to `high` lies in one stretch that was attached here.
+    /// Whether all from `low` to `high` is attached here.
     fn has_attached(&self, low: i64, high: i64) -> bool {
         let (low, high) = (low as usize, high as usize);
-        let within = |&(start, len): &(usize, usize)| start <= low && high <= start + len;
-        low <= high && self.attached.lock().iter().any(within)
+        low <= high && self.attached.lock().covers(low, high - low)
     }
 
     fn check_dynamic(&self, function: &str) -> Result<()> {

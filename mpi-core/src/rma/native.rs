@@ -147,8 +147,9 @@ impl Window {
     ) -> Result<std::result::Result<Option<RequestId>, Access>> {
         let vci = service.lanes.get(lane).vci;
         let owner = (form == Form::Request).then(|| self.comm.owner());
+        let target = Some(access.target);
         let mut access = Some(access);
-        let started = process.wait_until(vci, || {
+        let started = service.wait_for(process, vci, target, || {
             let Some(now) = access.take() else {
                 return Ok(None);
             };
@@ -166,7 +167,7 @@ impl Window {
             Started::Done => Ok(Ok(None)),
             Started::Pending(outer) => Ok(Ok(outer)),
             Started::Partly(index, outer) => {
-                let all = process.wait_until(vci, || {
+                let all = service.wait_for(process, vci, target, || {
                     Ok(process.lock_vci(vci)?.go_on(index).then_some(()))
                 });
                 if let Err(error) = all {
@@ -209,7 +210,7 @@ impl Service {
             let mut flushes = lane.flight.begin_flushes(target).into_iter();
             while let Some((target, flush)) = flushes.next() {
                 let to = self.address(target, number).there;
-                let flushed = process.wait_until(lane.vci, || {
+                let flushed = self.wait_for(process, lane.vci, Some(target), || {
                     let mut state = process.lock_vci(lane.vci)?;
                     Ok(state.start_flush(to, &lane.flight, flush).then_some(()))
                 });
@@ -227,7 +228,7 @@ impl Service {
                 continue;
             }
             let until = lane.flight.mark();
-            process.wait_until(lane.vci, || {
+            self.wait_for(process, lane.vci, target, || {
                 if lane.flight.has_back() {
                     self.do_by_messages(process, number)?;
                 }

@@ -1,13 +1,25 @@
-//! Locks in shared memory that admit two kinds of users, never both kinds at once.
+//! Locks in shared memory that admit two kinds of users, never both kinds at once, and outlive users
+//! that die.
 //!
 //! A lock is one word that counts who is inside and who queues. In the free case entering is one
 //! atomic operation on it, and so is leaving. Who finds it taken queues up; those who come later
 //! queue behind, so that nobody waits for ever.
+//!
+//! Each member also has a record for each lock, which it alone writes: what its share in the word is,
+//! or that it is just changing it. If a member dies, another who waits *repairs* the lock: from then
+//! on the word can only be counted down, so that at some moment the word and the records of those
+//! who live agree but for what the dead had in it, and that is taken away. A member that dies while
+//! it repairs is replaced; nothing that it did matters.
+//!
+//! Whoever waited when a dead member was inside gets an error, since what the lock protects may be in
+//! any state. For those who come later the lock is as good as any.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::control::wait;
+use super::control::{Control, Waiter};
 use crate::error::Result;
+use crate::notes::Awaited;
 use crate::process::Process;
 
 /// One user of the first kind is inside.
@@ -16,6 +28,8 @@ const FIRST: u64 = 1;
 const SECOND: u64 = 1 << 24;
 /// One user queues.
 const QUEUED: u64 = 1 << 48;
+/// The lock is being repaired: nobody may enter or queue up.
+const REPAIR: u64 = 1 << 63;
 const FIRSTS: u64 = SECOND - FIRST;
 const SECONDS: u64 = QUEUED - SECOND;
 
@@ -48,74 +62,296 @@ impl As {
     }
 }
 
+/// What a record says, in its lowest bits; 0 is nothing. Above are one bit for the kind of user and the
+/// ticket of who queues.
+mod record {
+    use super::{FIRST, QUEUED, SECOND};
+
+    /// About to enter, to leave, to queue up or to stop queueing.
+    pub const CHANGING: u32 = 1;
+    pub const INSIDE: u32 = 2;
+    pub const QUEUES: u32 = 3;
+    /// At the head of the queue, and about to enter.
+    pub const TAKING: u32 = 4;
+    const STATE: u32 = 7;
+    const OF_SECOND: u32 = 8;
+    const TICKET: u32 = 4;
+
+    pub fn inside(one: u64) -> u32 {
+        if one == SECOND {
+            INSIDE | OF_SECOND
+        } else {
+            INSIDE
+        }
+    }
+
+    pub fn ticket(state: u32, ticket: u32) -> u32 {
+        state | ticket << TICKET
+    }
+
+    /// The share of who is not just changing it.
+    pub fn share(record: u32) -> Option<u64> {
+        match record & STATE {
+            0 => Some(0),
+            INSIDE if record & OF_SECOND != 0 => Some(SECOND),
+            INSIDE => Some(FIRST),
+            QUEUES => Some(QUEUED),
+            _ => None,
+        }
+    }
+
+    /// Whether one queues with a ticket that was given before `number`.
+    pub fn is_before(record: u32, number: u32) -> bool {
+        let distance = (record >> TICKET).wrapping_sub(number) << TICKET;
+        matches!(record & STATE, QUEUES | TAKING) && (distance as i32) < 0
+    }
+}
+
 /// The lock. All zeros is free.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Rooms {
     word: AtomicU64,
-    /// The next number in the queue, and the number whose turn it is.
+    /// The next number in the queue.
     next: AtomicU32,
-    turn: AtomicU32,
+    /// Who repairs it, counted from 1.
+    repairer: AtomicU32,
+    /// How often a dead member was found inside, and which was the last.
+    fallen: AtomicU64,
 }
 
-impl Rooms {
+/// A lock as one member comes to it.
+pub(super) struct Door<'a> {
+    pub rooms: &'a Rooms,
+    pub control: &'a Control,
+    /// Which of this member's records is for this lock, and which of each member's.
+    pub own: usize,
+    pub all: Range<usize>,
+    pub what: Awaited,
+}
+
+impl Door<'_> {
+    fn record(&self) -> &AtomicU32 {
+        self.control.record(self.control.me(), self.own)
+    }
+
     /// Enters. `at_once`: past the queue. That is for those who are inside of another lock already,
     /// since somebody in this queue may wait for them.
+    ///
+    /// # Errors
+    /// A process died that was inside while this one waited.
     pub fn enter(&self, process: &Process, vci: u16, who: As, at_once: bool) -> Result<()> {
         let barred = match at_once {
-            true => who.excluded(),
+            true => who.excluded() | REPAIR,
             false => who.excluded() | !(FIRSTS | SECONDS),
         };
-        // Acquire: pairs with the release in `leave`; who enters sees what those before have done.
-        match who {
-            As::Writer => {
-                let inside = self.word.load(Ordering::Relaxed);
-                if inside & barred == 0 && self.replace(inside, inside + SECOND) {
+        let own = self.record();
+        own.store(record::CHANGING, Ordering::Relaxed);
+        let mut inside = self.rooms.word.load(Ordering::Relaxed);
+        while inside & barred == 0 {
+            match self.replace(inside, inside + who.one()) {
+                Ok(_) => {
+                    own.store(record::inside(who.one()), Ordering::Release);
                     return Ok(());
                 }
-            }
-            As::Reader | As::AnyWriter => {
-                let found = self.word.fetch_add(who.one(), Ordering::Acquire);
-                if found & barred == 0 {
-                    return Ok(());
-                }
-                self.word.fetch_sub(who.one(), Ordering::Relaxed);
+                Err(now) => inside = now,
             }
         }
+        own.store(0, Ordering::Release);
         self.queue(process, vci, who, at_once)
     }
 
-    fn replace(&self, old: u64, new: u64) -> bool {
-        self.word
-            .compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+    /// Acquire pairs with the release in `leave`: who enters sees what those before have done.
+    /// Release: who sees the word sees what this member's record said before.
+    fn replace(&self, old: u64, new: u64) -> std::result::Result<u64, u64> {
+        let (order, refused) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.rooms
+            .word
+            .compare_exchange_weak(old, new, order, refused)
     }
 
     #[cold]
     fn queue(&self, process: &Process, vci: u16, who: As, at_once: bool) -> Result<()> {
-        let mut change = who.one();
-        let mut ticket = None;
+        let (rooms, own) = (self.rooms, self.record());
+        let fallen = rooms.fallen.load(Ordering::Acquire);
+        let waiter = Waiter {
+            process,
+            vci,
+            what: self.what,
+        };
+        let (mut change, mut ticket) = (who.one(), None);
         if !at_once {
-            // From now on newcomers queue behind. In the queue, the one in front alone looks for
-            // room, and takes others of its kind in by going on.
-            self.word.fetch_add(QUEUED, Ordering::Relaxed);
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            wait(process, vci, || self.turn.load(Ordering::Acquire) == number)?;
+            // From now on newcomers queue behind.
+            waiter.wait(
+                || self.repair_if_needed(),
+                || {
+                    own.store(record::CHANGING, Ordering::Relaxed);
+                    let word = rooms.word.load(Ordering::Relaxed);
+                    let queues = word & REPAIR == 0 && self.replace(word, word + QUEUED).is_ok();
+                    if !queues {
+                        own.store(0, Ordering::Release);
+                    }
+                    Ok(queues)
+                },
+            )?;
+            let number = rooms.next.fetch_add(1, Ordering::Relaxed);
+            own.store(record::ticket(record::QUEUES, number), Ordering::Release);
             change = change.wrapping_sub(QUEUED);
             ticket = Some(number);
         }
-        wait(process, vci, || {
-            let inside = self.word.load(Ordering::Relaxed);
-            inside & who.excluded() == 0 && self.replace(inside, inside.wrapping_add(change))
-        })?;
-        if let Some(number) = ticket {
-            self.turn.store(number.wrapping_add(1), Ordering::Release);
+        let rests = ticket.map_or(0, |number| record::ticket(record::QUEUES, number));
+        let takes = ticket.map_or(record::CHANGING, |number| {
+            record::ticket(record::TAKING, number)
+        });
+        let mut entered = false;
+        let result = waiter.wait(
+            || self.repair_if_needed(),
+            || {
+                let is_told = || rooms.fallen.load(Ordering::Acquire) != fallen;
+                if is_told() {
+                    return Err(self.fallen(process));
+                }
+                let word = rooms.word.load(Ordering::Relaxed);
+                let is_alone = (word & !REPAIR) / QUEUED <= 1;
+                if word & (who.excluded() | REPAIR) != 0
+                    || ticket.is_some_and(|number| !is_alone && !self.is_first(number))
+                {
+                    return Ok(false);
+                }
+                own.store(takes, Ordering::Relaxed);
+                if self.replace(word, word.wrapping_add(change)).is_err() {
+                    own.store(rests, Ordering::Release);
+                    return Ok(false);
+                }
+                own.store(record::inside(who.one()), Ordering::Release);
+                entered = true;
+                // It may have become free by a repair just now.
+                if is_told() {
+                    Err(self.fallen(process))
+                } else {
+                    Ok(true)
+                }
+            },
+        );
+        if result.is_err() {
+            match (entered, ticket) {
+                (true, _) => self.leave(who),
+                (false, Some(_)) => self.count_down(QUEUED),
+                (false, None) => {}
+            }
         }
-        Ok(())
+        result
+    }
+
+    /// Whether nobody queues with an earlier ticket.
+    fn is_first(&self, number: u32) -> bool {
+        !self.records().any(|(member, record)| {
+            member != self.control.me() && record::is_before(record.load(Ordering::Relaxed), number)
+        })
+    }
+
+    fn records(&self) -> impl Iterator<Item = (usize, &AtomicU32)> {
+        (0..self.control.members()).flat_map(move |member| {
+            let of_member = move |place| (member, self.control.record(member, place));
+            self.all.clone().map(of_member)
+        })
     }
 
     /// Leaves.
     pub fn leave(&self, who: As) {
-        self.word.fetch_sub(who.one(), Ordering::Release);
+        self.count_down(who.one());
+    }
+
+    fn count_down(&self, share: u64) {
+        let own = self.record();
+        own.store(record::CHANGING, Ordering::Relaxed);
+        self.rooms.word.fetch_sub(share, Ordering::Release);
+        own.store(0, Ordering::Release);
+    }
+
+    fn fallen(&self, process: &Process) -> crate::error::Error {
+        let member = self.rooms.fallen.load(Ordering::Acquire) as u32;
+        self.control.lost(process, member as usize)
+    }
+
+    /// Repairs the lock if a dead member has a share in it, or was about to.
+    fn repair_if_needed(&self) -> Result<()> {
+        let me = self.control.me();
+        let has_share = |(member, record): (usize, &AtomicU32)| {
+            member != me && record.load(Ordering::Relaxed) != 0 && self.control.is_dead(member)
+        };
+        let repairer = self.rooms.repairer.load(Ordering::Relaxed) as usize;
+        let left = repairer > 0 && repairer - 1 != me && self.control.is_dead(repairer - 1);
+        if left || self.records().any(has_share) {
+            self.repair();
+        }
+        Ok(())
+    }
+
+    fn repair(&self) {
+        let (rooms, me) = (self.rooms, self.control.me());
+        let seat = rooms.repairer.load(Ordering::Acquire);
+        if seat != 0 && !self.control.is_dead(seat as usize - 1) {
+            return;
+        }
+        let (order, mine) = (Ordering::AcqRel, me as u32 + 1);
+        if rooms
+            .repairer
+            .compare_exchange(seat, mine, order, Ordering::Relaxed)
+            .is_err()
+        {
+            return;
+        }
+        rooms.word.fetch_or(REPAIR, Ordering::AcqRel);
+        let (surplus, dead) = loop {
+            if let Some(found) = self.look() {
+                break found;
+            }
+            // Somebody who lives is in the middle of some instructions, or has lost its core.
+            std::thread::yield_now();
+        };
+        // Before the lock is free, so that who gets it by this knows.
+        if surplus & !REPAIR & (FIRSTS | SECONDS) != 0 {
+            let count = (rooms.fallen.load(Ordering::Relaxed) >> 32).wrapping_add(1);
+            let last = dead.last().copied().unwrap_or(me) as u64;
+            rooms.fallen.store(count << 32 | last, Ordering::Release);
+        }
+        for (member, record) in self.records() {
+            if dead.contains(&member) {
+                record.store(0, Ordering::Relaxed);
+            }
+        }
+        rooms.word.fetch_sub(surplus, Ordering::AcqRel);
+        rooms.repairer.store(0, Ordering::Release);
+    }
+
+    /// What is in the word beside the shares of those who live, and who is dead and had one. Nothing if
+    /// that can't be told at the moment.
+    ///
+    /// Under repair the word is only counted down. If it is the same before and after a look at all
+    /// records, none of them changed its share meanwhile, and each that is not in the middle of a change
+    /// is in the word as it says.
+    fn look(&self) -> Option<(u64, Vec<usize>)> {
+        let before = self.rooms.word.load(Ordering::Acquire);
+        let (mut shares, mut dead) = (0u64, Vec::new());
+        for (member, record) in self.records() {
+            let record = record.load(Ordering::Acquire);
+            if record == 0 {
+                continue;
+            }
+            if member != self.control.me() && self.control.is_dead(member) {
+                if dead.last() != Some(&member) {
+                    dead.push(member);
+                }
+                continue;
+            }
+            shares += record::share(record)?;
+        }
+        let after = self.rooms.word.load(Ordering::Acquire);
+        (before == after).then(|| (before - shares, dead))
     }
 }
+
+#[cfg(test)]
+#[path = "rooms_tests.rs"]
+mod tests;

@@ -7,19 +7,21 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
-use netmod::VciId;
+use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
 use super::atomics::{Domain, NetworkAtomics};
+use super::attached::Attached;
 use super::helper::Bed;
 use super::keys::{self, Ends, Keys};
 use super::lanes::{Lane, Lanes};
 use super::lent::Lent;
 use super::mail::Mailbox;
 use super::message::{Kind, Request, zeroed};
+use super::queue::{Queue, Waiter};
 use crate::ANY_SOURCE;
 use crate::comm::{Comm, Purpose};
-use crate::error::Result;
+use crate::error::{Class, Result};
 use crate::process::Process;
 use crate::process::source::{ProgressSource, Source, WINDOWS, Work};
 use crate::pt2pt::buffer::Buffer;
@@ -94,6 +96,20 @@ impl Windows {
         });
     }
 
+    /// The processes that others wait for here.
+    #[cold]
+    fn holders_on(&self, vci: VciId) -> Vec<Peer> {
+        let Some(list) = self
+            .served_on(vci)
+            .and_then(|served| served.list.try_lock())
+        else {
+            return Vec::new();
+        };
+        list.iter()
+            .flat_map(|(service, _)| service.holders_awaited())
+            .collect()
+    }
+
     /// The windows that have a lane on a VCI, if there are some.
     #[inline]
     fn served_on(&self, vci: VciId) -> Option<&Served> {
@@ -122,12 +138,14 @@ pub(super) struct Service {
     pub comm: Arc<Comm>,
     /// Its memory; none for a dynamic window, whose offsets are addresses.
     memory: Option<(*mut u8, usize)>,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     /// The VCIs that it uses, and what is under way there.
     pub lanes: Lanes,
     /// Exposures that others have posted to this process.
     posts: Mutex<HashMap<u32, u32>>,
     completions: AtomicU32,
+    /// Of so many lost processes it has been seen to whether they had the lock.
+    pub(super) buried: AtomicU32,
     /// How the network reaches members' memory.
     pub keys: Keys,
     /// The network's atomics, if all accumulates go by them.
@@ -140,13 +158,13 @@ unsafe impl Send for Service {}
 unsafe impl Sync for Service {}
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// Requests by lane, in the order of their arrival.
     incoming: Vec<VecDeque<Incoming>>,
     /// Answers that have not left yet.
     answers: Vec<Sent>,
-    lock: Lock,
-    attached: Vec<(usize, usize)>,
+    pub(super) lock: Queue,
+    attached: Attached,
     /// Operations that failed, by origin.
     failed: HashMap<u32, u64>,
 }
@@ -169,19 +187,6 @@ struct Incoming {
 struct Sent {
     id: RequestId,
     _bytes: Vec<u8>,
-}
-
-#[derive(Default)]
-struct Lock {
-    shared: u32,
-    exclusive: bool,
-    waiting: VecDeque<Waiter>,
-}
-
-struct Waiter {
-    from: (u32, usize),
-    tag: i32,
-    exclusive: bool,
 }
 
 /// What this process has under way to targets.
@@ -232,6 +237,10 @@ impl ProgressSource for Windows {
     fn advance_on(&self, process: &Process, vci: VciId) -> Result<bool> {
         process.advance_services(vci)
     }
+
+    fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
+        self.holders_on(vci)
+    }
 }
 
 impl Process {
@@ -275,7 +284,11 @@ impl Process {
             None => false,
         };
         let mut any = any;
+        let losses = self.losses();
         for (service, lane) in list.iter() {
+            if service.buried.load(Ordering::Relaxed) != losses {
+                service.bury(self, losses)?;
+            }
             if service.lanes.get(*lane).flight.has_back() {
                 any |= service.do_by_messages(self, *lane)?;
             }
@@ -306,6 +319,7 @@ impl Service {
             lanes,
             posts: Mutex::default(),
             completions: AtomicU32::new(0),
+            buried: AtomicU32::new(0),
             keys: Keys::new(native && memory.is_some()),
             atomics: OnceLock::new(),
         }
@@ -313,13 +327,13 @@ impl Service {
 
     /// Adds a stretch of a dynamic window.
     pub fn attach(&self, address: usize, len: usize) {
-        self.state.lock().attached.push((address, len));
+        // Overlaps were refused before.
+        let _ = self.state.lock().attached.add(address, len);
     }
 
     /// Takes the stretch at an address away.
     pub fn detach(&self, address: usize) {
-        let attached = &mut self.state.lock().attached;
-        attached.retain(|stretch| stretch.0 != address);
+        self.state.lock().attached.remove(address);
     }
 
     /// Its memory, if it is not a dynamic window's.
@@ -434,7 +448,7 @@ impl Service {
         lane.active.store(true, Ordering::Release);
     }
 
-    fn answer(
+    pub(super) fn answer(
         &self,
         process: &Process,
         state: &mut State,
@@ -510,9 +524,10 @@ impl Service {
             let Some(first) = state.incoming[lane].pop_front() else {
                 break;
             };
-            let error = process.finish(first.id)?.1;
-            if let Some(error) = error.filter(|_| first.whole) {
-                return Err(error);
+            match process.finish(first.id)?.1 {
+                Some(error) if error.class() == Class::ProcFailed => continue,
+                Some(error) if first.whole => return Err(error),
+                _ => {}
             }
             self.carry_out(process, &mut state, (first.from, lane), &first.bytes)?;
             any = true;
@@ -597,19 +612,13 @@ impl Service {
                     tag: request.tag,
                     exclusive: request.a & 1 != 0,
                 };
-                // Whoever holds another lock goes before all others: somebody in the queue may be
-                // waited for by somebody who waits for that one.
-                match request.a & 2 != 0 {
-                    true => state.lock.waiting.push_front(waiter),
-                    false => state.lock.waiting.push_back(waiter),
+                if !self.is_lost(process, from) {
+                    state.lock.join(waiter, request.a & 2 != 0);
+                    self.grant(process, state)?;
                 }
-                self.grant(process, state)?;
             }
             Kind::Unlock => {
-                match request.a {
-                    0 => state.lock.shared = state.lock.shared.saturating_sub(1),
-                    _ => state.lock.exclusive = false,
-                }
+                state.lock.leave(from);
                 self.report(process, state, by, request.tag)?;
                 self.grant(process, state)?;
             }
@@ -634,35 +643,14 @@ impl Service {
         let failed = state.failed.remove(&to.0).unwrap_or(0);
         self.answer(process, state, to, tag, failed.to_ne_bytes().to_vec())
     }
-
-    /// Grants the lock to those whose turn it is.
-    fn grant(&self, process: &Process, state: &mut State) -> Result<()> {
-        while let Some(first) = state.lock.waiting.front() {
-            let free = match first.exclusive {
-                true => state.lock.shared == 0 && !state.lock.exclusive,
-                false => !state.lock.exclusive,
-            };
-            if !free {
-                return Ok(());
-            }
-            let Some(first) = state.lock.waiting.pop_front() else {
-                return Ok(());
-            };
-            match first.exclusive {
-                true => state.lock.exclusive = true,
-                false => state.lock.shared += 1,
-            }
-            self.answer(process, state, first.from, first.tag, vec![0; 8])?;
-        }
-        Ok(())
-    }
 }
 
 pub(super) fn is_done(process: &Process, id: RequestId) -> bool {
     process.request(id).is_none_or(|request| request.is_done())
 }
 
-/// Lets go of messages that have left. Returns whether there were any.
+/// Lets go of messages that have left. Returns whether there were any. (Of those to lost processes whoever
+/// waits for their answers is told.)
 fn settle(process: &Process, sent: &mut Vec<Sent>) -> Result<bool> {
     let before = sent.len();
     let mut result = Ok(());
@@ -671,6 +659,7 @@ fn settle(process: &Process, sent: &mut Vec<Sent>) -> Result<bool> {
             return true;
         }
         match process.finish(sent.id) {
+            Ok((_, Some(error))) if error.class() == Class::ProcFailed => {}
             Ok((_, Some(error))) | Err(error) => result = Err(error),
             Ok((_, None)) => {}
         }

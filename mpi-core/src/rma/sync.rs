@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use parking_lot::Mutex;
 
 use super::message::{self, Kind};
+use super::queue::GRANTED;
 use super::targets::Targets;
 use super::{Way, Window};
 use crate::error::{Class, Error, Result};
-use crate::group::Group;
+use crate::notes::Awaited;
 use crate::process::Process;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::request::RequestId;
@@ -17,38 +18,38 @@ const SHARED: u8 = 1;
 const EXCLUSIVE: u8 = 2;
 /// With one of the above: no lock was taken (`MPI_MODE_NOCHECK`).
 const UNCHECKED: u8 = 4;
-const STARTED: u8 = 8;
+pub(super) const STARTED: u8 = 8;
 /// A lock of `MPI_Win_lock_all`'s has been taken.
 const OF_ALL: u8 = 16;
 /// Something has been sent to the target that no answer has confirmed.
 const DIRTY: u8 = 32;
 const EPOCHS: u8 = SHARED | EXCLUSIVE | UNCHECKED | STARTED | OF_ALL;
 
-const FENCE: u8 = 1;
-const LOCK_ALL: u8 = 2;
+pub(super) const FENCE: u8 = 1;
+pub(super) const LOCK_ALL: u8 = 2;
 const LOCK_ALL_UNCHECKED: u8 = 4;
 
 /// The epochs of a window in this process.
 pub(super) struct Epochs {
     /// Access epochs by target, and what is under way there.
-    targets: Targets,
+    pub targets: Targets,
     /// Access epochs to all targets.
     all: AtomicU8,
     /// Whether something was done in the epoch that a fence began.
-    fence_used: AtomicBool,
-    state: Mutex<State>,
+    pub fence_used: AtomicBool,
+    pub state: Mutex<State>,
     /// Held while a lock that was put off is taken.
     late: Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// Targets of `MPI_Win_start`.
-    started: Option<Vec<u32>>,
-    /// Number of origins of `MPI_Win_post`.
-    posted: Option<u32>,
+    pub started: Option<Vec<u32>>,
+    /// Origins of `MPI_Win_post`.
+    pub posted: Option<Vec<u32>>,
     /// Locks held by `MPI_Win_lock`.
-    locks: u32,
+    pub locks: u32,
 }
 
 /// What `MPI_Win_fence` is told (section 11.5.5), as far as it matters here.
@@ -61,7 +62,7 @@ pub struct FenceAssert {
 }
 
 #[cold]
-fn sync_error(what: impl Into<String>) -> Error {
+pub(super) fn sync_error(what: impl Into<String>) -> Error {
     Error::new(Class::RmaSync, what)
 }
 
@@ -98,7 +99,7 @@ impl Epochs {
     }
 
     #[inline(always)]
-    fn all(&self) -> u8 {
+    pub fn all(&self) -> u8 {
         self.all.load(Ordering::Relaxed)
     }
 
@@ -175,7 +176,7 @@ impl Epochs {
     }
 
     /// Before another access epoch begins: an open fence has not begun one if nothing was done.
-    fn leave_fence(&self) -> Result<()> {
+    pub fn leave_fence(&self) -> Result<()> {
         if self.all() & FENCE != 0 {
             if self.fence_used.load(Ordering::Relaxed) {
                 return Err(sync_error(
@@ -248,155 +249,6 @@ impl Window {
         Ok(())
     }
 
-    /// The ranks in the window of the members of `group`.
-    fn ranks(&self, group: &Group) -> Result<Vec<u32>> {
-        self.comm.check_groups()?;
-        let mine = self.comm.local();
-        let rank = |(rank, peer): (usize, u32)| {
-            mine.rank_of(peer).ok_or_else(|| {
-                Error::new(
-                    Class::Group,
-                    format!("member {rank} of the group is not in the window's group"),
-                )
-            })
-        };
-        group.peers().enumerate().map(rank).collect()
-    }
-
-    /// Begins to access the members of `group` (`MPI_Win_start`): waits until they have posted.
-    pub fn start(&self, process: &Process, group: &Group) -> Result<()> {
-        let targets = self.ranks(group)?;
-        {
-            let mut state = self.epochs.state.lock();
-            if state.started.is_some() {
-                return Err(sync_error(
-                    "MPI_Win_start has begun an access epoch already; call MPI_Win_complete first",
-                ));
-            }
-            if state.locks > 0 || self.epochs.all() & LOCK_ALL != 0 {
-                return Err(sync_error(
-                    "a target is locked; unlock it before MPI_Win_start",
-                ));
-            }
-            self.epochs.leave_fence()?;
-            for &target in &targets {
-                self.epochs.targets.change(target, 0, STARTED);
-            }
-            state.started = Some(targets.clone());
-        }
-        // Posts that the program vouches for (`MPI_MODE_NOCHECK`) are counted like others.
-        let (me, vci) = (self.rank(), self.comm.vci());
-        for target in targets {
-            match &self.service {
-                Some(service) => {
-                    process.wait_until(vci, || Ok(service.take_post(target).then_some(())))?
-                }
-                None => {
-                    let control = self.control()?;
-                    control.await_post(process, vci, me as usize, target as usize)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends what [`Window::start`] began (`MPI_Win_complete`).
-    pub fn complete(&self, process: &Process) -> Result<()> {
-        let targets = self.epochs.state.lock().started.take().ok_or_else(|| {
-            sync_error("no access epoch of MPI_Win_start is open; call MPI_Win_start first")
-        })?;
-        for &target in &targets {
-            self.epochs.targets.change(target, STARTED, 0);
-        }
-        full_fence();
-        // All at once, also what is under way to others: they are few.
-        self.complete_native(process, None, true)?;
-        for target in targets {
-            match &self.service {
-                Some(service) => {
-                    self.await_answers(process, Some(target))?;
-                    self.flush_lanes(process, Some(target))?;
-                    let message = message::encode(Kind::Complete, 0, [0; 2], &[], 0, |_| {});
-                    service.ask(process, (target, 0), message)?;
-                }
-                None => self.control()?.complete(target as usize),
-            }
-        }
-        Ok(())
-    }
-
-    /// Exposes this process's memory to the members of `group` (`MPI_Win_post`).
-    pub fn post(&self, process: &Process, group: &Group) -> Result<()> {
-        let origins = self.ranks(group)?;
-        {
-            let mut state = self.epochs.state.lock();
-            if state.posted.is_some() {
-                return Err(sync_error(
-                    "MPI_Win_post has begun an exposure epoch already; call MPI_Win_wait first",
-                ));
-            }
-            if self.epochs.all() & FENCE != 0 && self.epochs.fence_used.load(Ordering::Relaxed) {
-                return Err(sync_error(
-                    "an epoch of MPI_Win_fence is open, in which something was done",
-                ));
-            }
-            state.posted = Some(origins.len() as u32);
-        }
-        full_fence();
-        let me = self.rank();
-        for origin in origins {
-            match &self.service {
-                Some(service) => {
-                    let message = message::encode(Kind::Post, 0, [0; 2], &[], 0, |_| {});
-                    service.ask(process, (origin, 0), message)?;
-                }
-                None => self.control()?.post(origin as usize, me as usize),
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the exposure is over (`MPI_Win_test`); if so, it is ended.
-    pub fn test(&self, process: &Process) -> Result<bool> {
-        let look = || -> Result<bool> {
-            let mut state = self.epochs.state.lock();
-            let origins = state.posted.ok_or_else(|| {
-                sync_error("no exposure epoch of MPI_Win_post is open; call MPI_Win_post first")
-            })?;
-            let over = match &self.service {
-                Some(service) => service.is_complete(origins),
-                None => self.control()?.is_complete(self.rank() as usize, origins),
-            };
-            if over {
-                state.posted = None;
-                full_fence();
-            }
-            Ok(over)
-        };
-        if look()? {
-            return Ok(true);
-        }
-        process.poll(self.comm.vci())?;
-        look()
-    }
-
-    /// Waits until all origins have completed (`MPI_Win_wait`).
-    pub fn wait(&self, process: &Process) -> Result<()> {
-        let vci = self.comm.vci();
-        if self.service.is_some() {
-            return process.wait_until(vci, || Ok(self.test(process)?.then_some(())));
-        }
-        let mut result = Ok(());
-        super::control::wait(process, vci, || match self.test(process) {
-            Ok(over) => over,
-            Err(error) => {
-                result = Err(error);
-                true
-            }
-        })?;
-        result
-    }
-
     /// Locks a target (`MPI_Win_lock`).
     pub fn lock(
         &self,
@@ -430,21 +282,46 @@ impl Window {
             held = state.locks > 0;
             state.locks += 1;
         }
-        if !unchecked {
-            self.take_lock(process, target, exclusive, held)?;
+        if unchecked {
+            return Ok(());
         }
-        Ok(())
+        let taken = self.take_lock(process, target, exclusive, held);
+        if taken.is_err() {
+            self.epochs.state.lock().locks -= 1;
+            self.epochs.targets.change(target, EPOCHS, 0);
+        }
+        taken
     }
 
     /// `held`: this process holds other locks of the window.
     fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
         if self.service.is_some() {
             let how = u64::from(exclusive) | u64::from(held) << 1;
-            self.request(process, target, Kind::Lock, how).map(drop)
+            let what = Awaited::Lock { target, exclusive };
+            let _note = process.note(what, self.comm.vci(), std::iter::empty());
+            match self.request(process, target, Kind::Lock, how)? {
+                GRANTED => Ok(()),
+                dead => Err(self.holder_lost(process, target, dead - 1)),
+            }
         } else {
             let (control, vci) = (self.control()?, self.comm.vci());
             control.lock(process, vci, target as usize, exclusive, held)
         }
+    }
+
+    #[cold]
+    fn holder_lost(&self, process: &Process, target: u32, dead: u64) -> Error {
+        let rank = u32::try_from(dead).ok().filter(|rank| *rank < self.size());
+        let known = rank.and_then(|rank| self.check_member(process, rank).err());
+        known.unwrap_or_else(|| {
+            Error::new(
+                Class::ProcFailed,
+                format!(
+                    "rank {dead} is lost, which had the lock of rank {target} when this process waited \
+                     for it; the lock is free again"
+                ),
+            )
+        })
     }
 
     fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
@@ -508,10 +385,14 @@ impl Window {
         if unchecked {
             return Ok(());
         }
-        if self.way == Way::Messages {
-            return self.lock_late(process, self.rank(), false);
+        let locked = match self.way {
+            Way::Messages => self.lock_late(process, self.rank(), false),
+            _ => self.control()?.lock_all(process, self.comm.vci()),
+        };
+        if locked.is_err() {
+            self.epochs.all.fetch_and(!LOCK_ALL, Ordering::Relaxed);
         }
-        self.control()?.lock_all(process, self.comm.vci())
+        locked
     }
 
     /// Takes a lock of `MPI_Win_lock_all`'s: the first, or one that was left for later (`held`: others
@@ -657,13 +538,14 @@ impl Window {
     /// Waits for the answers of a target, or of all, that are under way now: what other threads go
     /// on asking for is none of this flush's business.
     #[inline]
-    fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<()> {
+    pub(super) fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<()> {
         let Some(service) = &self.service else {
             return Ok(());
         };
         for lane in service.lanes.iter() {
             let until = lane.origin.lock().mark();
-            process.wait_until(lane.vci, || {
+            // Answers of lost processes end with an error.
+            process.wait_despite_loss(lane.vci, || {
                 Ok((!lane.origin.lock().awaits(target, until)).then_some(()))
             })?;
         }
@@ -673,7 +555,7 @@ impl Window {
     /// Completes what went by other lanes than the first, which what synchronises is not behind; and
     /// by that one what came back from the network and is noted nowhere else.
     #[inline]
-    fn flush_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
+    pub(super) fn flush_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match &self.service {
             Some(service) if service.lanes.len() > 1 || service.keys.on => {
                 self.flush_other_lanes(process, target)

@@ -264,7 +264,8 @@ impl Window {
         let service = self.service()?;
         let lane = service.lanes.get(number);
         if lane.origin.lock().sends() > MANY {
-            process.wait_until(lane.vci, || {
+            // Messages to lost processes end.
+            process.wait_despite_loss(lane.vci, || {
                 Ok((lane.origin.lock().sends() <= MANY / 2).then_some(()))
             })?;
         }
@@ -458,7 +459,6 @@ impl Window {
         let begun = self.begin(process, &target, form)?;
         if let Some(origin) = &origin {
             same_length(origin, &target)?;
-            same_elements(origin, &reduction)?;
         } else if reduction.op != PredefinedOp::NoOp {
             return Err(Error::new(
                 Class::Op,
@@ -467,11 +467,14 @@ impl Window {
         }
         if let Some(result) = &result {
             same_length(result, &target)?;
-            same_elements(result, &reduction)?;
         }
+        // No elements are of any type.
         let Some(at) = begun else {
             return Ok(None);
         };
+        for buffer in origin.iter().chain(&result) {
+            same_elements(buffer, &reduction)?;
+        }
         // SAFETY: the caller's promise for the buffers; the target's data is within its memory.
         unsafe {
             if let (Some(start), Some((skip, len))) =

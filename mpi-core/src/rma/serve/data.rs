@@ -29,10 +29,7 @@ impl Service {
             }
             None => {
                 let at = at as usize;
-                let within = |&(start, size): &(usize, usize)| {
-                    at >= start && at.checked_add(len).is_some_and(|end| end <= start + size)
-                };
-                let known = state.attached.iter().any(within);
+                let known = state.attached.covers(at, len);
                 known.then(|| std::ptr::with_exposed_provenance_mut(at))
             }
         }

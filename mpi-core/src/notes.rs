@@ -1,0 +1,106 @@
+//! What threads wait for that no pending operation shows, for reports.
+
+use std::fmt;
+
+use netmod::{Peer, VciId};
+use parking_lot::Mutex;
+
+use crate::process::Process;
+
+/// What is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// The lock of a rank's memory.
+    Lock { target: u32, exclusive: bool },
+    /// The lock of all.
+    LockAll,
+    /// That a rank calls `MPI_Win_post`.
+    Post { target: u32 },
+    /// That so many origins call `MPI_Win_complete`.
+    Complete { origins: u32 },
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Awaited::Lock { target, exclusive } => {
+                let kind = if *exclusive {
+                    "an exclusive"
+                } else {
+                    "a shared"
+                };
+                write!(f, "MPI_Win_lock: waits for {kind} lock of rank {target}")
+            }
+            Awaited::LockAll => {
+                f.write_str("MPI_Win_lock_all: waits for those with exclusive locks")
+            }
+            Awaited::Post { target } => {
+                write!(f, "MPI_Win_start: waits for MPI_Win_post of rank {target}")
+            }
+            Awaited::Complete { origins } => {
+                write!(
+                    f,
+                    "MPI_Win_wait: waits for MPI_Win_complete of {origins} origins"
+                )
+            }
+        }
+    }
+}
+
+/// The waits of all threads of a process.
+#[derive(Default)]
+pub(crate) struct Notes(Mutex<Vec<Wait>>);
+
+struct Wait {
+    number: u64,
+    what: Awaited,
+    /// Processes that must act, and are looked after on a VCI.
+    vci: VciId,
+    peers: Box<[Peer]>,
+}
+
+impl Notes {
+    /// What is waited for now.
+    pub fn all(&self) -> Vec<Awaited> {
+        self.0.lock().iter().map(|wait| wait.what).collect()
+    }
+
+    /// The processes whose loss matters to those who wait.
+    pub fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
+        let waits = self.0.lock();
+        let here = waits.iter().filter(|wait| wait.vci == vci);
+        here.flat_map(|wait| wait.peers.iter().copied()).collect()
+    }
+}
+
+/// A wait that reports show until this is dropped.
+pub(crate) struct Note<'a>(&'a Notes, u64);
+
+impl Drop for Note<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().retain(|wait| wait.number != self.1);
+    }
+}
+
+impl Process {
+    /// Takes note of what this thread waits for from now on. It is looked on a VCI after `peers`, if no
+    /// request says that they are waited for.
+    #[cold]
+    pub(crate) fn note(
+        &self,
+        what: Awaited,
+        vci: VciId,
+        peers: impl Iterator<Item = Peer>,
+    ) -> Note<'_> {
+        let mut notes = self.notes.0.lock();
+        let number = notes.iter().map(|wait| wait.number + 1).max().unwrap_or(0);
+        notes.push(Wait {
+            number,
+            what,
+            vci,
+            peers: peers.collect(),
+        });
+        drop(notes);
+        Note(&self.notes, number)
+    }
+}
