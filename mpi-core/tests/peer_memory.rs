@@ -8,7 +8,8 @@ use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
 use mpi_core::process::{Config, CriticalSections, Process, Router};
 use mpi_core::wait::WaitPolicy;
-use netmod::{OpenError, Peer, PeerTable, Resolver, VciId};
+use netmod::{OpenError, Peer, Resolver, VciId};
+use netmod_kit::PeerTable;
 
 struct Counting;
 

@@ -4,8 +4,8 @@
 
 use crate::ffi::fi_addr_t;
 use crate::probe::Stuck;
-use netmod::bundle::{Bundle, Pace};
 use netmod::{Peer, Token, VciId};
+use netmod_kit::bundle::{Bundle, Pace};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -3,7 +3,7 @@
 //! Messages of one origin are carried out in the order in which they were sent. An answer goes to
 //! the receive that the origin has posted for the tag that it gave.
 
-use netmod::copy;
+use netmod_kit::copy;
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
