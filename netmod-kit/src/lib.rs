@@ -7,10 +7,13 @@
 //! - [`Operations`], [`Fences`], [`Exposures`]: get, put and atomics under way, what a flush waits for, and
 //!   the memory they go to. [`emulation`]: the three by messages.
 //! - [`library`]: C libraries that are opened at run time.
+//! - `conformance` (a feature, for tests): the suite that every transport must pass.
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 pub mod bundle;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod copy;
 pub mod emulation;
 mod exposures;

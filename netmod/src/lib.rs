@@ -326,7 +326,8 @@ pub trait Lane: Send {
     /// Sends an active message. On `Ok` the payload has been taken over (copied or sent) and may be
     /// changed by the caller. Messages from this lane to the same `(peer, vci)` arrive in order.
     ///
-    /// Payloads are at most [`Limits::max_payload`] bytes long.
+    /// Payloads are at most [`Limits::max_payload`] bytes long; longer ones are refused by
+    /// [`LaneError::Unsupported`].
     fn send(
         &mut self,
         to: Peer,

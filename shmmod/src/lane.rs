@@ -86,10 +86,9 @@ impl Remote {
         len: usize,
         fill: impl FnOnce(*mut u8),
     ) -> Result<(), LaneError> {
-        assert!(
-            len <= BODY,
-            "a payload is longer than the transport's limit"
-        );
+        if len > BODY {
+            return too_long();
+        }
         let front = self.segment.front();
         let Some(position) = ring::claim(&front.ends, CELLS, &mut self.view) else {
             return Err(LaneError::Again);
@@ -122,6 +121,12 @@ impl Remote {
 #[inline(never)]
 fn again() -> Result<(), LaneError> {
     Err(LaneError::Again)
+}
+
+#[cold]
+#[inline(never)]
+fn too_long() -> Result<(), LaneError> {
+    Err(LaneError::Unsupported)
 }
 
 /// Wakes the receiver; the message has been sent.
