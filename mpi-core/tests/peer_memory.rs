@@ -9,7 +9,8 @@ use mpi_core::group::Group;
 use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
 use mpi_core::wait::WaitPolicy;
-use netmod::{OpenError, Peer, PeerTable, Resolver, VciId};
+use netmod::{OpenError, Peer, Resolver, VciId};
+use netmod_kit::PeerTable;
 
 struct Counting;
 

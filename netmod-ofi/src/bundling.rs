@@ -1,9 +1,9 @@
-//! Small messages that travel together (see [`netmod::bundle`]).
+//! Small messages that travel together (see [`netmod_kit::bundle`]).
 
 use crate::lane::OfiLane;
 use crate::wire::{self, Kind};
-use netmod::bundle::{Bundle, SMALL};
 use netmod::{Header, LaneError};
+use netmod_kit::bundle::{Bundle, SMALL};
 
 /// The longest bundle, in bytes: longer ones would save no more calls worth saving.
 const BUNDLE_MOST: usize = 16 << 10;

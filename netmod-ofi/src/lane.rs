@@ -4,7 +4,7 @@ use crate::buffers::{Buffers, Role};
 use crate::connect::tagged_address;
 use crate::emulation::Reply;
 use crate::ffi::*;
-use crate::ops::Ops;
+use crate::ops::Op;
 use crate::peers::Peers;
 use crate::transport::Shared;
 use crate::watch::Watched;
@@ -13,6 +13,7 @@ use netmod::{
     AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
     VciId,
 };
+use netmod_kit::Operations;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -87,7 +88,7 @@ pub(crate) struct OfiLane {
     pub(crate) objects: Objects,
     pub(crate) buffers: Buffers,
     pub(crate) peers: Peers,
-    pub(crate) ops: Ops,
+    pub(crate) ops: Operations<Op>,
     /// Operations with parts not yet issued.
     pub(crate) unissued: VecDeque<u32>,
     /// Messages accepted from the core and not taken by the provider.
@@ -199,7 +200,7 @@ impl OfiLane {
         let mut lane = OfiLane {
             inject_limit: shared.info.tx().inject_size.min(INJECT_MOST),
             part_limit: shared.info.ep().max_msg_size.min(config.max_part),
-            ops: Ops::new(config.operations),
+            ops: Operations::new(config.operations),
             unissued: VecDeque::with_capacity(config.operations),
             stalled: VecDeque::with_capacity(config.send_buffers),
             replies: VecDeque::new(),

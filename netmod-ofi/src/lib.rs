@@ -8,7 +8,7 @@
 //! # How the contract is met
 //! - **Active messages** are `fi_inject` up to the provider's inject size and copies through a
 //!   bounded pool of eager buffers above. The 8 bytes in front of each name the sender. Small ones
-//!   of a burst travel together ([`netmod::bundle`]).
+//!   of a burst travel together ([`netmod_kit::bundle`]).
 //! - **Get and put** are `fi_read` and `fi_write` where the provider has them with delivery
 //!   completion; a put's completion then means that it is visible at the target, so a flush waits
 //!   for the completions of what was issued before it. Small puts go through an eager buffer and

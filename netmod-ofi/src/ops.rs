@@ -1,19 +1,8 @@
 //! Operations on remote memory under way.
 
 use crate::transport::Region;
-use netmod::{AtomicOp, LaneError, RemoteAddr, Token};
-
-/// What an operation does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
-    Get,
-    Put,
-    Atomic {
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-    },
-}
+use netmod::{LaneError, RemoteAddr, Token};
+use netmod_kit::Action;
 
 /// An operation under way, possibly in several parts.
 pub(crate) struct Op {
@@ -38,67 +27,4 @@ pub(crate) struct Op {
     /// keeping it would need notice of memory that is unmapped, which the providers that want
     /// registrations have in their own caches.
     pub(crate) region: Option<Region>,
-}
-
-struct Slot {
-    op: Option<Op>,
-    generation: u32,
-}
-
-/// A bounded table of operations.
-pub(crate) struct Ops {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-}
-
-impl Ops {
-    pub(crate) fn new(count: usize) -> Self {
-        Ops {
-            slots: (0..count)
-                .map(|_| Slot {
-                    op: None,
-                    generation: 0,
-                })
-                .collect(),
-            free: (0..count as u32).rev().collect(),
-        }
-    }
-    /// Whether there is room for one more.
-    pub(crate) fn has_room(&self) -> bool {
-        !self.free.is_empty()
-    }
-    pub(crate) fn insert(&mut self, op: Op) -> Result<u32, LaneError> {
-        let index = self.free.pop().ok_or(LaneError::Again)?;
-        self.slots[index as usize].op = Some(op);
-        Ok(index)
-    }
-    pub(crate) fn get(&mut self, index: u32) -> Option<&mut Op> {
-        self.slots.get_mut(index as usize)?.op.as_mut()
-    }
-    pub(crate) fn remove(&mut self, index: u32) -> Option<Op> {
-        let slot = self.slots.get_mut(index as usize)?;
-        let op = slot.op.take()?;
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(index);
-        Some(op)
-    }
-    /// What names an operation in messages; stale names are noticed.
-    pub(crate) fn cookie(&self, index: u32) -> u64 {
-        u64::from(self.slots[index as usize].generation) << 32 | u64::from(index)
-    }
-    /// The operation that a message names.
-    pub(crate) fn by_cookie(&mut self, cookie: u64) -> Option<(u32, &mut Op)> {
-        let index = cookie as u32;
-        let slot = self.slots.get_mut(index as usize)?;
-        if slot.generation != (cookie >> 32) as u32 {
-            return None;
-        }
-        slot.op.as_mut().map(|op| (index, op))
-    }
-    /// All operations under way, by index.
-    pub(crate) fn indices(&self) -> Vec<u32> {
-        (0..self.slots.len() as u32)
-            .filter(|&i| self.slots[i as usize].op.is_some())
-            .collect()
-    }
 }

@@ -4,9 +4,10 @@
 
 use crate::ffi::fi_addr_t;
 use crate::probe::Stuck;
-use netmod::bundle::{Bundle, Pace};
 use netmod::{Peer, Token, VciId};
-use std::collections::{HashMap, VecDeque};
+use netmod_kit::Fences;
+use netmod_kit::bundle::{Bundle, Pace};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A hash for small integers: one multiplication. Keys are not chosen by an adversary.
@@ -60,51 +61,9 @@ pub(crate) struct EndpointState {
 pub(crate) struct PeerState {
     pub(crate) number: Peer,
     pub(crate) lost: Option<String>,
-    pub(crate) fences: Fences,
+    pub(crate) fences: Fences<Token>,
     /// Why a put that was reported as done did not arrive; told to the next flush.
     pub(crate) write_error: Option<String>,
-}
-
-/// Counts puts and atomics under way to a process, in epochs that end with each flush: a flush is
-/// complete when its epoch and all before it have nothing under way.
-#[derive(Default)]
-pub(crate) struct Fences {
-    first: u32,
-    /// One per token, but for the current epoch in `current`.
-    closed: VecDeque<(u32, Token)>,
-    current: u32,
-}
-
-impl Fences {
-    /// An operation begins; returns its epoch.
-    #[inline]
-    pub(crate) fn begin(&mut self) -> u32 {
-        self.current += 1;
-        self.first.wrapping_add(self.closed.len() as u32)
-    }
-    /// An operation of `epoch` ends; `complete` is told of the flushes that it was the last for.
-    #[inline]
-    pub(crate) fn end(&mut self, epoch: u32, mut complete: impl FnMut(Token)) {
-        let index = epoch.wrapping_sub(self.first) as usize;
-        match self.closed.get_mut(index) {
-            None => self.current -= 1,
-            Some((count, _)) => *count -= 1,
-        }
-        while let Some(&(0, token)) = self.closed.front() {
-            self.closed.pop_front();
-            self.first = self.first.wrapping_add(1);
-            complete(token);
-        }
-    }
-    /// Whether nothing is under way.
-    pub(crate) fn is_clear(&self) -> bool {
-        self.current == 0 && self.closed.is_empty()
-    }
-    /// Ends the current epoch with a flush. Not when clear.
-    pub(crate) fn flush(&mut self, token: Token) {
-        self.closed
-            .push_back((std::mem::take(&mut self.current), token));
-    }
 }
 
 /// All that were talked to.
@@ -166,34 +125,5 @@ impl Peers {
     pub(crate) fn peer_of(&mut self, endpoint: u32) -> &mut PeerState {
         let peer = self.endpoints[endpoint as usize].peer;
         &mut self.peers[peer as usize]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flush_waits_for_what_came_before_only() {
-        let mut fences = Fences::default();
-        let mut told = Vec::new();
-        let a = fences.begin();
-        let b = fences.begin();
-        fences.flush(Token(1));
-        let c = fences.begin();
-        fences.flush(Token(2));
-        let d = fences.begin();
-        fences.end(c, |t| told.push(t.0));
-        fences.end(d, |t| told.push(t.0));
-        fences.end(a, |t| told.push(t.0));
-        assert!(told.is_empty() && !fences.is_clear());
-        fences.end(b, |t| told.push(t.0));
-        assert_eq!(told, [1, 2]);
-        assert!(fences.is_clear());
-        let e = fences.begin();
-        fences.flush(Token(3));
-        fences.end(e, |t| told.push(t.0));
-        assert_eq!(told, [1, 2, 3]);
-        assert!(fences.is_clear());
     }
 }

@@ -157,7 +157,7 @@ impl OfiLane {
                 sink.message(prefix.peer, &Header::from_bytes(header), payload);
             }
         } else if prefix.kind == Kind::Bundle {
-            for (header, payload) in netmod::bundle::messages(rest) {
+            for (header, payload) in netmod_kit::bundle::messages(rest) {
                 sink.message(prefix.peer, &header, payload);
             }
         } else {

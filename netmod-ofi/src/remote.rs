@@ -3,9 +3,11 @@
 use crate::buffers::Role;
 use crate::ffi::*;
 use crate::lane::{Notice, OfiLane};
-use crate::ops::{Action, Op};
-use crate::wire::{self, Kind, Request};
+use crate::ops::Op;
+use crate::wire::{self, Kind};
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
+use netmod_kit::Action;
+use netmod_kit::emulation::{MOST_REQUESTS, Request};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,9 +28,6 @@ const VISIBLE: How = How {
     flags: FI_DELIVERY_COMPLETE,
     notice: 0,
 };
-
-/// Requests of the emulation that a lane has under way at most; bounds what targets owe it.
-const REQUESTS_MOST: usize = 64;
 
 impl OfiLane {
     fn new_op(
@@ -222,7 +221,8 @@ impl OfiLane {
         let (id, distance, place) = (notice >> 44, notice >> 32 & 0xfff, notice & 0xffff_ffff);
         let Some(base) = self
             .shared
-            .exposed(id, 8 * place, 8 * (distance as usize + 1))
+            .exposures
+            .find(id, 8 * place, 8 * (distance as usize + 1))
         else {
             return; // It was withdrawn meanwhile.
         };
@@ -539,7 +539,7 @@ impl OfiLane {
 
     /// Sends the request for the next part of an emulated operation.
     fn request_part(&mut self, index: u32) -> Result<usize, isize> {
-        if self.requests_under_way >= REQUESTS_MOST {
+        if self.requests_under_way >= MOST_REQUESTS {
             return Err(0);
         }
         let most = self.shared.buffer_size - wire::INTERNAL;

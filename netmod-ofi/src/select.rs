@@ -6,9 +6,10 @@
 
 use crate::config::{Config, Offload};
 use crate::ffi::*;
-use crate::library::{API_VERSION, Library, text};
+use crate::library::{API_VERSION, Library};
 use crate::wire::MESSAGE;
 use netmod::OpenError;
+use netmod_kit::library::text;
 use std::ffi::CString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -3,14 +3,16 @@
 use crate::config::Config;
 use crate::ffi::*;
 use crate::lane::OfiLane;
-use crate::library::{Library, text};
+use crate::library::Library;
 use crate::select::{self, Candidate, Info, Refusal, place, version_text};
 use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
+use netmod_kit::library::text;
+use netmod_kit::{Exposures, LostPeers};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A registered memory region.
 pub(crate) struct Region(*mut fid_mr);
@@ -38,14 +40,6 @@ impl Drop for Region {
     }
 }
 
-/// A piece of memory that peers may use.
-struct Exposure {
-    base: usize,
-    len: usize,
-    /// Held for its `Drop`.
-    _region: Option<Region>,
-}
-
 /// Messages from this size on are not copied before they are sent, in bytes.
 const LONG: usize = 8 << 10;
 
@@ -69,9 +63,10 @@ pub(crate) struct Shared {
     /// Atomics are the provider's.
     pub(crate) atomics: bool,
     next_key: AtomicU64,
-    exposures: RwLock<HashMap<u64, Exposure>>,
+    /// Memory that peers may use, with its registrations.
+    pub(crate) exposures: Exposures<Option<Region>>,
     /// Processes that some lane found lost, and why: the other lanes learn it when they get stuck.
-    lost: Mutex<HashMap<Peer, String>>,
+    lost: LostPeers,
 }
 
 // SAFETY: the fabric and the domain may be used from any thread (FI_THREAD_SAFE is asked for); the
@@ -131,24 +126,19 @@ impl Shared {
             atomics,
             ordered,
             next_key: AtomicU64::new(1),
-            exposures: RwLock::new(HashMap::new()),
-            lost: Mutex::default(),
+            exposures: Exposures::default(),
+            lost: LostPeers::default(),
         })
     }
 
     /// Why a process is lost, if a lane found that.
     pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
-        self.lost
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&peer)
-            .cloned()
+        self.lost.why(peer)
     }
 
     /// Tells the other lanes that a process is lost.
     pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.entry(peer).or_insert_with(|| why.to_string());
+        self.lost.add(peer, why);
     }
 
     /// Whether local buffers must be registered.
@@ -191,26 +181,11 @@ impl Shared {
         }
         Ok(Region(region))
     }
-
-    /// The address of a piece of exposed memory, if all of it is exposed.
-    pub(crate) fn exposed(&self, exposure: u64, offset: u64, len: usize) -> Option<*mut u8> {
-        let exposures = self
-            .exposures
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        let found = exposures.get(&exposure)?;
-        let offset = usize::try_from(offset).ok()?;
-        let end = offset.checked_add(len)?;
-        (end <= found.len).then_some((found.base + offset) as *mut u8)
-    }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.exposures
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.exposures.clear();
         // SAFETY: lanes and regions, which hang off the domain, are closed: lanes hold an `Arc` of
         // this value, and the exposures were just dropped.
         unsafe {
@@ -365,10 +340,9 @@ impl Transport for OfiTransport {
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
         let shared = &self.shared;
-        let id = shared.next_key.fetch_add(1, Ordering::Relaxed);
         let mut key = RemoteKey {
             address: 0,
-            words: [0, id],
+            words: [0; 2],
         };
         let mut region = None;
         if shared.rma && len > 0 {
@@ -380,26 +354,12 @@ impl Transport for OfiTransport {
             }
             region = Some(new);
         }
-        let exposure = Exposure {
-            base: ptr as usize,
-            len,
-            _region: region,
-        };
-        let mut exposures = shared
-            .exposures
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        exposures.insert(id, exposure);
+        key.words[1] = shared.exposures.insert(ptr, len, region);
         Ok(key)
     }
 
     fn withdraw(&self, key: &RemoteKey) {
-        let mut exposures = self
-            .shared
-            .exposures
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        exposures.remove(&key.words[1]);
+        self.shared.exposures.remove(key.words[1]);
     }
 }
 

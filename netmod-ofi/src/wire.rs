@@ -5,6 +5,7 @@
 //! numbers are in the machine's order: processes of a job run on machines of one kind.
 
 use netmod::{Header, Peer, VciId};
+use netmod_kit::emulation::Request;
 
 /// Length of the prefix.
 pub(crate) const PREFIX: usize = 8;
@@ -75,59 +76,6 @@ impl Prefix {
     }
 }
 
-/// Status of an answer: done.
-pub(crate) const DONE: u8 = 0;
-/// Status of an answer: the target exposes no such memory.
-pub(crate) const NOT_EXPOSED: u8 = 1;
-
-/// What a message of the emulation says. In answers `exposure` is not used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Request {
-    /// Names the operation at its initiator; the answer brings it back.
-    pub(crate) cookie: u64,
-    /// Names the exposed memory at the target.
-    pub(crate) exposure: u64,
-    /// Distance from its start; in an answer to a get, distance from the operation's start.
-    pub(crate) offset: u64,
-    /// Get: length. Atomic: operand. Answer to an atomic: value found.
-    pub(crate) value: u64,
-    /// Atomic: what to compare with. Get: distance from the operation's start.
-    pub(crate) extra: u64,
-}
-
-impl Request {
-    pub(crate) const SIZE: usize = 40;
-
-    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
-        let mut bytes = [0; Self::SIZE];
-        let words = [
-            self.cookie,
-            self.exposure,
-            self.offset,
-            self.value,
-            self.extra,
-        ];
-        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
-            chunk.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-
-    /// The request that follows a prefix, and what follows it; `None` if the bytes are too few.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (request, rest) = bytes.split_first_chunk::<{ Self::SIZE }>()?;
-        let word = |i: usize| u64::from_ne_bytes(request[8 * i..8 * i + 8].try_into().unwrap());
-        let request = Request {
-            cookie: word(0),
-            exposure: word(1),
-            offset: word(2),
-            value: word(3),
-            extra: word(4),
-        };
-        Some((request, rest))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,12 +95,6 @@ mod tests {
         fn any_bytes_are_parsed_or_refused(bytes: Vec<u8>) {
             let prefix = Prefix::parse(&bytes);
             prop_assert!(bytes.len() >= PREFIX || prefix.is_none());
-            let request = Request::parse(&bytes);
-            prop_assert_eq!(request.is_some(), bytes.len() >= Request::SIZE);
-            if let Some((request, rest)) = request {
-                prop_assert_eq!(&request.to_bytes()[..], &bytes[..Request::SIZE]);
-                prop_assert_eq!(rest.len(), bytes.len() - Request::SIZE);
-            }
         }
     }
 }

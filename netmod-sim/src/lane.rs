@@ -117,10 +117,9 @@ impl Lane for SimLane {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError> {
         let mut world = self.world.lock();
-        assert!(
-            len <= world.config.max_payload,
-            "a payload of {len} bytes is too long"
-        );
+        if len > world.config.max_payload {
+            return Err(LaneError::Unsupported);
+        }
         let burst = world.config.burst;
         if burst > 0 && !self.gathering {
             if self.sent >= burst {

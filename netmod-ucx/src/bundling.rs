@@ -1,9 +1,9 @@
-//! Small messages that travel together (see [`netmod::bundle`]).
+//! Small messages that travel together (see [`netmod_kit::bundle`]).
 
 use crate::lane::UcxLane;
 use crate::wire::{HEAD, Kind};
-use netmod::bundle::{Bundle, SMALL};
 use netmod::{Header, LaneError};
+use netmod_kit::bundle::{Bundle, SMALL};
 
 /// The longest bundle, in bytes: what fills a few packets saves no more calls worth saving.
 const BUNDLE_MOST: usize = 16 << 10;

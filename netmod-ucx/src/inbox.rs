@@ -8,7 +8,8 @@
 use crate::ffi::*;
 use crate::order::Order;
 use crate::wire::{HEAD, Head, Kind};
-use netmod::{Header, Peer, PeerTable, Sink, VciId};
+use netmod::{Header, Peer, Sink, VciId};
+use netmod_kit::PeerTable;
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -156,7 +157,7 @@ impl Inbox {
         match head.kind {
             Kind::Message => self.message(head.peer, &head.header, payload),
             Kind::Bundle => {
-                for (header, payload) in netmod::bundle::messages(payload) {
+                for (header, payload) in netmod_kit::bundle::messages(payload) {
                     self.message(head.peer, &header, payload);
                 }
             }

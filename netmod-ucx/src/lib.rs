@@ -8,7 +8,7 @@
 //! - **Active messages** are UCP's, always eager; the 16 bytes in front of the core's header name
 //!   the sender and number the message ([`order`] says why). Each is put together in a buffer of a
 //!   bounded pool, which it leaves at once unless the network is slow. Small ones of a burst travel
-//!   together ([`netmod::bundle`]).
+//!   together ([`netmod_kit::bundle`]).
 //! - **Remote memory** is UCP's put, get and atomics, which UCX carries out by the adapter where
 //!   that can and by messages of its own elsewhere. Keys travel in the contract's two words if they
 //!   fit, otherwise they are asked for at first use ([`keys`]). A flush is UCP's flush of the

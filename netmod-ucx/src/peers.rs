@@ -4,8 +4,9 @@
 
 use crate::ffi::{ucp_ep, ucp_rkey};
 use crate::inbox::Tie;
-use netmod::bundle::{Bundle, Pace};
-use netmod::{Peer, PeerTable, VciId};
+use netmod::{Peer, VciId};
+use netmod_kit::PeerTable;
+use netmod_kit::bundle::{Bundle, Pace};
 use std::collections::HashMap;
 use std::time::Instant;
 

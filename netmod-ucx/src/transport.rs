@@ -8,6 +8,7 @@ use crate::lane::UcxLane;
 use crate::library::Library;
 use crate::wire::HEAD;
 use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
+use netmod_kit::LostPeers;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
@@ -46,7 +47,7 @@ pub(crate) struct Shared {
     exposures: Mutex<Exposures>,
     next_key: AtomicU64,
     /// Processes that some lane found lost, and why.
-    lost: Mutex<HashMap<Peer, String>>,
+    lost: LostPeers,
     /// Processes that have said that they end.
     departed: Mutex<HashSet<Peer>>,
 }
@@ -174,7 +175,7 @@ impl Shared {
             tcp: false,
             exposures: Mutex::default(),
             next_key: AtomicU64::new(1),
-            lost: Mutex::default(),
+            lost: LostPeers::default(),
             departed: Mutex::default(),
         };
         shared.resources = shared.list_resources();
@@ -226,13 +227,12 @@ impl Shared {
 
     /// Why a process is lost, if a lane found that.
     pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
-        locked(&self.lost).get(&peer).cloned()
+        self.lost.why(peer)
     }
 
     /// Tells the other lanes that a process is lost.
     pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
-        let mut lost = locked(&self.lost);
-        lost.entry(peer).or_insert_with(|| why.to_string());
+        self.lost.add(peer, why);
     }
 
     /// Whether a process has said, to whatever lane, that it ends.

@@ -3,8 +3,9 @@
 use crate::calls::{errno, errno_text};
 use crate::config::Config;
 use crate::ffi::*;
-use crate::library::{Library, text};
+use crate::library::Library;
 use netmod::OpenError;
+use netmod_kit::library::text;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 

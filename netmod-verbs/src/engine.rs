@@ -9,12 +9,13 @@ use crate::emulation::Reply;
 use crate::ffi::*;
 use crate::memory::Registry;
 use crate::objects::{Counted, Qp, QpPlan, Srq, ThreadDomain};
-use crate::ops::Ops;
+use crate::ops::Op;
 use crate::peers::{Connection, NO_BUFFER, Peers, Slot, State};
 use crate::queue::Queue;
 use crate::transport::Shared;
 use crate::wire::{self, Kind, Prefix};
-use netmod::{Header, LaneError, OpenError, Peer, PeerTable, Token, VciId};
+use netmod::{Header, LaneError, OpenError, Peer, Token, VciId};
+use netmod_kit::{Operations, PeerTable};
 use std::collections::{HashMap, VecDeque};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ pub(crate) struct Engine {
     /// Connections by peer and VCI; 0 is none, others are one more than the index.
     pub(crate) table: PeerTable<u32>,
     pub(crate) peers: Peers,
-    pub(crate) ops: Ops,
+    pub(crate) ops: Operations<Op>,
     /// Operations with parts not yet issued.
     pub(crate) unissued: VecDeque<u32>,
     /// Answers owed to peers.
@@ -182,7 +183,7 @@ impl Engine {
             send,
             table: PeerTable::new(if one_for_all { 0 } else { vci }),
             peers: Peers::default(),
-            ops: Ops::new(config.operations),
+            ops: Operations::new(config.operations),
             unissued: VecDeque::with_capacity(config.operations),
             replies: VecDeque::new(),
             owing: Vec::new(),
@@ -553,7 +554,7 @@ impl Engine {
                 None => Ok(true),
             };
         }
-        peer.fences.flush(self.turn, token);
+        peer.fences.flush((self.turn, token));
         let connections = peer.connections.clone();
         for index in connections {
             if self.connections[index as usize].unsignalled > 0 && !self.post_nothing(index) {

@@ -2,19 +2,8 @@
 
 use crate::memory::Region;
 use netmod::{AtomicOp, LaneError, RemoteAddr, Token, VciId};
+use netmod_kit::Action;
 use std::sync::Arc;
-
-/// What an operation does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
-    Get,
-    Put,
-    Atomic {
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-    },
-}
 
 /// An operation under way, possibly in several parts.
 pub(crate) struct Op {
@@ -47,68 +36,5 @@ impl Op {
     pub(crate) fn guesses(&self) -> bool {
         let direct = |op| matches!(op, AtomicOp::Load | AtomicOp::Add | AtomicOp::CompareSwap);
         !self.emulated && matches!(self.action, Action::Atomic { op, .. } if !direct(op))
-    }
-}
-
-struct Place {
-    op: Option<Op>,
-    generation: u32,
-}
-
-/// A bounded table of operations.
-pub(crate) struct Ops {
-    places: Vec<Place>,
-    free: Vec<u32>,
-}
-
-impl Ops {
-    pub(crate) fn new(count: usize) -> Self {
-        Ops {
-            places: (0..count)
-                .map(|_| Place {
-                    op: None,
-                    generation: 0,
-                })
-                .collect(),
-            free: (0..count as u32).rev().collect(),
-        }
-    }
-    /// Whether there is room for one more.
-    pub(crate) fn has_room(&self) -> bool {
-        !self.free.is_empty()
-    }
-    pub(crate) fn insert(&mut self, op: Op) -> Result<u32, LaneError> {
-        let index = self.free.pop().ok_or(LaneError::Again)?;
-        self.places[index as usize].op = Some(op);
-        Ok(index)
-    }
-    pub(crate) fn get(&mut self, index: u32) -> Option<&mut Op> {
-        self.places.get_mut(index as usize)?.op.as_mut()
-    }
-    pub(crate) fn remove(&mut self, index: u32) -> Option<Op> {
-        let place = self.places.get_mut(index as usize)?;
-        let op = place.op.take()?;
-        place.generation = place.generation.wrapping_add(1);
-        self.free.push(index);
-        Some(op)
-    }
-    /// What names an operation in messages; stale names are noticed.
-    pub(crate) fn cookie(&self, index: u32) -> u64 {
-        u64::from(self.places[index as usize].generation) << 32 | u64::from(index)
-    }
-    /// The operation that a message names.
-    pub(crate) fn by_cookie(&mut self, cookie: u64) -> Option<(u32, &mut Op)> {
-        let index = cookie as u32;
-        let place = self.places.get_mut(index as usize)?;
-        if place.generation != (cookie >> 32) as u32 {
-            return None;
-        }
-        place.op.as_mut().map(|op| (index, op))
-    }
-    /// All operations under way, by index.
-    pub(crate) fn indices(&self) -> Vec<u32> {
-        (0..self.places.len() as u32)
-            .filter(|&i| self.places[i as usize].op.is_some())
-            .collect()
     }
 }

@@ -3,7 +3,8 @@
 use crate::objects::{Ah, Qp};
 use crate::wire::Address;
 use netmod::{Peer, Token, VciId};
-use std::collections::{HashMap, VecDeque};
+use netmod_kit::Fences;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// No buffer.
@@ -109,52 +110,10 @@ pub(crate) struct PeerState {
     pub(crate) lost: Option<String>,
     /// It has said goodbye: that it can't be reached is no news.
     pub(crate) left: bool,
-    pub(crate) fences: Fences,
+    pub(crate) fences: Fences<(VciId, Token)>,
     /// Why a put that was reported as done did not arrive; told to the next flush.
     pub(crate) write_error: Option<String>,
     pub(crate) connections: Vec<u32>,
-}
-
-/// Counts puts and atomics under way to a process, in epochs that end with each flush: a flush is
-/// complete when its epoch and all before it have nothing under way.
-#[derive(Default)]
-pub(crate) struct Fences {
-    first: u32,
-    /// One per token, but for the current epoch in `current`.
-    closed: VecDeque<(u32, VciId, Token)>,
-    current: u32,
-}
-
-impl Fences {
-    /// An operation begins; returns its epoch.
-    #[inline]
-    pub(crate) fn begin(&mut self) -> u32 {
-        self.current += 1;
-        self.first.wrapping_add(self.closed.len() as u32)
-    }
-    /// An operation of `epoch` ends; `complete` is told of the flushes that it was the last for.
-    #[inline]
-    pub(crate) fn end(&mut self, epoch: u32, mut complete: impl FnMut(VciId, Token)) {
-        let index = epoch.wrapping_sub(self.first) as usize;
-        match self.closed.get_mut(index) {
-            None => self.current -= 1,
-            Some((count, ..)) => *count -= 1,
-        }
-        while let Some(&(0, vci, token)) = self.closed.front() {
-            self.closed.pop_front();
-            self.first = self.first.wrapping_add(1);
-            complete(vci, token);
-        }
-    }
-    /// Whether nothing is under way.
-    pub(crate) fn is_clear(&self) -> bool {
-        self.current == 0 && self.closed.is_empty()
-    }
-    /// Ends the current epoch with a flush of a VCI. Not when clear.
-    pub(crate) fn flush(&mut self, vci: VciId, token: Token) {
-        self.closed
-            .push_back((std::mem::take(&mut self.current), vci, token));
-    }
 }
 
 /// All processes that were talked to.
@@ -182,34 +141,5 @@ impl Peers {
             });
             self.all.len() as u32 - 1
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flush_waits_for_what_came_before_only() {
-        let mut fences = Fences::default();
-        let mut told = Vec::new();
-        let a = fences.begin();
-        let b = fences.begin();
-        fences.flush(0, Token(1));
-        let c = fences.begin();
-        fences.flush(0, Token(2));
-        let d = fences.begin();
-        fences.end(c, |_, t| told.push(t.0));
-        fences.end(d, |_, t| told.push(t.0));
-        fences.end(a, |_, t| told.push(t.0));
-        assert!(told.is_empty() && !fences.is_clear());
-        fences.end(b, |_, t| told.push(t.0));
-        assert_eq!(told, [1, 2]);
-        assert!(fences.is_clear());
-        let e = fences.begin();
-        fences.flush(0, Token(3));
-        fences.end(e, |_, t| told.push(t.0));
-        assert_eq!(told, [1, 2, 3]);
-        assert!(fences.is_clear());
     }
 }

@@ -3,9 +3,10 @@
 use crate::config::{Atomics, Sharing};
 use crate::engine::{Engine, Notice};
 use crate::ffi::*;
-use crate::ops::{Action, Op};
+use crate::ops::Op;
 use crate::peers::{NO_BUFFER, Slot, State};
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
+use netmod_kit::Action;
 
 /// To be filled.
 const NO_PLACE: ibv_sge = ibv_sge {
@@ -569,7 +570,7 @@ impl Engine {
         let notices = &mut self.notices;
         let (number, lost) = (state.number, &state.lost);
         let error = &mut state.write_error;
-        state.fences.end(epoch, |vci, token| {
+        state.fences.end(epoch, |(vci, token)| {
             let result = match error.take().or_else(|| lost.clone()) {
                 Some(why) => Err(LaneError::lost(number, why)),
                 None => Ok(()),

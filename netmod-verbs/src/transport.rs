@@ -10,17 +10,10 @@ use crate::objects::{Counted, Counts, ThreadDomain};
 use crate::queue::SharedQueue;
 use crate::remote::uses_native;
 use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
+use netmod_kit::{Exposures, LostPeers};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-
-/// A piece of memory that peers may use.
-struct Exposure {
-    base: usize,
-    len: usize,
-    /// Held for its `Drop`.
-    _region: Option<Arc<Region>>,
-}
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What lanes share.
 pub(crate) struct Shared {
@@ -31,10 +24,10 @@ pub(crate) struct Shared {
     pub(crate) sharing: Sharing,
     /// Why it is not what was asked for.
     note: Option<String>,
-    exposures: RwLock<HashMap<u64, Exposure>>,
-    next_exposure: AtomicU64,
+    /// Memory that peers may use, with its registrations.
+    pub(crate) exposures: Exposures<Option<Arc<Region>>>,
     /// Processes that some lane found lost, and why: the other lanes learn it when they connect.
-    lost: Mutex<HashMap<Peer, String>>,
+    lost: LostPeers,
     /// The completion queue of all lanes, where they share one.
     pub(crate) queue: Option<Arc<SharedQueue>>,
     pub(crate) counts: Arc<Counts>,
@@ -61,29 +54,12 @@ impl Shared {
 
     /// Why a process is lost, if a lane found that.
     pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
-        self.lost
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&peer)
-            .cloned()
+        self.lost.why(peer)
     }
 
     /// Tells the other lanes that a process is lost.
     pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.entry(peer).or_insert_with(|| why.to_string());
-    }
-
-    /// The address of a piece of exposed memory, if all of it is exposed.
-    pub(crate) fn exposed(&self, exposure: u64, offset: u64, len: usize) -> Option<*mut u8> {
-        let exposures = self
-            .exposures
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        let found = exposures.get(&exposure)?;
-        let offset = usize::try_from(offset).ok()?;
-        let end = offset.checked_add(len)?;
-        (end <= found.len).then_some((found.base + offset) as *mut u8)
+        self.lost.add(peer, why);
     }
 }
 
@@ -162,9 +138,8 @@ impl VerbsTransport {
             port,
             sharing,
             note,
-            exposures: RwLock::default(),
-            next_exposure: AtomicU64::new(1),
-            lost: Mutex::default(),
+            exposures: Exposures::default(),
+            lost: LostPeers::default(),
             queue,
             counts,
             _counted: counted,
@@ -308,10 +283,9 @@ impl Transport for VerbsTransport {
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
         let shared = &self.shared;
-        let id = shared.next_exposure.fetch_add(1, Ordering::Relaxed);
         let mut key = RemoteKey {
             address: ptr as u64,
-            words: [0, id],
+            words: [0; 2],
         };
         let mut region = None;
         if len > 0 {
@@ -321,29 +295,11 @@ impl Transport for VerbsTransport {
             key.words[0] = new.rkey().into();
             region = Some(new);
         }
-        let exposure = Exposure {
-            base: ptr as usize,
-            len,
-            _region: region,
-        };
-        let mut exposures = shared
-            .exposures
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        exposures.insert(id, exposure);
+        key.words[1] = shared.exposures.insert(ptr, len, region);
         Ok(key)
     }
 
     fn withdraw(&self, key: &RemoteKey) {
-        let exposure = {
-            let mut exposures = self
-                .shared
-                .exposures
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            exposures.remove(&key.words[1])
-        };
-        // The registration ends outside of the lock: it is a system call.
-        drop(exposure);
+        self.shared.exposures.remove(key.words[1]);
     }
 }

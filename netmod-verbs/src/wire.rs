@@ -76,57 +76,6 @@ impl Prefix {
     }
 }
 
-/// Status of an answer: done.
-pub(crate) const DONE: u8 = 0;
-/// Status of an answer: the target exposes no such memory.
-pub(crate) const NOT_EXPOSED: u8 = 1;
-
-/// What a message of the emulation says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Request {
-    /// Names the operation at its initiator; the answer brings it back.
-    pub(crate) cookie: u64,
-    /// Names the exposed memory at the target.
-    pub(crate) exposure: u64,
-    /// Distance from its start.
-    pub(crate) offset: u64,
-    /// Operand; in an answer the value found.
-    pub(crate) value: u64,
-    /// What to compare with.
-    pub(crate) compare: u64,
-}
-
-impl Request {
-    pub(crate) const SIZE: usize = 40;
-
-    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
-        let words = [
-            self.cookie,
-            self.exposure,
-            self.offset,
-            self.value,
-            self.compare,
-        ];
-        let mut bytes = [0; Self::SIZE];
-        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
-            chunk.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-
-    /// `None` if the bytes are too few.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader(bytes);
-        Some(Request {
-            cookie: reader.u64()?,
-            exposure: reader.u64()?,
-            offset: reader.u64()?,
-            value: reader.u64()?,
-            compare: reader.u64()?,
-        })
-    }
-}
-
 /// Takes numbers from the front of bytes.
 struct Reader<'a>(&'a [u8]);
 
@@ -333,7 +282,6 @@ mod tests {
         #[test]
         fn any_bytes_are_parsed_or_refused(bytes: Vec<u8>) {
             prop_assert!(bytes.len() >= PREFIX || Prefix::parse(&bytes).is_none());
-            prop_assert_eq!(Request::parse(&bytes).is_some(), bytes.len() >= Request::SIZE);
             let _ = (Address::parse(&bytes), Datagram::parse(&bytes));
             let mut told = MAGIC.to_ne_bytes().to_vec();
             told.push(1);

@@ -12,7 +12,8 @@
 //! until a transport offers it.
 //!
 //! The contract knows no MPI words but "VCI": what a header means is the core's business. A
-//! transport is a crate that depends on this one and on nothing else of Weft's.
+//! transport is a crate that depends on this one and, of Weft's, on nothing else but `netmod-kit`, which
+//! holds what transports share.
 //!
 //! # The law of the hot path
 //! [`Lane::send`] and [`Lane::poll`] make no system call, allocate nothing and take no lock in the
@@ -25,13 +26,6 @@
 //! the core sends it when `poll` has returned.
 
 #![forbid(unsafe_op_in_unsafe_fn)]
-
-pub mod bundle;
-mod copy;
-mod peer_table;
-
-pub use copy::copy;
-pub use peer_table::PeerTable;
 
 use std::fmt;
 use std::os::fd::RawFd;
@@ -332,7 +326,8 @@ pub trait Lane: Send {
     /// Sends an active message. On `Ok` the payload has been taken over (copied or sent) and may be
     /// changed by the caller. Messages from this lane to the same `(peer, vci)` arrive in order.
     ///
-    /// Payloads are at most [`Limits::max_payload`] bytes long.
+    /// Payloads are at most [`Limits::max_payload`] bytes long; longer ones are refused by
+    /// [`LaneError::Unsupported`].
     fn send(
         &mut self,
         to: Peer,
@@ -379,7 +374,7 @@ pub trait Lane: Send {
 
     /// Several messages are about to be sent, between `gather(true)` and `gather(false)`: the lane may
     /// let small ones to the same destination travel together, and has sent them all when
-    /// `gather(false)` returns or when there is room (see [`bundle`]). Other messages it may refuse
+    /// `gather(false)` returns or when there is room. Other messages it may refuse
     /// by [`LaneError::Again`] in order to be offered them this way later. By default nothing is
     /// gathered.
     fn gather(&mut self, on: bool) {

@@ -5,9 +5,10 @@ use std::io;
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, PeerTable, Piece, RemoteAddr,
-    Resolver, Sink, Token, VciId,
+    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, Piece, RemoteAddr, Resolver, Sink,
+    Token, VciId,
 };
+use netmod_kit::PeerTable;
 
 use crate::bell;
 use crate::ring::{self, INLINE, ReceiverView, SenderView};
@@ -51,7 +52,7 @@ impl Remote {
                 .get()
                 .write([u64::from(me) | (len as u64) << 32, a, b, c]);
             std::hint::assert_unchecked(len <= SHORT);
-            netmod::copy(payload.as_ptr(), cell.inline.get().cast(), len);
+            netmod_kit::copy(payload.as_ptr(), cell.inline.get().cast(), len);
         }
         ring::publish(cell, position);
         if bell::is_silent(&front.bell.0, senders_fence) {
@@ -71,7 +72,7 @@ impl Remote {
     ) -> Result<(), LaneError> {
         self.put(me, senders_fence, header, payload.len(), |out| {
             // SAFETY: `put` gives the place of the payload, apart from all else.
-            unsafe { netmod::copy(payload.as_ptr(), out, payload.len()) };
+            unsafe { netmod_kit::copy(payload.as_ptr(), out, payload.len()) };
         })
     }
 
@@ -85,10 +86,9 @@ impl Remote {
         len: usize,
         fill: impl FnOnce(*mut u8),
     ) -> Result<(), LaneError> {
-        assert!(
-            len <= BODY,
-            "a payload is longer than the transport's limit"
-        );
+        if len > BODY {
+            return too_long();
+        }
         let front = self.segment.front();
         let Some(position) = ring::claim(&front.ends, CELLS, &mut self.view) else {
             return Err(LaneError::Again);
@@ -121,6 +121,12 @@ impl Remote {
 #[inline(never)]
 fn again() -> Result<(), LaneError> {
     Err(LaneError::Again)
+}
+
+#[cold]
+#[inline(never)]
+fn too_long() -> Result<(), LaneError> {
+    Err(LaneError::Unsupported)
 }
 
 /// Wakes the receiver; the message has been sent.

@@ -1,9 +1,8 @@
-//! The transport between two ends in one process and in two.
+//! What only shared memory does, between two ends in one process. Everything else is in the suite of all
+//! transports (`conformance.rs`).
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -75,21 +74,6 @@ fn end(book: &Book, me: Peer) -> (Shm, Box<dyn Lane>) {
     (shm, lane)
 }
 
-#[derive(Default)]
-struct Got(Vec<(Peer, u64, Vec<u8>)>);
-
-impl Sink for Got {
-    fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
-        self.0.push((from, header.0[0], payload.to_vec()));
-    }
-    fn complete(&mut self, token: Token, _result: Result<(), LaneError>) {
-        panic!("nothing is pending: {token:?}");
-    }
-    fn peer_lost(&mut self, peer: Peer, why: String) {
-        panic!("process {peer} is lost: {why}");
-    }
-}
-
 /// Counts and checks without keeping.
 #[derive(Default)]
 struct Counted {
@@ -135,37 +119,6 @@ fn send(lane: &mut dyn Lane, to: Peer, number: u64, from: Peer, len: usize) {
 const SIZES: [usize; 7] = [0, 1, 87, 88, 89, 4096, 8320];
 
 #[test]
-fn payloads_of_all_sizes_arrive_in_order() {
-    let book = Book::default();
-    let (shm, mut sender) = end(&book, 0);
-    let (_other, mut receiver) = end(&book, 1);
-    assert_eq!(shm.limits().max_payload, 8320);
-    let mut got = Got::default();
-    for round in 0..100 {
-        for (i, &len) in SIZES.iter().enumerate() {
-            let payload = vec![(round + i) as u8; len];
-            sender
-                .send(1, 0, &Header([i as u64, 2, 3]), &payload)
-                .unwrap();
-            let mut fill = |out: &mut [u8]| out.copy_from_slice(&payload);
-            sender
-                .send_with(1, 0, &Header([i as u64, 2, 3]), len, &mut fill)
-                .unwrap();
-        }
-        while receiver.poll(&mut got, 5) {}
-        assert!(!receiver.poll(&mut got, 5), "nothing has happened");
-        let expected: Vec<_> = (SIZES.iter().enumerate())
-            .flat_map(|(i, &len)| {
-                let message = (0, i as u64, vec![(round + i) as u8; len]);
-                [message.clone(), message]
-            })
-            .collect();
-        assert!(got.0 == expected, "round {round}");
-        got.0.clear();
-    }
-}
-
-#[test]
 fn a_full_queue_refuses_and_recovers() {
     let book = Book::default();
     let (_one, mut sender) = end(&book, 0);
@@ -201,66 +154,6 @@ fn a_full_queue_refuses_and_recovers() {
     }
     while receiver.poll(&mut got, 64) {}
     assert_eq!(got.count, sent);
-}
-
-#[test]
-fn many_senders_reach_one_receiver() {
-    const SENDERS: Peer = 8;
-    const MESSAGES: u64 = 20_000;
-    let _watchdog = Watchdog::new("many_senders_reach_one_receiver");
-    let book = Book::default();
-    let (_shm, mut receiver) = end(&book, 0);
-    thread::scope(|scope| {
-        for me in 1..=SENDERS {
-            let book = &book;
-            scope.spawn(move || {
-                let (_shm, mut lane) = end(book, me);
-                for number in 0..MESSAGES {
-                    send(
-                        &mut *lane,
-                        0,
-                        number,
-                        me,
-                        SIZES[(number % 7) as usize] % 1000,
-                    );
-                }
-            });
-        }
-        let mut got = Counted::default();
-        while got.count < u64::from(SENDERS) * MESSAGES {
-            if !receiver.poll(&mut got, 64) {
-                thread::yield_now();
-            }
-        }
-        assert_eq!(got.next.len(), SENDERS as usize);
-    });
-}
-
-#[test]
-fn vcis_are_streams_of_their_own() {
-    let book = Book::default();
-    let sender = open(&book, 0, true);
-    let mut lanes = [sender.open_lane(0).unwrap(), sender.open_lane(1).unwrap()];
-    let receiver = open(&book, 1, true);
-    let mut theirs = [
-        receiver.open_lane(0).unwrap(),
-        receiver.open_lane(3).unwrap(),
-    ];
-    book.enter(1, 0, receiver.address(0));
-    book.enter(1, 3, receiver.address(3));
-    for i in 0..10 {
-        lanes[0].send(1, 3, &Header([i, 0, 0]), &[]).unwrap();
-        lanes[1].send(1, 0, &Header([i + 100, 0, 0]), &[]).unwrap();
-    }
-    for (lane, first) in theirs.iter_mut().zip([100, 0]) {
-        let mut got = Got::default();
-        lane.poll(&mut got, 100);
-        assert!(got.0.iter().map(|message| message.1).eq(first..first + 10));
-    }
-    let error = lanes[0].send(1, 7, &Header::default(), &[]).unwrap_err();
-    assert!(
-        matches!(error, LaneError::PeerLost(lost) if lost.peer == 1 && lost.why.contains("no VCI 7"))
-    );
 }
 
 #[test]
@@ -399,166 +292,4 @@ fn sleepers_are_woken() {
     }
     other.join().unwrap();
     assert!(slept > 0, "nobody slept, so nothing was tried");
-}
-
-// Two processes: the test program runs itself again with this variable set.
-
-const ROLE: &str = "WEFT_TEST_SHM_CHILD";
-const MESSAGES: u64 = 20_000;
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    (0..text.len() / 2)
-        .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
-        .collect()
-}
-
-struct Kill(Child);
-
-impl Drop for Kill {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The child's side: says where it is, reads where the parent is, plays its part.
-#[test]
-fn child() {
-    if std::env::var_os(ROLE).is_none() {
-        return;
-    }
-    let _watchdog = Watchdog::new("child");
-    let book = Book::default();
-    let shm = open(&book, 1, true);
-    let mut lane = shm.open_lane(0).unwrap();
-    let mut memory: Vec<u8> = (0..50_000).map(|i| i as u8).collect();
-    // SAFETY: the memory stays until the end.
-    let key = unsafe { shm.expose(memory.as_mut_ptr(), memory.len()) }.unwrap();
-    println!("\nADDRESS {} {:x}", hex(&shm.address(0)), key.address);
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
-    book.enter(0, 0, unhex(line.trim()));
-    let mut got = Counted::default();
-    for number in 0..MESSAGES {
-        await_number(&mut *lane, &mut got, number, 100);
-        send(&mut *lane, 0, number, 1, SIZES[(number % 7) as usize]);
-    }
-    // The parent has read and written our memory before its last message.
-    await_number(&mut *lane, &mut got, MESSAGES, 100);
-    assert!(memory[1000..2000] == [0xdd; 1000]);
-    shm.withdraw(&key);
-    send(&mut *lane, 0, MESSAGES, 1, 0);
-}
-
-#[test]
-fn two_processes_talk_and_copy() {
-    let _watchdog = Watchdog::new("two_processes_talk_and_copy");
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture"])
-        .env(ROLE, "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut child = Kill(child);
-    let book = Book::default();
-    let (shm, mut lane) = end(&book, 0);
-    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-    let line = lines
-        .by_ref()
-        .map(Result::unwrap)
-        .find(|line| line.starts_with("ADDRESS "));
-    let line = line.unwrap();
-    let words: Vec<&str> = line.split(' ').collect();
-    book.enter(1, 0, unhex(words[1]));
-    let address = u64::from_str_radix(words[2], 16).unwrap();
-    let drain = thread::spawn(move || lines.for_each(drop));
-    writeln!(child.0.stdin.take().unwrap(), "{}", hex(&shm.address(0))).unwrap();
-
-    let mut got = Counted::default();
-    let mut ahead = 0;
-    for number in 0..MESSAGES {
-        // Sometimes many messages at once, sometimes one by one, with both sides asleep in turn.
-        while ahead < MESSAGES && ahead <= number + number % 200 {
-            send(&mut *lane, 1, ahead, 0, SIZES[(ahead % 7) as usize]);
-            ahead += 1;
-        }
-        await_number(&mut *lane, &mut got, number, 100);
-    }
-    let remote = RemoteAddr {
-        key: RemoteKey {
-            address,
-            words: [0; 2],
-        },
-        offset: 1000,
-    };
-    let mut local = vec![0u8; 1000];
-    // SAFETY: `local` is as long as said.
-    let get = unsafe { lane.get(1, 0, local.as_mut_ptr(), 1000, remote, Token(0)) };
-    if get == Ok(Issued::Done) {
-        assert!(
-            local
-                .iter()
-                .zip(1000u32..)
-                .all(|(&byte, i)| byte == i as u8)
-        );
-        local.fill(0xdd);
-    } else {
-        // A kernel or container that lets no process read another's memory.
-        eprintln!("single copy was not tried: {get:?}");
-        assert_eq!(get, Err(LaneError::Unsupported));
-        return;
-    }
-    // SAFETY: as above.
-    let put = unsafe { lane.put(1, 0, local.as_ptr(), 1000, remote, Token(0)) };
-    assert_eq!(put, Ok(Issued::Done));
-    send(&mut *lane, 1, MESSAGES, 0, 0);
-    await_number(&mut *lane, &mut got, MESSAGES, 100);
-    assert!(child.0.wait().unwrap().success());
-    drain.join().unwrap();
-}
-
-/// What a sender finds when the receiver is gone, and that nothing of it is left.
-#[test]
-fn a_dead_process_cannot_be_reached() {
-    let _watchdog = Watchdog::new("a_dead_process_cannot_be_reached");
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture"])
-        .env(ROLE, "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut child = Kill(child);
-    let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-    let line = lines
-        .map(Result::unwrap)
-        .find(|line| line.starts_with("ADDRESS "))
-        .unwrap();
-    child.0.kill().unwrap();
-    child.0.wait().unwrap();
-    let book = Book::default();
-    book.enter(1, 0, unhex(line.split(' ').nth(1).unwrap()));
-    let (_shm, mut lane) = end(&book, 0);
-    let error = lane.send(1, 0, &Header::default(), &[]).unwrap_err();
-    assert!(
-        matches!(error, LaneError::PeerLost(lost) if lost.peer == 1 && lost.why.contains("WEFT_SHM=0"))
-    );
-}
-
-/// The word of a doorbell is in shared memory of its own.
-#[test]
-fn doorbells_are_apart() {
-    let book = Book::default();
-    let (_one, a) = end(&book, 0);
-    let (_two, b) = end(&book, 1);
-    let word = |lane: &dyn Lane| match lane.doorbell() {
-        Doorbell::Futex(word) => word,
-        _ => std::ptr::null::<AtomicU32>(),
-    };
-    assert!(!word(&*a).is_null() && word(&*a) != word(&*b));
 }

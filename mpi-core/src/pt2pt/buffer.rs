@@ -153,7 +153,7 @@ impl Buffer {
             // SAFETY: the range lies within memory promised valid for reading; `out` is a
             // reference and so cannot overlap what the program has lent.
             None => unsafe {
-                netmod::copy(self.ptr.add(skip), out.as_mut_ptr(), out.len());
+                netmod_kit::copy(self.ptr.add(skip), out.as_mut_ptr(), out.len());
             },
             // SAFETY: as promised to `typed`.
             Some(datatype) => unsafe { datatype.pack(self.ptr, self.count, skip, out) },
@@ -171,7 +171,7 @@ impl Buffer {
         match &self.layout {
             // SAFETY: the range lies within memory promised valid for writing.
             None => unsafe {
-                netmod::copy(data.as_ptr(), self.ptr.add(skip), data.len());
+                netmod_kit::copy(data.as_ptr(), self.ptr.add(skip), data.len());
             },
             // SAFETY: as promised to `typed`.
             Some(datatype) => unsafe { datatype.unpack(self.ptr, self.count, skip, data) },

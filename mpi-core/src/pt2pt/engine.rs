@@ -9,7 +9,8 @@
 //! matched, reads the data from the sender's memory (then says `Fin`) or, where it can't, asks for
 //! it in pieces (`Cts`, `Data`).
 
-use netmod::{Header, LaneError, Peer, PeerTable, RemoteAddr, Sink, Token, VciId};
+use netmod::{Header, LaneError, Peer, RemoteAddr, Sink, Token, VciId};
+use netmod_kit::PeerTable;
 
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::buffer::Buffer;

@@ -221,8 +221,8 @@ impl Mailbox {
         // accumulates are under this member's lock, as by all others.
         unsafe {
             match (what, reduction) {
-                (0, _) => netmod::copy(data, place, count),
-                (1, _) => netmod::copy(place, data, count),
+                (0, _) => netmod_kit::copy(data, place, count),
+                (1, _) => netmod_kit::copy(place, data, count),
                 (2, Some(reduction)) => self.control.alone(self.member, || {
                     let mut found = [0u8; ROOM];
                     reduction.plainly(place, count, data, found.as_mut_ptr());

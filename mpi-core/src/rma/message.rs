@@ -3,9 +3,8 @@
 //! Messages of one origin are carried out in the order in which they were sent. An answer goes to
 //! the receive that the origin has posted for the tag that it gave.
 
+use netmod_kit::copy;
 use std::alloc::{Layout, alloc_zeroed};
-
-use netmod::copy;
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

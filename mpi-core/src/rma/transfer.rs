@@ -751,7 +751,7 @@ impl Window {
         let word = |from: *const u8| {
             let mut bytes = [0; 8];
             // SAFETY: the caller's promise.
-            unsafe { netmod::copy(from, bytes.as_mut_ptr(), size.min(8)) };
+            unsafe { netmod_kit::copy(from, bytes.as_mut_ptr(), size.min(8)) };
             u64::from_le_bytes(bytes)
         };
         let (new, compare) = (word(new), word(compare));
@@ -784,7 +784,7 @@ impl Window {
                     both[8..].copy_from_slice(&new.to_le_bytes());
                     let mut found = [0u8; 8];
                     if self.mail(&target, What::CompareAndSwap, at, &both, &mut found) {
-                        netmod::copy(found.as_ptr(), result, size.min(8));
+                        netmod_kit::copy(found.as_ptr(), result, size.min(8));
                         return Ok(());
                     }
                     let address = start.wrapping_add(at as u64);
@@ -822,7 +822,7 @@ impl Window {
                         .map(drop);
                 }
             };
-            netmod::copy(found.to_le_bytes().as_ptr(), result, size.min(8));
+            netmod_kit::copy(found.to_le_bytes().as_ptr(), result, size.min(8));
         }
         Ok(())
     }

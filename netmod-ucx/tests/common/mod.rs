@@ -1,104 +1,14 @@
-//! What the tests share: nodes of a little job, a sink that remembers, random numbers.
+//! What the tests share: how UCX is opened.
 #![allow(dead_code)]
 
-use netmod::{Header, Lane, LaneError, OpenError, Peer, Resolver, Sink, Token, Transport, VciId};
-use netmod_ucx::{Config, UcxTransport};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use netmod::Peer;
+use netmod_ucx::Config;
 
-/// Time that anything may take.
-pub const LIMIT: Duration = Duration::from_secs(60);
-
-/// Addresses, known to all nodes of a test.
-#[derive(Default)]
-pub struct Directory(pub Mutex<HashMap<(Peer, VciId), Vec<u8>>>);
-
-impl Resolver for Directory {
-    fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
-        let found = self.0.lock().unwrap().get(&(peer, vci)).cloned();
-        found.ok_or_else(|| OpenError(format!("process {peer} has no VCI {vci}")))
-    }
-}
-
-/// A sink that remembers.
-#[derive(Default)]
-pub struct Recorder {
-    pub messages: Vec<(Peer, Header, Vec<u8>)>,
-    pub completed: HashMap<u64, Result<(), LaneError>>,
-    pub lost: Vec<(Peer, String)>,
-}
-
-impl Sink for Recorder {
-    fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
-        self.messages.push((from, *header, payload.to_vec()));
-    }
-    fn complete(&mut self, token: Token, result: Result<(), LaneError>) {
-        assert!(
-            self.completed.insert(token.0, result).is_none(),
-            "{token:?} completed twice"
-        );
-    }
-    fn peer_lost(&mut self, peer: Peer, why: String) {
-        self.lost.push((peer, why));
-    }
-}
-
-/// A process of a little job, or one that plays it.
-pub struct Node {
-    pub peer: Peer,
-    pub transport: UcxTransport,
-    pub lanes: Vec<Box<dyn Lane>>,
-    pub sinks: Vec<Recorder>,
-    pub directory: Arc<Directory>,
-    next_token: u64,
-}
-
-impl Node {
-    pub fn open(config: Config, directory: Arc<Directory>, lanes: u16) -> Result<Node, OpenError> {
-        let peer = config.peer;
-        let transport = UcxTransport::open(config, directory.clone())?;
-        let mut node = Node {
-            peer,
-            transport,
-            lanes: Vec::new(),
-            sinks: Vec::new(),
-            directory,
-            next_token: 1,
-        };
-        for vci in 0..lanes {
-            node.lanes.push(node.transport.open_lane(vci)?);
-            node.sinks.push(Recorder::default());
-            let address = node.transport.address(vci);
-            assert!(!address.is_empty() && address.len() <= 320);
-            node.directory
-                .0
-                .lock()
-                .unwrap()
-                .insert((peer, vci), address);
-        }
-        Ok(node)
-    }
-
-    pub fn poll(&mut self) -> bool {
-        let mut any = false;
-        for (lane, sink) in self.lanes.iter_mut().zip(&mut self.sinks) {
-            any |= lane.poll(sink, 64);
-        }
-        any
-    }
-
-    pub fn token(&mut self) -> Token {
-        self.next_token += 1;
-        Token(self.next_token)
-    }
-}
-
-/// The default configuration for tests: the given transports of UCX over loopback, or over what
+/// The default configuration for tests: the transports of [`tls`] over loopback, or over what
 /// `WEFT_UCX_DEVICES` says.
-pub fn config(peer: Peer, tls: &str) -> Config {
+pub fn config(peer: Peer) -> Config {
     let mut config = Config::new(peer);
-    config.tls = Some(tls.to_string());
+    config.tls = Some(tls());
     config.devices = std::env::var("WEFT_UCX_DEVICES")
         .ok()
         .or_else(|| Some("lo".to_string()));
@@ -106,73 +16,6 @@ pub fn config(peer: Peer, tls: &str) -> Config {
 }
 
 /// UCX's transports to test: `WEFT_UCX_TLS`, or the one that works on every machine.
-pub fn transports() -> Vec<String> {
-    vec![std::env::var("WEFT_UCX_TLS").unwrap_or_else(|_| "tcp,self".to_string())]
-}
-
-/// Two nodes in this process.
-pub fn pair(mut change: impl FnMut(&mut Config), tls: &str, lanes: u16) -> [Node; 2] {
-    let directory = Arc::new(Directory::default());
-    [3, 8].map(|peer| {
-        let mut config = config(peer, tls);
-        change(&mut config);
-        let node = Node::open(config, directory.clone(), lanes).unwrap();
-        eprintln!("process {peer}: {}", node.transport.describe());
-        node
-    })
-}
-
-/// Polls all nodes until `done` says so.
-pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Node]) -> bool) {
-    let start = Instant::now();
-    while !done(nodes) {
-        let mut any = false;
-        for node in nodes.iter_mut() {
-            any |= node.poll();
-        }
-        assert!(start.elapsed() < LIMIT, "{what}: not done in {LIMIT:?}");
-        if !any {
-            std::thread::yield_now();
-        }
-    }
-}
-
-/// SplitMix64.
-pub struct Random(pub u64);
-
-impl Random {
-    /// From `WEFT_TEST_SEED` or the clock; prints the seed.
-    pub fn new() -> Random {
-        let seed = match std::env::var("WEFT_TEST_SEED") {
-            Ok(seed) => seed.parse().expect("WEFT_TEST_SEED is a number"),
-            Err(_) => std::time::SystemTime::UNIX_EPOCH
-                .elapsed()
-                .map_or(1, |d| d.as_nanos() as u64),
-        };
-        eprintln!("seed: WEFT_TEST_SEED={seed}");
-        Random(seed)
-    }
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-    /// A length up to `most`, small ones more often.
-    pub fn length(&mut self, most: usize) -> usize {
-        let limit = [9, 65, 600, most + 1][self.below(4)].min(most + 1);
-        self.below(limit)
-    }
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        for chunk in bytes.chunks_mut(8) {
-            let word = self.next().to_ne_bytes();
-            chunk.copy_from_slice(&word[..chunk.len()]);
-        }
-        bytes
-    }
+pub fn tls() -> String {
+    std::env::var("WEFT_UCX_TLS").unwrap_or_else(|_| "tcp,self".to_string())
 }

@@ -60,7 +60,7 @@ impl Service {
             data = rest;
             match self.place(state, at, len) {
                 // SAFETY: within the window's memory; the message is our own.
-                Some(place) => unsafe { netmod::copy(now.as_ptr(), place, len) },
+                Some(place) => unsafe { netmod_kit::copy(now.as_ptr(), place, len) },
                 None => state.fail(from),
             }
         }

@@ -1,12 +1,12 @@
 //! Small messages to one destination that travel together.
 //!
 //! Where each message costs a system call, 64 small ones cost 64. A lane over such a network lets
-//! the first few of a burst leave at once and answers [`LaneError::Again`](crate::LaneError) to the
+//! the first few of a burst leave at once and answers [`LaneError::Again`](netmod::LaneError) to the
 //! rest ([`Pace`]); the core keeps those, with their requests incomplete, and offers them all in a
-//! row when it makes progress, between [`Lane::gather`](crate::Lane::gather) on and off. Then the
+//! row when it makes progress, between [`Lane::gather`](netmod::Lane::gather) on and off. Then the
 //! lane writes them into one buffer ([`Bundle`]), which the receiver takes apart ([`messages`]).
 
-use crate::Header;
+use netmod::Header;
 
 /// Payloads up to this size are worth bundling, in bytes: beyond it a copy costs as much as a call.
 pub const SMALL: usize = 512;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::{Peer, VciId};
+use netmod::{Peer, VciId};
 
 const CHUNK: usize = 256;
 

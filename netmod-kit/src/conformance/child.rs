@@ -1,0 +1,643 @@
+//! Two processes: the children's side.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use netmod::{AtomicOp, Header, Issued, Lane, LaneError, RemoteAddr, RemoteKey, Token};
+
+use super::node::{Directory, LIMIT, Node, Random, rings};
+use super::{End, Opening, Told, Variant};
+
+// The children's environment.
+pub(super) const ROLE: &str = "WEFT_CONFORMANCE_ROLE";
+pub(super) const SCENARIO: &str = "WEFT_CONFORMANCE_SCENARIO";
+pub(super) const VARIANT: &str = "WEFT_CONFORMANCE_VARIANT";
+pub(super) const CABLE: &str = "WEFT_CONFORMANCE_CABLE";
+pub(super) const DRIVES: &str = "driver";
+pub(super) const SERVES: &str = "server";
+
+const LANES: u16 = 5;
+const DRIVER: u32 = 0;
+const SERVER: u32 = 1;
+
+// What the driver asks for, in the first word of a header.
+const NUMBERED: u64 = 1;
+const SLEEP: u64 = 2;
+const REPORT: u64 = 3;
+const LEAVE: u64 = 4;
+/// The server's answer to REPORT: numbered messages taken and a checksum of them.
+const REPORTED: u64 = 5;
+const PING: u64 = 6;
+
+/// What two processes do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scenario {
+    Everything,
+    /// Both sleep while they wait.
+    Sleepers,
+    /// The server is killed while messages are sent to it.
+    Death,
+    /// It is killed before anybody has talked to it.
+    DeathBeforeContact,
+    /// It is killed while its memory is accessed.
+    DeathDuringAccess,
+    /// It stops polling, and is killed while an answer is awaited from it.
+    DeathOfSleeper,
+    /// It is killed while nothing is under way.
+    DeathOfTalker,
+    /// The network to it is cut.
+    PulledCable,
+}
+
+impl Scenario {
+    const ALL: [Scenario; 8] = [
+        Scenario::Everything,
+        Scenario::Sleepers,
+        Scenario::Death,
+        Scenario::DeathBeforeContact,
+        Scenario::DeathDuringAccess,
+        Scenario::DeathOfSleeper,
+        Scenario::DeathOfTalker,
+        Scenario::PulledCable,
+    ];
+
+    pub(super) fn name(self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// Whether this process was started by a case.
+pub(super) fn is_child() -> bool {
+    std::env::var_os(ROLE).is_some()
+}
+
+/// The name of the variant that this process was started for, if a case has started it.
+pub fn child_variant() -> Option<String> {
+    std::env::var(VARIANT).ok()
+}
+
+/// A child.
+struct Actor<'a> {
+    node: Node,
+    variant: &'a Variant,
+    /// When it was last looked whether the peer lives.
+    asked: Instant,
+}
+
+/// What a child does.
+pub(super) fn main(variants: &[Variant]) {
+    let of = |name| std::env::var(name).unwrap();
+    let name = of(VARIANT);
+    let variant = variants
+        .iter()
+        .find(|variant| variant.name == name)
+        .unwrap();
+    let name = of(SCENARIO);
+    let scenario = Scenario::ALL
+        .into_iter()
+        .find(|scenario| scenario.name() == name);
+    let scenario = scenario.unwrap();
+    let drives = of(ROLE) == DRIVES;
+    let (me, other, end) = if drives {
+        (DRIVER, SERVER, End::First)
+    } else {
+        (SERVER, DRIVER, End::Second)
+    };
+    let cable = std::env::var_os(CABLE).is_some();
+    let directory = Arc::new(Directory::default());
+    let transport = variant.open(Opening {
+        peer: me,
+        end,
+        resolver: directory.clone(),
+        cable,
+    });
+    let line = transport.describe();
+    assert!(
+        !cable || line.contains(variant.at_cable),
+        "not the cable: {line}"
+    );
+    let lanes = if scenario == Scenario::Sleepers {
+        1
+    } else {
+        LANES
+    };
+    let mut memory = vec![0_u8; variant.effort.process_memory + 64];
+    let node = Node::new(me, transport, directory, lanes);
+    let key = node.expose(&mut memory);
+    let mut hello = format!("{:x} {:x} {:x}", key.address, key.words[0], key.words[1]);
+    for vci in 0..lanes {
+        hello += " ";
+        hello.extend(
+            node.transport
+                .address(vci)
+                .iter()
+                .map(|byte| format!("{byte:02x}")),
+        );
+    }
+    say(&hello);
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let number = |i: usize| u64::from_str_radix(words[i], 16).unwrap();
+    let key = RemoteKey {
+        address: number(0),
+        words: [number(1), number(2)],
+    };
+    for vci in 0..lanes {
+        let text = words[3 + usize::from(vci)];
+        let address = (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16));
+        node.directory
+            .add(other, vci, address.map(Result::unwrap).collect());
+    }
+    let mut actor = Actor {
+        node,
+        variant,
+        asked: Instant::now(),
+    };
+    if !drives {
+        return actor.serve(scenario == Scenario::Sleepers);
+    }
+    match scenario {
+        Scenario::Everything => actor.drive(key),
+        Scenario::Sleepers => actor.ping(),
+        Scenario::Death => actor.await_death(),
+        Scenario::DeathBeforeContact => actor.talk_to_the_dead(),
+        Scenario::DeathDuringAccess => actor.access_until_death(key),
+        Scenario::DeathOfSleeper => actor.await_answer(key),
+        Scenario::DeathOfTalker | Scenario::PulledCable => actor.listen_until_death(),
+    }
+    say("passed");
+}
+
+fn say(line: &str) {
+    println!("WEFT {line}");
+    std::io::stdout().flush().unwrap();
+}
+
+fn checksum(sum: u64, seq: u64, payload: &[u8]) -> u64 {
+    payload.iter().fold(sum ^ seq, |sum, &byte| {
+        (sum.rotate_left(5) ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+impl Actor<'_> {
+    fn poll(&mut self) -> bool {
+        self.node.poll()
+    }
+
+    /// Polls, and looks now and then whether the server lives if the transport has to be asked.
+    fn watch(&mut self, even_if_idle: bool) -> bool {
+        let ask = match self.variant.told {
+            Told::Always => false,
+            Told::UnderWay => even_if_idle,
+            Told::Asked => true,
+        };
+        if ask && self.asked.elapsed() > Duration::from_millis(200) {
+            self.asked = Instant::now();
+            let sinks = &mut self.node.sinks;
+            for (lane, sink) in self.node.lanes.iter_mut().zip(sinks) {
+                lane.check_peers(&[SERVER], sink);
+            }
+        }
+        self.poll()
+    }
+
+    fn send(&mut self, lane: usize, to: u32, header: [u64; 3], payload: &[u8]) {
+        let start = Instant::now();
+        loop {
+            match self.node.lanes[lane].send(to, lane as u16, &Header(header), payload) {
+                Ok(()) => return,
+                Err(LaneError::Again) => {
+                    self.poll();
+                    std::thread::yield_now();
+                }
+                Err(error) => panic!("{error}"),
+            }
+            assert!(start.elapsed() < LIMIT, "sending took too long");
+        }
+    }
+
+    /// Waits until everything has left.
+    fn drain(&mut self) {
+        let start = Instant::now();
+        while !self.node.lanes.iter_mut().all(|lane| lane.drained()) {
+            self.poll();
+            assert!(start.elapsed() < LIMIT, "not drained");
+        }
+    }
+
+    /// Sleeps until something arrives, if nothing has.
+    fn sleep(&mut self) {
+        let lane = &mut self.node.lanes[0];
+        if lane.arm() {
+            let woken = rings(lane.doorbell(), Duration::from_secs(30));
+            assert!(woken, "no wake-up");
+        }
+        self.node.lanes[0].disarm();
+    }
+
+    /// Answers until it is told to leave.
+    fn serve(&mut self, sleeps: bool) {
+        let start = Instant::now();
+        let mut counts = [0_u64; LANES as usize];
+        let mut sums = [0_u64; LANES as usize];
+        let mut idle = 0;
+        loop {
+            let any = self.poll();
+            for lane in 0..self.node.lanes.len() {
+                let messages = std::mem::take(&mut self.node.sinks[lane].messages);
+                for (from, header, payload) in messages {
+                    assert_eq!(from, DRIVER);
+                    match header.0 {
+                        [NUMBERED, seq, _] => {
+                            assert_eq!(seq, counts[lane], "lane {lane} is out of order");
+                            counts[lane] += 1;
+                            sums[lane] = checksum(sums[lane], seq, &payload);
+                        }
+                        [SLEEP, ms, _] => std::thread::sleep(Duration::from_millis(ms)),
+                        [REPORT, ..] => {
+                            let header = [REPORTED, counts[lane], sums[lane]];
+                            self.send(lane, DRIVER, header, &[]);
+                        }
+                        [PING, ..] => self.send(lane, DRIVER, header.0, &payload),
+                        [LEAVE, ..] => return self.drain(),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            assert!(
+                start.elapsed() < 2 * LIMIT,
+                "nobody told the server to leave"
+            );
+            idle = if any { 0 } else { idle + 1 };
+            if sleeps && idle > 3 {
+                self.sleep();
+            } else if idle > 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn report(&mut self, lane: usize) -> (u64, u64) {
+        self.send(lane, SERVER, [REPORT, 0, 0], &[]);
+        let start = Instant::now();
+        loop {
+            self.poll();
+            if let Some((_, header, _)) = self.node.sinks[lane].messages.pop() {
+                assert_eq!(header.0[0], REPORTED);
+                return (header.0[1], header.0[2]);
+            }
+            assert!(start.elapsed() < LIMIT, "no report");
+            std::thread::yield_now();
+        }
+    }
+
+    fn finish(
+        &mut self,
+        mut issue: impl FnMut(&mut dyn Lane, Token) -> Result<Issued, LaneError>,
+    ) -> Result<(), LaneError> {
+        let token = self.node.token();
+        let start = Instant::now();
+        loop {
+            match issue(&mut *self.node.lanes[0], token) {
+                Ok(Issued::Done) => return Ok(()),
+                Ok(Issued::Pending) => break,
+                Err(LaneError::Again) => {
+                    self.poll();
+                }
+                Err(error) => return Err(error),
+            }
+            assert!(start.elapsed() < LIMIT, "issuing took too long");
+        }
+        loop {
+            self.poll();
+            if let Some(result) = self.node.sinks[0].completed.remove(&token.0) {
+                return result;
+            }
+            assert!(start.elapsed() < LIMIT, "completing took too long");
+            std::thread::yield_now();
+        }
+    }
+
+    fn drive(&mut self, key: RemoteKey) {
+        let mut random = Random::new();
+        let limits = self.node.transport.limits();
+        let most = limits.max_payload;
+        let mut counts = [0_u64; LANES as usize];
+        let mut sums = [0_u64; LANES as usize];
+
+        // Order and content of messages over all lanes.
+        for _ in 0..self.variant.effort.process_messages {
+            let lane = random.below(LANES.into());
+            let len = random.length(most);
+            let payload = random.bytes(len);
+            sums[lane] = checksum(sums[lane], counts[lane], &payload);
+            self.send(lane, SERVER, [NUMBERED, counts[lane], 0], &payload);
+            counts[lane] += 1;
+        }
+        for lane in 0..LANES as usize {
+            assert_eq!(self.report(lane), (counts[lane], sums[lane]));
+        }
+
+        // The server sleeps: what is accepted is bounded, and nothing is lost.
+        self.send(0, SERVER, [SLEEP, 3000, 0], &[]);
+        let payload = random.bytes(most);
+        let start = Instant::now();
+        let (mut again, mut accepted) = (0_u64, 0);
+        let elapsed = |ms| start.elapsed() >= Duration::from_millis(ms);
+        while !elapsed(600) || (again == 0 && !elapsed(2500)) {
+            let header = Header([NUMBERED, counts[0], 0]);
+            match self.node.lanes[0].send(SERVER, 0, &header, &payload) {
+                Ok(()) => {
+                    sums[0] = checksum(sums[0], counts[0], &payload);
+                    counts[0] += 1;
+                    accepted += 1;
+                }
+                Err(LaneError::Again) => {
+                    again += 1;
+                    self.poll();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(
+            again > 0 && accepted < 5000,
+            "{accepted} messages were accepted, {again} refused"
+        );
+        assert_eq!(self.report(0), (counts[0], sums[0]));
+        if limits.get {
+            self.access(key, &mut random);
+        }
+        if limits.atomics.is_some() {
+            self.count(key);
+        }
+        self.send(0, SERVER, [LEAVE, 0, 0], &[]);
+        self.drain();
+    }
+
+    fn access(&mut self, key: RemoteKey, random: &mut Random) {
+        for len in [
+            0,
+            1,
+            13,
+            4095,
+            5000,
+            300_001,
+            self.variant.effort.process_memory,
+        ] {
+            let offset = random.below(63);
+            let remote = RemoteAddr {
+                key,
+                offset: offset as u64,
+            };
+            let data = random.bytes(len + 8);
+            let shift = random.below(7);
+            // SAFETY: `data` lives until completion.
+            let put = self.finish(|lane, token| unsafe {
+                lane.put(SERVER, 0, data.as_ptr().add(shift), len, remote, token)
+            });
+            if put == Err(LaneError::Unsupported) {
+                // A single peer may answer this; a kernel or container may want it so.
+                eprintln!("get and put were not tried: not supported towards this peer");
+                return;
+            }
+            put.unwrap();
+            self.finish(|lane, token| lane.flush(SERVER, token))
+                .unwrap();
+            let mut back = vec![0_u8; len + 8];
+            let place = back.as_mut_ptr();
+            // SAFETY: `back` lives until completion.
+            self.finish(|lane, token| unsafe {
+                lane.get(SERVER, 0, place.add(3), len, remote, token)
+            })
+            .unwrap();
+            assert!(
+                back[3..3 + len] == data[shift..shift + len],
+                "{len} bytes at {offset}"
+            );
+        }
+    }
+
+    fn count(&mut self, key: RemoteKey) {
+        let remote = RemoteAddr { key, offset: 64 };
+        let mut atomic = |op, operand, compare| {
+            let mut found = 0_u64;
+            let place = &raw mut found;
+            // SAFETY: `found` lives until completion.
+            self.finish(|lane, token| unsafe {
+                lane.atomic(SERVER, 0, op, operand, compare, place, remote, token)
+            })
+            .unwrap();
+            found
+        };
+        atomic(AtomicOp::Swap, 100, 0);
+        for i in 0..200 {
+            assert_eq!(atomic(AtomicOp::Add, 2, 0), 100 + 2 * i);
+        }
+        assert_eq!(atomic(AtomicOp::CompareSwap, 1, 500), 500);
+        assert_eq!(atomic(AtomicOp::Load, 0, 0), 1);
+    }
+
+    /// Both sides wait for each other's messages in turn, often asleep; now and then many are under way.
+    fn ping(&mut self) {
+        let most = self.node.transport.limits().max_payload;
+        let mut random = Random::new();
+        for round in 0..self.variant.effort.rounds {
+            let count = if round % 16 == 0 {
+                random.below(200)
+            } else {
+                1
+            };
+            let payloads: Vec<Vec<u8>> = (0..count)
+                .map(|_| {
+                    let len = random.length(most);
+                    random.bytes(len)
+                })
+                .collect();
+            for (i, payload) in payloads.iter().enumerate() {
+                self.send(0, SERVER, [PING, round, i as u64], payload);
+            }
+            // The time between sending and sleeping varies, to hit the moment that matters.
+            for _ in 0..round % 50 * 4 {
+                std::hint::spin_loop();
+            }
+            let start = Instant::now();
+            let mut idle = 0;
+            while self.node.sinks[0].messages.len() < count {
+                idle = if self.poll() { 0 } else { idle + 1 };
+                if idle > round % 7 {
+                    self.sleep();
+                }
+                assert!(start.elapsed() < LIMIT, "no answer");
+            }
+            let answers = self.node.sinks[0].messages.drain(..);
+            for ((i, payload), (_, header, got)) in payloads.iter().enumerate().zip(answers) {
+                assert_eq!(header.0, [PING, round, i as u64]);
+                assert!(got == *payload);
+            }
+        }
+        self.send(0, SERVER, [LEAVE, 0, 0], &[]);
+        self.drain();
+    }
+
+    /// Sends over a lane until the peer is lost; returns why.
+    fn send_until_lost(&mut self, lane: usize) -> String {
+        let start = Instant::now();
+        let limit = self.variant.patience;
+        let payload = [1; 900];
+        let mut seq = 0_u64;
+        loop {
+            assert!(
+                start.elapsed() < limit,
+                "lane {lane} did not notice the death in {limit:?}"
+            );
+            let header = Header([NUMBERED, seq, 0]);
+            match self.node.lanes[lane].send(SERVER, lane as u16, &header, &payload) {
+                Ok(()) => seq += 1,
+                Err(LaneError::Again) => {}
+                Err(LaneError::PeerLost(lost)) => {
+                    assert_eq!(lost.peer, SERVER);
+                    return lost.why;
+                }
+                Err(error) => panic!("{error}"),
+            }
+            self.watch(false);
+            if let Some((peer, why)) = self.node.sinks[lane].lost.pop() {
+                assert_eq!(peer, SERVER);
+                return why;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn await_death(&mut self) {
+        self.report(0);
+        self.report(1);
+        say("connected");
+        let why = self.send_until_lost(0);
+        assert!(!why.is_empty());
+        // A lane that only now turns to the dead process learns it too.
+        self.send_until_lost(2);
+    }
+
+    fn talk_to_the_dead(&mut self) {
+        let why = self.send_until_lost(0);
+        assert!(
+            !why.is_empty() && why.contains(self.variant.advice),
+            "{why}"
+        );
+    }
+
+    /// Gets and puts until the peer is lost; everything that was issued must complete.
+    fn access_until_death(&mut self, key: RemoteKey) {
+        self.report(0);
+        say("connected");
+        let start = Instant::now();
+        let limit = self.variant.patience;
+        let len = self.variant.effort.process_memory / 8;
+        let mut local = vec![0_u8; 8 * len];
+        let base = local.as_mut_ptr();
+        let mut pending = Vec::new();
+        let mut lost = false;
+        let mut done = 0;
+        while !lost || !pending.is_empty() {
+            assert!(
+                start.elapsed() < limit,
+                "lost: {lost}, {} of {} operations are still pending after {limit:?}",
+                pending.len(),
+                pending.len() + done
+            );
+            if !lost && pending.len() < 8 {
+                let token = self.node.token();
+                let place = 2 * (token.0 as usize % 4);
+                let lane = &mut self.node.lanes[0];
+                // SAFETY: `local` is alive until all has completed; what overlaps is not looked at.
+                let issued = unsafe {
+                    let place = base.add(place * len);
+                    let remote = RemoteAddr { key, offset: 0 };
+                    match token.0 % 3 {
+                        0 => lane.get(SERVER, 0, place, len, remote, token),
+                        1 => lane.put(SERVER, 0, place, len, remote, token),
+                        _ => lane.flush(SERVER, token),
+                    }
+                };
+                match issued {
+                    Ok(Issued::Pending) => pending.push(token.0),
+                    Ok(Issued::Done) | Err(LaneError::Again) => {}
+                    Err(LaneError::PeerLost(gone)) if gone.peer == SERVER => lost = true,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            self.watch(false);
+            lost |= self.node.sinks[0].lost.pop().is_some();
+            let completed = &mut self.node.sinks[0].completed;
+            pending.retain(|token| match completed.remove(token) {
+                Some(Ok(())) => {
+                    done += 1;
+                    false
+                }
+                Some(Err(LaneError::PeerLost(gone))) if gone.peer == SERVER => {
+                    done += 1;
+                    lost = true;
+                    false
+                }
+                Some(Err(error)) => panic!("{error}"),
+                None => true,
+            });
+        }
+    }
+
+    /// Polls, and sends nothing, until the peer is lost.
+    fn listen_until_death(&mut self) {
+        self.report(0);
+        say("connected");
+        let start = Instant::now();
+        let limit = self.variant.patience;
+        while self.node.sinks[0].lost.is_empty() {
+            self.watch(true);
+            std::thread::yield_now();
+            assert!(start.elapsed() < limit, "not noticed in {limit:?}");
+        }
+    }
+
+    /// Waits for the answer of a process that has stopped polling and is killed.
+    fn await_answer(&mut self, key: RemoteKey) {
+        self.report(0);
+        self.send(0, SERVER, [SLEEP, 60_000, 0], &[]);
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(200) {
+            self.poll();
+        }
+        let mut found = 0;
+        let place = &raw mut found;
+        let token = self.node.token();
+        let remote = RemoteAddr { key, offset: 0 };
+        let lane = &mut self.node.lanes[0];
+        // SAFETY: `found` is alive until the completion, which is awaited.
+        let issued = unsafe { lane.atomic(SERVER, 0, AtomicOp::Add, 1, 0, place, remote, token) };
+        assert_eq!(issued, Ok(Issued::Pending));
+        let patience = self.variant.patience;
+        let mut poll_for = |limit: Duration| {
+            let start = Instant::now();
+            while start.elapsed() < limit {
+                self.watch(false);
+                if let Some(result) = self.node.sinks[0].completed.remove(&token.0) {
+                    return Some(result);
+                }
+                std::thread::yield_now();
+            }
+            None
+        };
+        // While it sleeps it is asked, and it is there.
+        assert_eq!(poll_for(Duration::from_secs(1)), None);
+        say("connected");
+        let result = poll_for(patience).expect("no completion");
+        assert!(matches!(result, Err(LaneError::PeerLost(lost)) if lost.peer == SERVER));
+        let start = Instant::now();
+        while self.node.sinks[0].lost.is_empty() {
+            self.watch(false);
+            assert!(start.elapsed() < LIMIT, "the loss was not reported");
+        }
+    }
+}

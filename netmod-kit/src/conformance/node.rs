@@ -1,0 +1,302 @@
+//! What the cases share: nodes of a little job, a sink that remembers, random numbers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use netmod::{
+    Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteKey, Resolver, Sink, Token,
+    Transport, VciId,
+};
+
+use super::{End, Opening, Variant};
+
+/// Time that anything may take.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// The peers of [`pair`].
+pub(super) const PEERS: [Peer; 2] = [3, 8];
+
+/// Addresses, known to all nodes of a test.
+#[derive(Default)]
+pub struct Directory(Mutex<HashMap<(Peer, VciId), Vec<u8>>>);
+
+impl Directory {
+    /// Adds an address, or puts it in the place of another.
+    pub fn add(&self, peer: Peer, vci: VciId, address: Vec<u8>) {
+        self.0.lock().unwrap().insert((peer, vci), address);
+    }
+}
+
+impl Resolver for Directory {
+    fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
+        let found = self.0.lock().unwrap().get(&(peer, vci)).cloned();
+        found.ok_or_else(|| OpenError(format!("process {peer} has no VCI {vci}")))
+    }
+}
+
+/// A sink that remembers.
+#[derive(Default)]
+#[allow(missing_docs, reason = "as in the trait")]
+pub struct Recorder {
+    pub messages: Vec<(Peer, Header, Vec<u8>)>,
+    pub completed: HashMap<u64, Result<(), LaneError>>,
+    pub lost: Vec<(Peer, String)>,
+}
+
+impl Sink for Recorder {
+    fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
+        self.messages.push((from, *header, payload.to_vec()));
+    }
+    fn complete(&mut self, token: Token, result: Result<(), LaneError>) {
+        assert!(
+            self.completed.insert(token.0, result).is_none(),
+            "{token:?} completed twice"
+        );
+    }
+    fn peer_lost(&mut self, peer: Peer, why: String) {
+        self.lost.push((peer, why));
+    }
+}
+
+/// A process of a little job, or one that plays it.
+pub struct Node {
+    /// Its number.
+    pub peer: Peer,
+    /// Its transport.
+    pub transport: Arc<dyn Transport>,
+    /// Its lanes, by VCI.
+    pub lanes: Vec<Box<dyn Lane>>,
+    /// What they have found.
+    pub sinks: Vec<Recorder>,
+    /// Where the addresses are.
+    pub directory: Arc<Directory>,
+    next_token: u64,
+}
+
+impl Node {
+    /// Opens so many lanes and makes their addresses known.
+    pub fn new(
+        peer: Peer,
+        transport: Arc<dyn Transport>,
+        directory: Arc<Directory>,
+        lanes: u16,
+    ) -> Node {
+        let mut node = Node {
+            peer,
+            transport,
+            lanes: Vec::new(),
+            sinks: Vec::new(),
+            directory,
+            next_token: 1,
+        };
+        for vci in 0..lanes {
+            node.lanes.push(node.transport.open_lane(vci).unwrap());
+            node.sinks.push(Recorder::default());
+            let address = node.transport.address(vci);
+            assert!(!address.is_empty() && address.len() <= 320);
+            node.directory.add(peer, vci, address);
+        }
+        node
+    }
+
+    /// Polls all lanes.
+    pub fn poll(&mut self) -> bool {
+        let mut any = false;
+        for (lane, sink) in self.lanes.iter_mut().zip(&mut self.sinks) {
+            any |= lane.poll(sink, 64);
+        }
+        any
+    }
+
+    /// A token that no other operation has.
+    pub fn token(&mut self) -> Token {
+        self.next_token += 1;
+        Token(self.next_token)
+    }
+
+    /// Exposes memory, which must outlive the node's work.
+    pub(super) fn expose<T>(&self, memory: &mut [T]) -> RemoteKey {
+        // SAFETY: the cases keep the memory until nobody uses it any more.
+        let key = unsafe {
+            self.transport
+                .expose(memory.as_mut_ptr().cast(), size_of_val(memory))
+        };
+        key.unwrap()
+    }
+}
+
+/// A node of a variant, on this host.
+pub(super) fn node(
+    variant: &Variant,
+    peer: Peer,
+    end: End,
+    directory: &Arc<Directory>,
+    lanes: u16,
+) -> Node {
+    let transport = variant.open(Opening {
+        peer,
+        end,
+        resolver: directory.clone(),
+        cable: false,
+    });
+    Node::new(peer, transport, directory.clone(), lanes)
+}
+
+/// Two nodes in this process.
+pub(super) fn pair(variant: &Variant, lanes: u16) -> [Node; 2] {
+    let directory = Arc::new(Directory::default());
+    let ends = [End::First, End::Second];
+    [0, 1].map(|i| node(variant, PEERS[i], ends[i], &directory, lanes))
+}
+
+/// Polls all nodes until `done` says so.
+pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Node]) -> bool) {
+    let start = Instant::now();
+    while !done(nodes) {
+        let mut any = false;
+        for node in nodes.iter_mut() {
+            any |= node.poll();
+        }
+        assert!(start.elapsed() < LIMIT, "{what}: not done in {LIMIT:?}");
+        if !any {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Sends from one lane 0 to the other.
+pub(super) fn send_polling(nodes: &mut [Node; 2], header: Header, payload: &[u8]) {
+    poll_until(nodes, "sending", |nodes| {
+        match nodes[0].lanes[0].send(PEERS[1], 0, &header, payload) {
+            Ok(()) => true,
+            Err(LaneError::Again) => false,
+            Err(error) => panic!("{error}"),
+        }
+    });
+}
+
+/// Connects the nodes by a message.
+pub(super) fn connect(nodes: &mut [Node; 2]) {
+    send_polling(nodes, Header([1 << 32, 0, 0]), &[]);
+    poll_until(nodes, "connecting", |nodes| {
+        !nodes[1].sinks[0].messages.is_empty()
+    });
+    nodes[1].sinks[0].messages.clear();
+}
+
+/// Waits for what `issue` started at the first node.
+pub(super) fn finish(
+    nodes: &mut [Node; 2],
+    mut issue: impl FnMut(&mut dyn Lane, Token) -> Result<Issued, LaneError>,
+) -> Result<(), LaneError> {
+    let token = nodes[0].token();
+    let mut issued = Err(LaneError::Again);
+    poll_until(nodes, "issuing", |nodes| {
+        issued = issue(&mut *nodes[0].lanes[0], token);
+        issued != Err(LaneError::Again)
+    });
+    if issued? == Issued::Done {
+        return Ok(());
+    }
+    let mut result = Ok(());
+    poll_until(nodes, "completing", |nodes| {
+        match nodes[0].sinks[0].completed.remove(&token.0) {
+            Some(found) => {
+                result = found;
+                true
+            }
+            None => false,
+        }
+    });
+    result
+}
+
+/// Makes what the first node has written visible at the second.
+pub(super) fn flush(nodes: &mut [Node; 2]) -> Result<(), LaneError> {
+    finish(nodes, |lane, token| lane.flush(PEERS[1], token))
+}
+
+/// Waits until a wake-up comes. Returns whether it has, within the time.
+pub(super) fn rings(doorbell: Doorbell, within: Duration) -> bool {
+    match doorbell {
+        Doorbell::None => false,
+        Doorbell::Fd(fd) => {
+            let mut poll = libc::pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one valid entry.
+            unsafe { libc::poll(&mut poll, 1, within.as_millis() as i32) == 1 }
+        }
+        Doorbell::Futex(word) => {
+            let start = Instant::now();
+            loop {
+                // SAFETY: the word lives as long as the lane.
+                if unsafe { (*word).load(std::sync::atomic::Ordering::Acquire) } != 1 {
+                    return true;
+                }
+                let Some(left) = within.checked_sub(start.elapsed()) else {
+                    return false;
+                };
+                let timeout = libc::timespec {
+                    tv_sec: left.as_secs() as i64,
+                    tv_nsec: left.subsec_nanos().into(),
+                };
+                // SAFETY: the kernel reads the word and the time.
+                unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1, &timeout) };
+            }
+        }
+    }
+}
+
+/// SplitMix64.
+pub(super) struct Random {
+    seed: u64,
+    state: u64,
+}
+
+impl Random {
+    /// From `WEFT_TEST_SEED` or the clock.
+    pub(super) fn new() -> Random {
+        let seed = match std::env::var("WEFT_TEST_SEED") {
+            Ok(seed) => seed.parse().expect("WEFT_TEST_SEED is a number"),
+            Err(_) => std::time::SystemTime::UNIX_EPOCH
+                .elapsed()
+                .map_or(1, |d| d.as_nanos() as u64),
+        };
+        Random { seed, state: seed }
+    }
+    pub(super) fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+    /// A length up to `most`, small ones more often.
+    pub(super) fn length(&mut self, most: usize) -> usize {
+        let limit = [9, 65, 600, most + 1][self.below(4)].min(most + 1);
+        self.below(limit)
+    }
+    pub(super) fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        for chunk in bytes.chunks_mut(8) {
+            let word = self.next().to_ne_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+        bytes
+    }
+}
+
+impl Drop for Random {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("to repeat this: WEFT_TEST_SEED={}", self.seed);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Two processes, on one host or in two network namespaces: the side of the test.
+//!
+//! A case starts two children of its own executable, a driver and a server ([`child`](super::child)),
+//! and passes their addresses between them. The driver does the checks.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use super::child::{self, Scenario};
+use super::namespaces::Namespaces;
+use super::node::LIMIT;
+use super::{Case, Claims, Need, Topic, Variant, always, has_get, wakes};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "everything_works_between_two_processes",
+        Topic::Processes,
+        always,
+        |variant| run(variant, Scenario::Everything),
+    ),
+    Case::new(
+        "sleepers_in_two_processes_are_woken",
+        Topic::Processes,
+        wakes,
+        |variant| run(variant, Scenario::Sleepers),
+    ),
+    Case::new("a_killed_peer_is_noticed", Topic::Loss, always, |variant| {
+        run(variant, Scenario::Death)
+    }),
+    Case::new(
+        "a_peer_that_was_killed_before_the_first_contact_is_noticed",
+        Topic::Loss,
+        always,
+        |variant| run(variant, Scenario::DeathBeforeContact),
+    ),
+    Case::new(
+        "what_a_killed_peer_owes_ends",
+        Topic::LossDuringAccess,
+        has_get,
+        |variant| run(variant, Scenario::DeathDuringAccess),
+    ),
+    Case::new(
+        "who_waits_for_a_killed_peer_is_told",
+        Topic::LossDuringAccess,
+        answers_atomics,
+        |variant| run(variant, Scenario::DeathOfSleeper),
+    ),
+    Case::new(
+        "who_only_listens_is_told_too",
+        Topic::Loss,
+        always,
+        |variant| run(variant, Scenario::DeathOfTalker),
+    ),
+    Case::new("a_pulled_cable_is_noticed", Topic::Loss, cuts, |variant| {
+        run(variant, Scenario::PulledCable)
+    }),
+    Case::new(
+        "everything_works_between_two_namespaces",
+        Topic::Namespaces,
+        always,
+        |variant| run_in_namespaces(variant, Scenario::Everything),
+    ),
+    Case::new(
+        "a_killed_peer_in_another_namespace_is_noticed",
+        Topic::Namespaces,
+        always,
+        |variant| run_in_namespaces(variant, Scenario::Death),
+    ),
+];
+
+/// The target's process answers atomics, so that who asks a dead one waits.
+fn answers_atomics(claims: &Claims) -> Need {
+    let by_messages = |atomics: netmod::Atomics| !atomics.unaided;
+    claims.need(
+        |limits| limits.atomics.is_some_and(by_messages),
+        "no atomics by messages",
+    )
+}
+
+fn cuts(claims: &Claims) -> Need {
+    claims.need(|_| claims.cut, "no cable to pull")
+}
+
+/// A child that is killed when the test ends, however it ends.
+struct Kid {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Kid {
+    fn start(prefix: &[&str], role: &str, scenario: Scenario, variant: &Variant) -> Kid {
+        let exe = std::env::current_exe().unwrap();
+        let mut words: Vec<&str> = prefix.to_vec();
+        words.push(exe.to_str().unwrap());
+        let mut command = Command::new(words[0]);
+        command
+            .args(&words[1..])
+            .env(child::ROLE, role)
+            .env(child::SCENARIO, scenario.name())
+            .env(child::VARIANT, &variant.name)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if !prefix.is_empty() {
+            command.env(child::CABLE, "1");
+        }
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some(text) = line.strip_prefix("WEFT ") {
+                    let _ = send.send(text.to_string());
+                }
+            }
+        });
+        Kid {
+            child,
+            input,
+            lines,
+        }
+    }
+    fn line(&self, what: &str) -> String {
+        self.lines
+            .recv_timeout(LIMIT)
+            .unwrap_or_else(|_| panic!("no {what} from the child"))
+    }
+    fn tell(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+    /// The child alone: what it was started under passes the signal on, or is replaced by it.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Kid {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn run(variant: &Variant, scenario: Scenario) {
+    run_with([&[], &[]], variant, scenario);
+}
+
+/// Runs a scenario to its end; `prefix` goes in front of each command line.
+fn run_with(prefix: [&[&str]; 2], variant: &Variant, scenario: Scenario) {
+    let mut driver = Kid::start(prefix[0], child::DRIVES, scenario, variant);
+    let mut server = Kid::start(prefix[1], child::SERVES, scenario, variant);
+    let mut dead = false;
+    let hello = driver.line("address");
+    let answer = server.line("address");
+    if scenario == Scenario::DeathBeforeContact {
+        server.kill();
+        dead = true;
+    } else {
+        server.tell(&hello);
+    }
+    driver.tell(&answer);
+    let mut cut = None;
+    match scenario {
+        Scenario::Everything | Scenario::Sleepers | Scenario::DeathBeforeContact => {}
+        Scenario::PulledCable => {
+            assert_eq!(driver.line("start"), "connected");
+            cut = variant.cut.map(|cut| cut());
+            dead = true;
+        }
+        _ => {
+            assert_eq!(driver.line("start"), "connected");
+            server.kill();
+            dead = true;
+        }
+    }
+    assert_eq!(driver.line("result"), "passed");
+    drop(cut);
+    let status = driver.child.wait().unwrap();
+    assert!(status.success(), "driver: {status}");
+    if !dead {
+        let status = server.child.wait().unwrap();
+        assert!(status.success(), "server: {status}");
+    }
+}
+
+fn run_in_namespaces(variant: &Variant, scenario: Scenario) {
+    if !weft_needs::NAMESPACES.met() {
+        return;
+    }
+    let namespaces = Namespaces::new().unwrap();
+    let [a, b] = &namespaces.0;
+    let prefix: [&[&str]; 2] = [
+        &["ip", "netns", "exec", a.as_str()],
+        &["ip", "netns", "exec", b.as_str()],
+    ];
+    run_with(prefix, variant, scenario);
+}

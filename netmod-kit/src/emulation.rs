@@ -1,0 +1,308 @@
+//! Get, put and atomics by messages, for networks that have none.
+//!
+//! The initiator sends a [`Request`]; the target carries it out ([`serve`]) and sends an answer, from
+//! which the initiator takes what it asked for ([`take_answer`]). Each request has one answer, and an
+//! initiator has at most [`MOST_REQUESTS`] without answer, so what a target owes is bounded by the number
+//! of lanes that talk to it. How requests travel is the transport's own business.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use netmod::{AtomicOp, LaneError, Peer};
+
+use crate::exposures::Exposures;
+use crate::operations::Action;
+
+/// Requests that a lane has under way at most; bounds what targets owe it.
+pub const MOST_REQUESTS: usize = 64;
+
+/// Status of an answer: done.
+pub const DONE: u8 = 0;
+/// Status of an answer: the target exposes no such memory.
+pub const NOT_EXPOSED: u8 = 1;
+
+/// What a message of the emulation says. In answers `exposure` is not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Request {
+    /// Names the operation at its initiator; the answer brings it back.
+    pub cookie: u64,
+    /// Names the exposed memory at the target.
+    pub exposure: u64,
+    /// Distance from its start; in an answer to a get, distance from the operation's start.
+    pub offset: u64,
+    /// Get: length. Atomic: operand. Answer to an atomic: value found.
+    pub value: u64,
+    /// Atomic: what to compare with. Get: distance from the operation's start.
+    pub extra: u64,
+}
+
+impl Request {
+    /// Its length on the wire.
+    pub const SIZE: usize = 40;
+
+    /// As bytes, in the machine's order: processes of a job run on machines of one kind.
+    pub fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let words = [
+            self.cookie,
+            self.exposure,
+            self.offset,
+            self.value,
+            self.extra,
+        ];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// The request at the front of bytes, and what follows it; `None` if the bytes are too few.
+    pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (request, rest) = bytes.split_first_chunk::<{ Self::SIZE }>()?;
+        let word = |i: usize| u64::from_ne_bytes(request[8 * i..8 * i + 8].try_into().unwrap());
+        let request = Request {
+            cookie: word(0),
+            exposure: word(1),
+            offset: word(2),
+            value: word(3),
+            extra: word(4),
+        };
+        Some((request, rest))
+    }
+}
+
+/// What is asked of a target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ask {
+    /// An atomic; the number is the operation's ([`AtomicOp`] as a byte).
+    Atomic(u8),
+    /// Memory to be sent back.
+    Get,
+    /// Memory to be written.
+    Put,
+}
+
+/// What the target has to say.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    status: u8,
+    request: Request,
+    /// Get: exposure, offset and length of what is to be sent.
+    source: Option<(u64, u64, usize)>,
+}
+
+impl Answer {
+    /// Status, request and data to send, as things are now: what was asked for may have been withdrawn
+    /// since.
+    pub fn now<'a, R>(&self, exposures: &'a Exposures<R>) -> (u8, Request, &'a [u8]) {
+        let Some((exposure, offset, len)) = self.source else {
+            return (self.status, self.request, &[]);
+        };
+        match exposures.find(exposure, offset, len) {
+            // SAFETY: all of it is exposed, so it is valid memory by the contract of `expose`;
+            // what races with its owner's writes is the program's own affair, as on any network.
+            Some(place) => unsafe {
+                let data = std::slice::from_raw_parts(place, len);
+                (self.status, self.request, data)
+            },
+            None => (NOT_EXPOSED, self.request, &[]),
+        }
+    }
+}
+
+/// Carries out what a request with `data` asks for. `most` is the greatest length of data that an answer
+/// can bring.
+pub fn serve<R>(
+    exposures: &Exposures<R>,
+    ask: Ask,
+    request: &Request,
+    data: &[u8],
+    most: usize,
+) -> Answer {
+    let mut answer = Request {
+        cookie: request.cookie,
+        ..Request::default()
+    };
+    let mut source = None;
+    let found = match ask {
+        Ask::Atomic(code) => {
+            let place = exposures.find(request.exposure, request.offset, 8);
+            place
+                .and_then(|place| carry_out(place.cast(), code, request.value, request.extra))
+                .map(|found| answer.value = found)
+        }
+        Ask::Put => exposures
+            .find(request.exposure, request.offset, data.len())
+            // SAFETY: all of it is exposed, so it is valid memory by the contract of `expose`; the
+            // data is the transport's.
+            .map(|place| unsafe {
+                std::ptr::copy_nonoverlapping(data.as_ptr(), place, data.len());
+            }),
+        Ask::Get => {
+            answer.offset = request.extra;
+            let len = usize::try_from(request.value).ok();
+            len.filter(|&len| len <= most)
+                .map(|len| source = Some((request.exposure, request.offset, len)))
+        }
+    };
+    Answer {
+        status: found.map_or(NOT_EXPOSED, |()| DONE),
+        request: answer,
+        source,
+    }
+}
+
+/// Carries out an atomic on exposed memory; `None` if there is no such atomic or the place is not
+/// aligned.
+fn carry_out(place: *mut u64, code: u8, operand: u64, compare: u64) -> Option<u64> {
+    if !place.is_aligned() {
+        return None;
+    }
+    // SAFETY: exposed, so valid by the contract of `expose`, and aligned. Others that write it
+    // at the same time do so by atomics too, or the program is wrong.
+    let place = unsafe { AtomicU64::from_ptr(place) };
+    const CODES: [AtomicOp; 7] = [
+        AtomicOp::Load,
+        AtomicOp::Swap,
+        AtomicOp::Add,
+        AtomicOp::And,
+        AtomicOp::Or,
+        AtomicOp::Xor,
+        AtomicOp::CompareSwap,
+    ];
+    let op = *CODES.iter().find(|&&op| op as u8 == code)?;
+    Some(match op {
+        AtomicOp::Load => place.load(SeqCst),
+        AtomicOp::Swap => place.swap(operand, SeqCst),
+        AtomicOp::Add => place.fetch_add(operand, SeqCst),
+        AtomicOp::And => place.fetch_and(operand, SeqCst),
+        AtomicOp::Or => place.fetch_or(operand, SeqCst),
+        AtomicOp::Xor => place.fetch_xor(operand, SeqCst),
+        AtomicOp::CompareSwap => place
+            .compare_exchange(compare, operand, SeqCst, SeqCst)
+            .unwrap_or_else(|found| found),
+    })
+}
+
+/// Takes from an answer what an operation of `len` bytes at `local` asked for.
+///
+/// # Errors
+/// The peer exposes no such memory.
+///
+/// # Safety
+/// `local` is valid for writes of `len` bytes if the operation is a get, of 8 bytes if it is an atomic.
+pub unsafe fn take_answer(
+    action: Action,
+    local: *mut u8,
+    len: usize,
+    status: u8,
+    answer: &Request,
+    data: &[u8],
+) -> Result<(), NotExposed> {
+    if status != DONE {
+        return Err(NotExposed);
+    }
+    match action {
+        Action::Put => {}
+        Action::Get => {
+            let skip = usize::try_from(answer.offset).unwrap_or(usize::MAX);
+            match skip.checked_add(data.len()) {
+                // SAFETY: within the `len` bytes of `local`.
+                Some(end) if end <= len && !data.is_empty() => unsafe {
+                    std::ptr::copy_nonoverlapping(data.as_ptr(), local.add(skip), data.len());
+                },
+                _ => return Err(NotExposed),
+            }
+        }
+        // SAFETY: by the contract.
+        Action::Atomic { .. } => unsafe {
+            local.cast::<u64>().write_unaligned(answer.value);
+        },
+    }
+    Ok(())
+}
+
+/// The peer exposes no memory where it was accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotExposed;
+
+impl NotExposed {
+    /// The error of an operation on that peer's memory.
+    pub fn at(self, peer: Peer) -> LaneError {
+        let why = format!(
+            "process {peer} exposes no memory at the place that was accessed (it was withdrawn, or \
+             the access goes beyond its end)"
+        );
+        LaneError::lost(peer, why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(ask: Ask, words: &mut [u64; 2], request: Request, data: &[u8]) -> (u8, u64, Vec<u8>) {
+        let exposures = Exposures::default();
+        let number = exposures.insert(words.as_mut_ptr().cast(), 16, ());
+        let request = Request {
+            exposure: number,
+            ..request
+        };
+        let answer = serve(&exposures, ask, &request, data, 16);
+        let (status, answer, data) = answer.now(&exposures);
+        (status, answer.value, data.to_vec())
+    }
+
+    #[test]
+    fn requests_survive_the_wire_and_are_carried_out() {
+        let request = Request {
+            cookie: 1,
+            exposure: 2,
+            offset: 8,
+            value: 4,
+            extra: 5,
+        };
+        let mut bytes = request.to_bytes().to_vec();
+        assert_eq!(Request::parse(&bytes[..39]), None);
+        bytes.push(9);
+        assert_eq!(Request::parse(&bytes), Some((request, &[9][..])));
+
+        let mut words = [6, 7];
+        let add = Ask::Atomic(AtomicOp::Add as u8);
+        assert_eq!(answer(add, &mut words, request, &[]), (DONE, 7, vec![]));
+        assert_eq!(words, [6, 11]);
+        assert_eq!(answer(Ask::Put, &mut words, request, &[0; 8]).0, DONE);
+        assert_eq!(words, [6, 0]);
+        let got = answer(Ask::Get, &mut words, request, &[]);
+        assert_eq!(got, (DONE, 0, vec![0; 4]));
+        let beyond = Request {
+            offset: 12,
+            value: 17,
+            ..request
+        };
+        for ask in [add, Ask::Put, Ask::Get, Ask::Atomic(99)] {
+            assert_eq!(answer(ask, &mut words, beyond, &[1; 5]).0, NOT_EXPOSED);
+        }
+        assert_eq!(words, [6, 0]);
+    }
+
+    #[test]
+    fn answers_that_do_not_fit_are_refused() {
+        let mut local = [0_u8; 8];
+        let mut answer = Request {
+            offset: 4,
+            ..Request::default()
+        };
+        let place = local.as_mut_ptr();
+        // SAFETY: `local` has 8 bytes.
+        let take = |status, answer: &Request, data: &[u8]| unsafe {
+            take_answer(Action::Get, place, 8, status, answer, data)
+        };
+        assert_eq!(take(DONE, &answer, &[1, 2, 3, 4]), Ok(()));
+        assert_eq!(take(DONE, &answer, &[1; 5]), Err(NotExposed));
+        assert_eq!(take(DONE, &answer, &[]), Err(NotExposed));
+        assert_eq!(take(NOT_EXPOSED, &answer, &[1]), Err(NotExposed));
+        answer.offset = u64::MAX;
+        assert_eq!(take(DONE, &answer, &[1]), Err(NotExposed));
+        assert_eq!(local, [0, 0, 0, 0, 1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,31 @@
+//! What Weft's transports share.
+//!
+//! The contract is in [`netmod`]; nothing here is needed to fulfil it.
+//!
+//! - [`PeerTable`]: values by peer and VCI, for hot paths; [`LostPeers`]: what lanes tell each other.
+//! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
+//! - [`Operations`], [`Fences`], [`Exposures`]: get, put and atomics under way, what a flush waits for, and
+//!   the memory they go to. [`emulation`]: the three by messages.
+//! - [`library`]: C libraries that are opened at run time.
+//! - `conformance` (a feature, for tests): the suite that every transport must pass.
+
+#![forbid(unsafe_op_in_unsafe_fn)]
+
+pub mod bundle;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod copy;
+pub mod emulation;
+mod exposures;
+mod fences;
+pub mod library;
+mod lost;
+mod operations;
+mod peer_table;
+
+pub use copy::copy;
+pub use exposures::Exposures;
+pub use fences::Fences;
+pub use lost::LostPeers;
+pub use operations::{Action, Operations};
+pub use peer_table::PeerTable;

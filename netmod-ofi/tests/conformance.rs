@@ -1,0 +1,121 @@
+//! The suite of all transports, over those of libfabric's providers that work on every machine, or over
+//! the one of `WEFT_OFI_PROVIDER`.
+
+mod common;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use common::{config, providers};
+use netmod_kit::conformance::{self, Topic, Variant};
+use netmod_ofi::{Config, Offload, OfiTransport};
+
+type Change = fn(&mut Config);
+
+const CASES_OF_LOSS: &[&str] = &[
+    "a_killed_peer_is_noticed",
+    "a_peer_that_was_killed_before_the_first_contact_is_noticed",
+    "what_a_killed_peer_owes_ends",
+    "who_waits_for_a_killed_peer_is_told",
+    "who_only_listens_is_told_too",
+];
+
+fn variant(provider: &str, way: &str, change: Change) -> Variant {
+    let name = format!("{provider}{way}");
+    let provider = provider.to_string();
+    let chosen = provider.clone();
+    let mut variant = Variant::new(name, move |opening| {
+        let mut config = config(opening.peer, &chosen);
+        if opening.cable {
+            // The cable is to be found without help.
+            config.interface = None;
+        }
+        change(&mut config);
+        Ok(Arc::new(OfiTransport::open(config, opening.resolver)?))
+    });
+    variant.at_cable = "10.9.0.";
+    if provider == "net" {
+        // Those of 1.17 come.
+        variant.false_alarms = 20;
+    }
+    if provider.starts_with("udp") || provider == "shm" {
+        // Providers without connections have nobody who would tell.
+        variant = variant.lacking(CASES_OF_LOSS, "no connections");
+    }
+    if provider.starts_with("verbs") {
+        // With nothing of the provider's under way, a peer must be asked, which needs a TCP socket.
+        let sleeper = &[
+            "who_waits_for_a_killed_peer_is_told",
+            "who_only_listens_is_told_too",
+        ];
+        variant = variant.lacking(sleeper, "no TCP socket");
+    }
+    variant
+}
+
+const EMULATED: Change = |config| {
+    config.rma = Offload::Emulated;
+    config.atomics = Offload::Emulated;
+};
+
+/// Few buffers and small parts, so that messages are refused and operations are split and queued.
+const SCARCE: Change = |config| {
+    config.send_buffers = 8;
+    config.recv_buffers = 8;
+    config.operations = 16;
+    config.max_part = 100_001;
+};
+
+fn main() -> ExitCode {
+    let memory = &[Topic::Memory];
+    let messages = &[Topic::Messages, Topic::Memory];
+    let by_messages = &[
+        Topic::Memory,
+        Topic::Atomics,
+        Topic::Protection,
+        Topic::Processes,
+        Topic::LossDuringAccess,
+    ];
+    let variants = providers().into_iter().flat_map(|provider| {
+        let provider = provider.as_str();
+        let plain = variant(provider, "", |_| {});
+        let plain = if provider == "shm" {
+            let cases = &[
+                "everything_works_between_two_namespaces",
+                "a_killed_peer_in_another_namespace_is_noticed",
+            ];
+            plain.lacking(cases, "stays on one host")
+        } else {
+            plain
+        };
+        [
+            plain,
+            variant(provider, " scarce", SCARCE).only(&[
+                Topic::Messages,
+                Topic::Lanes,
+                Topic::Memory,
+            ]),
+            variant(provider, " registered", |config| {
+                config.register_local = true
+            })
+            .only(messages),
+            variant(provider, " registered scarce", |config| {
+                SCARCE(config);
+                config.register_local = true;
+            })
+            .only(memory),
+            variant(provider, " emulated", EMULATED).only(by_messages),
+            variant(provider, " emulated scarce", |config| {
+                SCARCE(config);
+                EMULATED(config);
+            })
+            .only(memory),
+            // The provider's own, where it has them.
+            variant(provider, " native atomics", |config| {
+                config.atomics = Offload::Native;
+            })
+            .only(&[Topic::Atomics]),
+        ]
+    });
+    conformance::main(variants.collect(), "")
+}
