@@ -228,9 +228,20 @@ impl<R: Copy> Run<R> {
         }
     }
 
-    /// The messages that aren't known to be complete, of a run that was given up.
-    pub fn outstanding(&self) -> impl Iterator<Item = R> {
-        self.requests.iter().filter_map(|request| *request)
+    /// Gives up a run that is under way: has `end` end each message that isn't known to be complete. Returns
+    /// whether all are ended, and so the buffers are the caller's again; if not, it is to be called again.
+    pub fn give_up(&mut self, mut end: impl FnMut(R) -> bool) -> bool {
+        for place in &mut self.requests {
+            if place.is_some_and(&mut end) {
+                *place = None;
+            }
+        }
+        let over = self.requests.iter().all(Option::is_none);
+        if over {
+            self.running = false;
+            self.error = None;
+        }
+        over
     }
 
     /// Whether it was started and isn't done.

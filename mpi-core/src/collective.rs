@@ -18,6 +18,7 @@ use crate::buffer::Buffer;
 use crate::comm::{Comm, Purpose};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
+use crate::loan;
 use crate::lock::Guarded;
 use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
@@ -352,7 +353,8 @@ impl Process {
             board.watch.waits.store(true, Ordering::Relaxed);
             remote = Some(board);
         }
-        // SAFETY: as for this function; the buffers outlive the run, which ends below.
+        // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
+        // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
         unsafe { run.start(buffers.send, buffers.recv, tag)? };
         let mut port = CommPort {
             process: self,
@@ -396,27 +398,26 @@ impl Process {
                 board.keep();
             }
         }
-        if !kept.run.is_running() {
-            comm.give_run(kept);
-        } else if board.is_some() {
-            self.give_up(&kept)?;
+        if kept.run.is_running() {
+            self.wait_despite_loss(comm.vci(), || Ok(self.give_up(&mut kept)?.then_some(())))?;
         }
+        comm.give_run(kept);
         result
     }
 
-    /// Takes back the messages of a collective that others don't take part in, so that they find nobody's
-    /// buffers later.
+    /// Ends the messages of a collective that can't be carried on, so that its buffers are the caller's. Returns
+    /// whether all are ended; some others must take note of first.
     #[cold]
-    fn give_up(&self, kept: &CommRun) -> Result<()> {
-        // After a loss, requests end by that.
-        if self.first_loss().is_some() {
-            return Ok(());
-        }
-        for message in kept.run.outstanding().flatten() {
-            self.cancel(message)?;
-            self.detach(message)?;
-        }
-        Ok(())
+    fn give_up(&self, kept: &mut CommRun) -> Result<bool> {
+        let mut result = Ok(());
+        let over = kept.run.give_up(|message| {
+            let Some(id) = message else { return true };
+            loan::try_end(self, id).unwrap_or_else(|error| {
+                result = Err(error);
+                false
+            })
+        });
+        result.map(|()| over)
     }
 
     /// A barrier between broadcasts, before slots are used again.

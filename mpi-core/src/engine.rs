@@ -349,7 +349,7 @@ impl Engine {
         record.remote = rts.request;
         record.total = total;
         record.moved = 0;
-        record.fetching = false;
+        (record.fetching, record.reached) = (false, false);
         record.error = (rts.len > room).then(|| truncation(&key, rts.len, room));
         if !self.lost.is_empty() && total > 0 {
             self.fail_if_lost(id, from.peer);

@@ -14,6 +14,7 @@ mod engine;
 mod flow;
 pub mod group;
 pub mod info;
+mod loan;
 mod lock;
 pub mod loopback;
 pub mod mapping;

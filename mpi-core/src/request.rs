@@ -244,6 +244,10 @@ pub(crate) struct Record {
     pub place: Option<u64>,
     /// The transport is reading a sender's memory, and will tell when it is done.
     pub fetching: bool,
+    /// The sender was told where the data is to go, and may write it there.
+    pub reached: bool,
+    /// The receiver was asked to give a send back.
+    pub recalled: bool,
 }
 
 /// Where a request stands in its protocol.
@@ -292,6 +296,8 @@ impl Record {
         exposed: None,
         place: None,
         fetching: false,
+        reached: false,
+        recalled: false,
     };
 }
 

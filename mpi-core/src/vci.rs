@@ -25,10 +25,12 @@ use crate::request::{Records, RequestId, RequestTable, Returned, Role};
 use crate::wait::Patience;
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 
+mod ending;
 mod lend;
 mod pieces;
 mod remote;
 
+pub(crate) use ending::Ending;
 pub(crate) use remote::Started;
 
 /// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.
@@ -232,6 +234,7 @@ impl VciState {
             record.peer_vci = to.vci;
             record.sync = mode == Mode::Synchronous;
             record.exposed = None;
+            record.recalled = false;
         }
         self.engine.outbox.push(Action::Launch(to, id));
         // Small messages that a lane holds back, to let them travel together, leave when the program
@@ -586,6 +589,11 @@ impl VciState {
         let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
+        if record.buffer.is_empty() {
+            // Nobody wants it any more; the sender is told that it can go on.
+            engine.finish_fetch(id);
+            return Ok(());
+        }
         let Some(local) = record.buffer.as_ptr() else {
             return self.fetch_pieces(from, id, remote, len);
         };
@@ -779,6 +787,10 @@ impl VciState {
         let Some(record) = self.engine.records.get(id) else {
             return Ok(());
         };
+        if record.buffer.is_empty() {
+            self.engine.finish_fetch(id);
+            return Ok(());
+        }
         let body = Control {
             request: record.remote,
             extra: id.index(),
@@ -792,6 +804,9 @@ impl VciState {
         let result = way
             .lane
             .send(to.peer, to.vci, &body.header(trailer), payload);
+        if let (Ok(()), Some(record)) = (&result, self.engine.records.get(id)) {
+            record.reached = place.is_some();
+        }
         self.restore_credit(to, trailer, &result);
         result
     }

@@ -23,6 +23,7 @@ use crate::buffer::Buffer;
 use crate::comm::{Comm, Purpose};
 use crate::engine::MatchedMessage;
 use crate::error::Result;
+use crate::loan::Loan;
 use crate::op::PredefinedOp;
 use crate::process::Process;
 use crate::request::{RequestId, Status};
@@ -146,15 +147,11 @@ impl State {
 
 struct Incoming {
     from: u32,
-    id: RequestId,
-    bytes: Vec<u8>,
+    request: Loan<Vec<u8>>,
 }
 
-/// A message of ours and its data, kept until it has left.
-struct Sent {
-    id: RequestId,
-    _bytes: Vec<u8>,
-}
+/// The data of a message of ours, until it has left.
+type Sent = Loan<Vec<u8>>;
 
 #[derive(Default)]
 struct Lock {
@@ -375,11 +372,9 @@ impl Service {
         tag: i32,
         bytes: Vec<u8>,
     ) -> Result<Option<Sent>> {
-        // SAFETY: a send only reads, and the bytes are kept until it is complete.
-        let buffer = unsafe { Buffer::bytes(bytes.as_ptr().cast_mut(), bytes.len()) };
         let vci = self.lanes.get(lane).vci;
-        let sent = process.send_by(&self.comm, vci, Purpose::Rma, buffer, to, tag)?;
-        Ok(sent.map(|id| Sent { id, _bytes: bytes }))
+        let start = |buffer| process.send_by(&self.comm, vci, Purpose::Rma, buffer, to, tag);
+        Loan::send(bytes, start)
     }
 
     /// Asks something of a target by a lane.
@@ -492,16 +487,17 @@ impl Service {
         }
         // Invariant: the requests of an origin that came by one lane are carried out in order.
         while let Some(first) = state.incoming[lane].front() {
-            if !is_done(process, first.id) {
+            if !first.request.is_done(process) {
                 break;
             }
-            let Some(first) = state.incoming[lane].pop_front() else {
+            let Some(Incoming { from, request }) = state.incoming[lane].pop_front() else {
                 break;
             };
-            if let Some(error) = process.finish(first.id)?.1 {
+            let (bytes, error) = request.take(process)?;
+            if let Some(error) = error {
                 return Err(error);
             }
-            self.carry_out(process, &mut state, (first.from, lane), &first.bytes)?;
+            self.carry_out(process, &mut state, (from, lane), &bytes)?;
             any = true;
         }
         *rest = !(quiet && state.answers.is_empty() && state.incoming[lane].is_empty());
@@ -529,20 +525,16 @@ impl Service {
         let Some((key, message)) = found else {
             return Ok(None);
         };
-        let mut bytes = vec![0; message.len() as usize];
-        // SAFETY: the bytes are kept, in their place, until the receive is complete.
-        let buffer = unsafe { Buffer::bytes(bytes.as_mut_ptr(), bytes.len()) };
+        let bytes = vec![0; message.len() as usize];
         let matched = MatchedMessage {
             key,
             vci,
             owner: self.comm.owner(),
             message,
         };
-        let id = process.imrecv(matched, buffer)?;
         Ok(Some(Incoming {
             from: key.source as u32,
-            id,
-            bytes,
+            request: Loan::new(bytes, |buffer| process.imrecv(matched, buffer))?,
         }))
     }
 
@@ -748,7 +740,7 @@ impl Service {
     }
 }
 
-pub(super) fn is_done(process: &Process, id: RequestId) -> bool {
+fn is_done(process: &Process, id: RequestId) -> bool {
     process.request(id).is_none_or(|request| request.is_done())
 }
 
@@ -756,15 +748,16 @@ pub(super) fn is_done(process: &Process, id: RequestId) -> bool {
 fn settle(process: &Process, sent: &mut Vec<Sent>) -> Result<bool> {
     let before = sent.len();
     let mut result = Ok(());
-    sent.retain(|sent| {
-        if !is_done(process, sent.id) {
-            return true;
+    let mut next = 0;
+    while let Some(one) = sent.get(next) {
+        if !one.is_done(process) {
+            next += 1;
+            continue;
         }
-        match process.finish(sent.id) {
+        match sent.swap_remove(next).take(process) {
             Ok((_, Some(error))) | Err(error) => result = Err(error),
             Ok((_, None)) => {}
         }
-        false
-    });
+    }
     result.map(|()| sent.len() != before)
 }
