@@ -24,7 +24,7 @@ use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
 use crate::request::RequestId;
 use crate::rma;
-use mpi_coll::run::Flag;
+use mpi_coll::run::{Flag, too_short};
 use mpi_coll::{Choices, Port, Progress, Put, Reach, Schedule, Slots, rdma};
 
 pub(crate) use board::Board;
@@ -96,6 +96,21 @@ impl Port for CommPort<'_> {
     }
 
     #[inline]
+    fn test_exact(&mut self, message: Message, from: u32, len: usize) -> Result<bool> {
+        let Some(id) = message else { return Ok(true) };
+        match self.process.request(id) {
+            Some(request) if !request.is_done() => Ok(false),
+            _ => match self.process.finish(id)? {
+                (_, Some(error)) => Err(error),
+                (status, None) if (status.bytes as usize) < len => {
+                    Err(too_short(from, status.bytes as usize, len))
+                }
+                (_, None) => Ok(true),
+            },
+        }
+    }
+
+    #[inline]
     unsafe fn put(
         &mut self,
         to: u32,
@@ -145,7 +160,15 @@ impl Port for CommPort<'_> {
         remote: u64,
     ) -> Result<()> {
         // SAFETY: as the engine promises.
-        unsafe { rma::copy_direct(self.process, self.comm, of, write, local, len, remote) }
+        let copied =
+            unsafe { rma::copy_direct(self.process, self.comm, of, write, local, len, remote) };
+        copied.map_err(|error| match error.class() {
+            Class::RmaRange => Error::new(
+                Class::Buffer,
+                format!("a buffer of rank {of} can't be used as count and datatype say: {error}"),
+            ),
+            _ => error,
+        })
     }
 
     fn own_slot(&self, number: u64) -> *mut u8 {

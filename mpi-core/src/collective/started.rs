@@ -69,6 +69,10 @@ impl Port for ShelfPort<'_> {
         self.messages.test(message)
     }
 
+    fn test_exact(&mut self, message: Message, from: u32, len: usize) -> Result<bool> {
+        self.messages.test_exact(message, from, len)
+    }
+
     #[inline]
     unsafe fn put(
         &mut self,
