@@ -17,7 +17,8 @@ use crate::flow::{Stream, cost};
 use crate::matching::{PostedQueue, UnexpectedQueue};
 use crate::remote::Ops;
 use crate::request::{Cancelled, Records, RequestId, Role, Status};
-use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
+use crate::vci::bad_memory;
+use crate::wire::{self, Control, Key, Kind, Rts, Trailer, Trouble};
 use crate::{ANY_SOURCE, ANY_TAG};
 
 /// One VCI of one process.
@@ -460,6 +461,20 @@ impl Engine {
         self.outbox.push(Action::Withdraw(to, id, status));
     }
 
+    /// Ends a send whose memory its receiver could not read, at an address.
+    #[cold]
+    fn fail_send(&mut self, id: RequestId, address: u64) {
+        if let Some(record) = self.records.get(id) {
+            record.error = Some(bad_memory::own_send(record, address));
+            let to = Address {
+                peer: record.peer,
+                vci: record.peer_vci,
+            };
+            record.role = Role::Ending;
+            self.outbox.push(Action::Withdraw(to, id, Status::EMPTY));
+        }
+    }
+
     /// The transport has taken a send from the program's memory.
     fn has_left(&mut self, id: RequestId, result: std::result::Result<(), LaneError>) {
         match result {
@@ -596,6 +611,7 @@ impl Engine {
             return;
         };
         match kind {
+            Kind::Fin if body.extra == Trouble::Sender as u32 => self.fail_send(id, body.value),
             Kind::Ack | Kind::Fin => self.finish_send(id),
             Kind::Cts => {
                 let Some(record) = self.records.get(id) else {
@@ -612,6 +628,14 @@ impl Engine {
                 let Some(record) = self.records.get(id) else {
                     return;
                 };
+                let trouble = match body.extra {
+                    0 => None,
+                    1 => Some(bad_memory::their_send(record, body.value)),
+                    _ => Some(bad_memory::own_receive(record, body.value)),
+                };
+                if let Some(error) = trouble {
+                    return self.fail(id, error);
+                }
                 if payload.is_empty() {
                     record.moved = record.total;
                 }
@@ -701,6 +725,10 @@ impl Sink for Engine {
         match result {
             Ok(()) => self.finish_fetch(id),
             Err(LaneError::Unsupported | LaneError::Again) => self.ask_for_data(id),
+            Err(LaneError::BadMemory(bad)) => self.fail(
+                id,
+                Error::new(Class::Buffer, LaneError::BadMemory(bad).to_string()),
+            ),
             Err(error @ LaneError::PeerLost(_)) => {
                 self.fail(id, Error::new(Class::ProcFailed, error.to_string()));
             }

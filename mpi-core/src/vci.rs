@@ -21,10 +21,11 @@ use crate::error::{Class, Error, Result};
 use crate::flow::{Stream, cost};
 use crate::lock::Lock;
 use crate::process::NOBODY;
-use crate::request::{Records, RequestId, RequestTable, Returned, Role};
+use crate::request::{Record, Records, RequestId, RequestTable, Returned, Role};
 use crate::wait::Patience;
 use crate::wire::{self, Control, Key, Kind, Rts, Trailer};
 
+pub(crate) mod bad_memory;
 mod ending;
 mod lend;
 mod pieces;
@@ -235,6 +236,7 @@ impl VciState {
             record.sync = mode == Mode::Synchronous;
             record.exposed = None;
             record.recalled = false;
+            record.error = None;
         }
         self.engine.outbox.push(Action::Launch(to, id));
         // Small messages that a lane holds back, to let them travel together, leave when the program
@@ -537,7 +539,9 @@ impl VciState {
             } => self.fetch(to, request, remote, len),
             Action::Withdraw(_, id, status) => {
                 self.withdraw(to, id);
-                self.engine.records.complete(id, status, None);
+                let record = self.engine.records.get(id);
+                let error = record.and_then(|record| record.error.take());
+                self.engine.records.complete(id, status, error);
                 Ok(())
             }
         };
@@ -547,6 +551,10 @@ impl VciState {
                 None
             }
             Err(LaneError::Again | LaneError::Unsupported) => Some(action),
+            Err(LaneError::BadMemory(bad)) => {
+                self.end_on_bad_memory(action, *bad);
+                None
+            }
             Err(LaneError::PeerLost(lost)) => {
                 let Lost { peer, why } = *lost;
                 if let Action::Ask(_, id)
@@ -597,6 +605,9 @@ impl VciState {
         let Some(local) = record.buffer.as_ptr() else {
             return self.fetch_pieces(from, id, remote, len);
         };
+        if !ways[way].transport.is_local() {
+            bad_memory::check(local, len)?;
+        }
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
         // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the lesser of both)
@@ -701,6 +712,16 @@ impl VciState {
         let len = record.total as usize;
         let cost = cost(len.min(eager_max));
         if len <= eager_max && in_flight.saturating_add(cost) <= self.engine.window {
+            // What the transport takes from the program's memory must be there: a provider that meets a hole
+            // takes it for the loss of the peer. As an offer, the receiver asks for it, and hears of it.
+            let borrowed = len >= self.way(to)?.limits.borrow;
+            let whole = |record: &mut Record| {
+                let start = record.buffer.as_ptr();
+                start.is_none_or(|start| bad_memory::check(start, len).is_ok())
+            };
+            if borrowed && !self.engine.records.get(id).is_none_or(whole) {
+                return self.launch_rendezvous(to, id);
+            }
             if !self.launch_lent(to, id, len)? {
                 self.launch_eager(to, id, len)?;
             }
@@ -751,7 +772,11 @@ impl VciState {
             return Ok(());
         };
         let len = record.total;
-        if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed) {
+        // What is not all there isn't offered: the receiver asks for it, and hears of it.
+        let whole = |ptr| transport.is_local() || bad_memory::check(ptr, len as usize).is_ok();
+        if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
+            && whole(ptr)
+        {
             // SAFETY: the program has lent the memory until the send completes, and completion
             // withdraws the exposure.
             match unsafe { transport.expose(ptr, len as usize) } {
@@ -796,6 +821,9 @@ impl VciState {
             extra: id.index(),
             value: record.total,
         };
+        if let Some(ptr) = record.buffer.as_ptr() {
+            bad_memory::check(ptr, record.total as usize)?;
+        }
         let place = record.buffer.as_ptr().map(|ptr| (ptr as u64).to_ne_bytes());
         let trailer = self.engine.trailer(to, Kind::Cts);
         let way = self.way(to)?;
@@ -817,6 +845,11 @@ impl VciState {
             *any = true;
             self.engine.finish_send(id);
             return Ok(());
+        }
+        if let Some(record) = self.engine.records.get(id)
+            && let (Some(ptr), 0) = (record.buffer.as_ptr(), record.moved)
+        {
+            bad_memory::check(ptr, record.total as usize)?;
         }
         loop {
             let Some(record) = self.engine.records.get(id) else {

@@ -117,6 +117,15 @@ pub(crate) fn key_of(header: &Header) -> Key {
     }
 }
 
+/// Why a transfer can't be: in `extra` of [`Kind::Fin`] and [`Kind::Data`], with the address in `value`. 0 is for none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trouble {
+    /// The sender's buffer can't be read there.
+    Sender = 1,
+    /// The receiver's buffer can't be written there.
+    Receiver = 2,
+}
+
 /// The body of a control message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Control {

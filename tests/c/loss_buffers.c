@@ -50,10 +50,12 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     OK(MPI_Comm_split(MPI_COMM_WORLD, rank == 2, rank, &others));
     OK(MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD));
-    sigset_t go;
+    sigset_t go, ready;
     sigemptyset(&go);
+    sigemptyset(&ready);
+    sigaddset(&ready, SIGUSR2);
+    CHECK_EQ(sigprocmask(SIG_BLOCK, &ready, NULL), 0);
     sigaddset(&go, SIGUSR1);
-    sigaddset(&go, SIGUSR2);
     CHECK_EQ(sigprocmask(SIG_BLOCK, &go, NULL), 0);
     OK(MPI_Barrier(MPI_COMM_WORLD));
     if (rank == 2) {
@@ -71,7 +73,7 @@ int main(int argc, char **argv) {
         if (is_chain)
             limit.tv_sec = 1;
         int any;
-        while (sigtimedwait(&go, NULL, &now) != SIGUSR2)
+        while (sigtimedwait(&ready, NULL, &now) != SIGUSR2)
             OK(MPI_Iprobe(0, 77, others, &any, MPI_STATUS_IGNORE));
         if (is_long)
             nap(0.8);

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use netmod::LaneError;
+
 use super::apply::{self, Reduction};
 use super::control::CHUNK;
 use super::mail::{self, What};
@@ -124,6 +126,18 @@ pub(crate) unsafe fn copy(
     let mut state = process.lock_vci(vci)?;
     // SAFETY: the caller's promise.
     unsafe { state.copy_local(to, write, local, len, address) }.map_err(|error| {
+        if let LaneError::BadMemory(bad) = &error
+            && bad.own
+        {
+            return Error::new(
+                Class::Buffer,
+                format!(
+                    "this rank's buffer, {len} bytes at {local:p}, can't be used at {:#x}; allocate as much as \
+                     count and datatype say",
+                    bad.address
+                ),
+            );
+        }
         Error::new(
             Class::RmaRange,
             format!(
