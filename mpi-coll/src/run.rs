@@ -54,6 +54,12 @@ pub trait Port {
     /// say) the request is gone and its buffer free.
     fn test(&mut self, req: Self::Req) -> Result<bool>;
 
+    /// As [`Port::test`], of a receive that must have got `len` bytes from a rank.
+    fn test_exact(&mut self, req: Self::Req, from: u32, len: usize) -> Result<bool> {
+        let _ = (from, len);
+        self.test(req)
+    }
+
     /// Writes `len` bytes to a slot of rank `to`, then the flag, which is `number`. To the own rank, only flag and length are written, after all that was written before.
     ///
     /// # Safety
@@ -228,9 +234,20 @@ impl<R: Copy> Run<R> {
         }
     }
 
-    /// The messages that aren't known to be complete, of a run that was given up.
-    pub fn outstanding(&self) -> impl Iterator<Item = R> {
-        self.requests.iter().filter_map(|request| *request)
+    /// Gives up a run that is under way: has `end` end each message that isn't known to be complete. Returns
+    /// whether all are ended, and so the buffers are the caller's again; if not, it is to be called again.
+    pub fn give_up(&mut self, mut end: impl FnMut(R) -> bool) -> bool {
+        for place in &mut self.requests {
+            if place.is_some_and(&mut end) {
+                *place = None;
+            }
+        }
+        let over = self.requests.iter().all(Option::is_none);
+        if over {
+            self.running = false;
+            self.error = None;
+        }
+        over
     }
 
     /// Whether it was started and isn't done.
@@ -294,9 +311,12 @@ impl<R: Copy> Run<R> {
                 Step::Send { to, block } => {
                     let datatype = self.schedule.type_of(block.datatype);
                     let address = self.address(block, port);
+                    // What may be wrong is not passed on: an empty message says that there was an error.
+                    let wrong = self.error.is_some() && self.schedule.is_exact();
+                    let count = if wrong { 0 } else { block.count };
                     // SAFETY: the block is within a buffer that `start` was promised, or within
                     // scratch memory; the run keeps both until the request is complete.
-                    let sent = unsafe { port.isend(address, block.count, datatype, to, self.tag) };
+                    let sent = unsafe { port.isend(address, count, datatype, to, self.tag) };
                     self.issued(sent);
                 }
                 Step::Recv { from, block } => {
@@ -436,7 +456,18 @@ impl<R: Copy> Run<R> {
     fn settle<P: Port<Req = R>>(&mut self, port: &mut P, to: usize) -> bool {
         while self.waited < to {
             if let Some(request) = self.requests[self.waited] {
-                match port.test(request) {
+                let expected = match self.schedule.steps().get(self.waited) {
+                    Some(&Step::Recv { from, block }) if self.schedule.is_exact() => {
+                        let size = self.schedule.type_of(block.datatype).size();
+                        Some((from, block.count * size))
+                    }
+                    _ => None,
+                };
+                let tested = match expected {
+                    Some((from, len)) => port.test_exact(request, from, len),
+                    None => port.test(request),
+                };
+                match tested {
                     Ok(false) => return false,
                     Ok(true) => {}
                     Err(error) => {
@@ -522,6 +553,21 @@ impl<R> Run<R> {
         let bytes = block.count * self.schedule.type_of(block.datatype).size();
         format!("{bytes} bytes")
     }
+}
+
+/// The error of a message from a rank that is shorter than this rank expects.
+#[cold]
+pub fn too_short(from: u32, len: usize, expected: usize) -> Error {
+    if len == 0 {
+        return Error::new(
+            Class::Truncate,
+            format!(
+                "rank {from} has no data to pass on of which this rank expects {expected} bytes: ranks disagree on \
+                 the amount of data; counts and datatypes of all ranks must describe the same data"
+            ),
+        );
+    }
+    too_long(from as usize, len, expected)
 }
 
 #[cold]

@@ -235,6 +235,7 @@ pub struct Schedule {
     scratch: usize,
     phases: u32,
     meets: bool,
+    exact: bool,
     /// Memory that builders borrow for a list of numbers.
     list: Vec<usize>,
 }
@@ -259,6 +260,7 @@ impl Schedule {
             scratch: 0,
             phases: 0,
             meets: false,
+            exact: false,
             list: Vec::new(),
         }
     }
@@ -270,6 +272,19 @@ impl Schedule {
         self.scratch = 0;
         self.phases = 0;
         self.meets = false;
+        self.exact = false;
+    }
+
+    /// Says that all ranks know how much data each message has: less is an error, too, and who has made out one
+    /// passes none on that others would take for right.
+    pub fn set_exact(&mut self, exact: bool) {
+        self.exact = exact;
+    }
+
+    /// See [`Schedule::set_exact`].
+    #[inline]
+    pub fn is_exact(&self) -> bool {
+        self.exact
     }
 
     /// The steps in order.

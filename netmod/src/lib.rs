@@ -121,6 +121,17 @@ pub enum LaneError {
     /// The peer can't be reached: it died, or the way to it is broken. (Boxed: results travel in two
     /// registers.)
     PeerLost(Box<Lost>),
+    /// Memory that was to be read or written isn't there, or not for that. The peer lives, and all else goes on.
+    BadMemory(Box<BadMemory>),
+}
+
+/// Where memory isn't what a copy was told that it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadMemory {
+    /// Whether it is this process's, or else the peer's.
+    pub own: bool,
+    /// The first address that can't be used.
+    pub address: u64,
 }
 
 /// A peer that can't be reached any more.
@@ -155,6 +166,14 @@ impl fmt::Display for LaneError {
             LaneError::Unsupported => f.write_str("not supported by the transport"),
             LaneError::PeerLost(lost) => {
                 write!(f, "process {} is lost: {}", lost.peer, lost.why)
+            }
+            LaneError::BadMemory(bad) => {
+                let whose = if bad.own { "this" } else { "the other" };
+                write!(
+                    f,
+                    "{whose} process has no usable memory at {:#x}",
+                    bad.address
+                )
             }
         }
     }

@@ -1,7 +1,6 @@
 //! A VCI's lane: its own queue to receive from, and peers' queues to send to.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::sync::Arc;
 
 use netmod::{
@@ -13,7 +12,7 @@ use netmod_kit::PeerTable;
 use crate::bell;
 use crate::ring::{self, INLINE, ReceiverView, SenderView};
 use crate::segment::{BODY, CELLS, Location, Segment};
-use crate::single_copy::{self, Direction};
+use crate::single_copy::{self, Direction, NotCopied};
 use crate::sync::AtomicU32;
 
 /// A peer's queue.
@@ -251,7 +250,7 @@ impl ShmLane {
         let place = remote.key.address + remote.offset;
         // SAFETY: `get` and `put` are promised that `local` is valid; the peer has exposed `place`.
         let copied = unsafe { single_copy::copy(direction, pid, local, place, len) };
-        copied.map_err(|error| not_copied(peer, pid, place, &error))?;
+        copied.map_err(|error| not_copied(peer, pid, place, error))?;
         Ok(Issued::Done)
     }
 
@@ -268,16 +267,19 @@ impl ShmLane {
         // SAFETY: `get_pieces` and `put_pieces` are promised that all pieces are valid; the peer has
         // exposed `place`.
         let copied = unsafe { single_copy::copy_pieces(direction, pid, local, place) };
-        copied.map_err(|error| not_copied(peer, pid, place, &error))
+        copied.map_err(|error| not_copied(peer, pid, place, error))
     }
 }
 
 #[cold]
-fn not_copied(peer: Peer, pid: u32, place: u64, error: &io::Error) -> LaneError {
-    LaneError::lost(
-        peer,
-        format!("its memory (process {pid}, at {place:#x}) could not be copied: {error}"),
-    )
+fn not_copied(peer: Peer, pid: u32, place: u64, error: NotCopied) -> LaneError {
+    match error {
+        NotCopied::Bad(bad) => LaneError::BadMemory(Box::new(bad)),
+        NotCopied::Refused(error) => LaneError::lost(
+            peer,
+            format!("its memory (process {pid}, at {place:#x}) could not be copied: {error}"),
+        ),
+    }
 }
 
 #[cold]

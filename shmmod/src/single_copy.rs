@@ -2,7 +2,7 @@
 
 use std::io;
 
-use netmod::{MAX_PIECES, Piece};
+use netmod::{BadMemory, MAX_PIECES, Piece};
 
 use crate::segment::Location;
 
@@ -15,6 +15,15 @@ pub(crate) enum Direction {
     Write,
 }
 
+/// Why a copy was not made.
+#[derive(Debug)]
+pub(crate) enum NotCopied {
+    /// Memory here or there can't be used so.
+    Bad(BadMemory),
+    /// The kernel refuses.
+    Refused(io::Error),
+}
+
 /// Copies `len` bytes between `local` here and `remote` in process `pid`.
 ///
 /// # Safety
@@ -25,7 +34,7 @@ pub(crate) unsafe fn copy(
     local: *mut u8,
     remote: u64,
     len: usize,
-) -> io::Result<()> {
+) -> Result<(), NotCopied> {
     let mut here = [libc::iovec {
         iov_base: local.cast(),
         iov_len: len,
@@ -44,7 +53,7 @@ pub(crate) unsafe fn copy_pieces(
     pid: u32,
     local: &[Piece],
     remote: u64,
-) -> io::Result<()> {
+) -> Result<(), NotCopied> {
     let mut here = [libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,
@@ -66,7 +75,7 @@ unsafe fn copy_vectors(
     pid: u32,
     mut here: &mut [libc::iovec],
     mut remote: u64,
-) -> io::Result<()> {
+) -> Result<(), NotCopied> {
     let call = match direction {
         Direction::Read => libc::process_vm_readv,
         Direction::Write => libc::process_vm_writev,
@@ -82,14 +91,17 @@ unsafe fn copy_vectors(
         // the kernel.
         let moved = unsafe { call(pid as libc::pid_t, here.as_ptr(), count, &there, 1, 0) };
         let mut moved = match moved {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            0 => return Err(NotCopied::Refused(io::ErrorKind::UnexpectedEof.into())),
             1.. => moved as usize,
             _ => {
                 let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
+                match error.raw_os_error() {
+                    Some(libc::EINTR) => continue,
+                    Some(libc::EFAULT) => {
+                        return Err(NotCopied::Bad(find_bad(direction, here, remote)));
+                    }
+                    _ => return Err(NotCopied::Refused(error)),
                 }
-                continue;
             }
         };
         left -= moved;
@@ -107,6 +119,37 @@ unsafe fn copy_vectors(
         }
     }
     Ok(())
+}
+
+/// Whose memory is to blame that nothing could be copied between `here` and `remote`: a byte of this process's
+/// is tried.
+#[cold]
+fn find_bad(direction: Direction, here: &[libc::iovec], remote: u64) -> BadMemory {
+    let local = here.iter().find(|vector| vector.iov_len > 0);
+    let local = local.map_or(std::ptr::null_mut(), |vector| vector.iov_base);
+    let own = !is_usable(local, direction == Direction::Read);
+    let address = if own { local as u64 } else { remote };
+    BadMemory { own, address }
+}
+
+/// Whether a byte of this process's memory can be read, and, to `write`, written; it stays as it is.
+fn is_usable(place: *mut libc::c_void, write: bool) -> bool {
+    let mut byte = 0_u8;
+    let here = libc::iovec {
+        iov_base: (&raw mut byte).cast(),
+        iov_len: 1,
+    };
+    let there = libc::iovec {
+        iov_base: place,
+        iov_len: 1,
+    };
+    // SAFETY: one byte here; `place`, whatever it is, the kernel checks. It belongs to a buffer that the program
+    // has lent, so nobody else writes it meanwhile.
+    unsafe {
+        let me = libc::getpid();
+        libc::process_vm_readv(me, &here, 1, &there, 1, 0) == 1
+            && (!write || libc::process_vm_writev(me, &here, 1, &there, 1, 0) == 1)
+    }
 }
 
 /// Whether the memory of the process that owns the segment at `at` can be read: tried by reading

@@ -126,6 +126,20 @@ impl Call<'_> {
                 self.between(inter, remote.size() as usize, choices, schedule);
             }
         }
+        schedule.set_exact(self.is_exact());
+    }
+
+    /// Whether all ranks know from their own arguments how long each message is.
+    fn is_exact(&self) -> bool {
+        match self {
+            Call::Bcast { .. } | Call::Reduce { .. } | Call::Allreduce { .. } => true,
+            Call::Allgather {
+                recv: Layout::Uniform(_),
+                ..
+            } => true,
+            Call::Scatter { varying, .. } => !varying,
+            _ => false,
+        }
     }
 
     /// The way that was taken, for people; `phases` are those of the schedule that was built.

@@ -23,9 +23,10 @@ use crate::error::{Class, Error, Result};
 use crate::lock::Guarded;
 use crate::op::{Op, PredefinedOp};
 use crate::process::Process;
+use crate::process::loan;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::request::RequestId;
-use mpi_coll::run::Flag;
+use mpi_coll::run::{Flag, too_short};
 use mpi_coll::{Choices, Port, Progress, Put, Reach, Schedule, Slots, rdma};
 
 pub(crate) use board::Board;
@@ -110,6 +111,21 @@ impl Port for CommPort<'_> {
     }
 
     #[inline]
+    fn test_exact(&mut self, message: Message, from: u32, len: usize) -> Result<bool> {
+        let Some(id) = message else { return Ok(true) };
+        match self.process.request(id) {
+            Some(request) if !request.is_done() => Ok(false),
+            _ => match self.process.finish(id)? {
+                (_, Some(error)) => Err(error),
+                (status, None) if (status.bytes as usize) < len => {
+                    Err(too_short(from, status.bytes as usize, len))
+                }
+                (_, None) => Ok(true),
+            },
+        }
+    }
+
+    #[inline]
     unsafe fn put(
         &mut self,
         to: u32,
@@ -159,7 +175,15 @@ impl Port for CommPort<'_> {
         remote: u64,
     ) -> Result<()> {
         // SAFETY: as the engine promises.
-        unsafe { single_copy::copy(self.process, self.comm, of, write, local, len, remote) }
+        let copied =
+            unsafe { single_copy::copy(self.process, self.comm, of, write, local, len, remote) };
+        copied.map_err(|error| match error.class() {
+            Class::RmaRange => Error::new(
+                Class::Buffer,
+                format!("a buffer of rank {of} can't be used as count and datatype say: {error}"),
+            ),
+            _ => error,
+        })
     }
 
     fn own_slot(&self, number: u64) -> *mut u8 {
@@ -376,7 +400,8 @@ impl Process {
             board.watch.waits.store(true, Ordering::Relaxed);
             remote = Some(board);
         }
-        // SAFETY: as for this function; the buffers outlive the run, which ends below.
+        // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
+        // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
         unsafe { run.start(buffers.send, buffers.recv, tag)? };
         let mut port = CommPort {
             process: self,
@@ -420,27 +445,26 @@ impl Process {
                 board.keep();
             }
         }
-        if !kept.run.is_running() {
-            CommState::of(comm).give_run(kept);
-        } else if board.is_some() {
-            self.give_up(&kept)?;
+        if kept.run.is_running() {
+            self.wait_despite_loss(comm.vci(), || Ok(self.give_up(&mut kept)?.then_some(())))?;
         }
+        CommState::of(comm).give_run(kept);
         result
     }
 
-    /// Takes back the messages of a collective that others don't take part in, so that they find nobody's
-    /// buffers later.
+    /// Ends the messages of a collective that can't be carried on, so that its buffers are the caller's. Returns
+    /// whether all are ended; some others must take note of first.
     #[cold]
-    fn give_up(&self, kept: &CommRun) -> Result<()> {
-        // After a loss, requests end by that.
-        if self.first_loss().is_some() {
-            return Ok(());
-        }
-        for message in kept.run.outstanding().flatten() {
-            self.cancel(message)?;
-            self.detach(message)?;
-        }
-        Ok(())
+    fn give_up(&self, kept: &mut CommRun) -> Result<bool> {
+        let mut result = Ok(());
+        let over = kept.run.give_up(|message| {
+            let Some(id) = message else { return true };
+            loan::try_end(self, id).unwrap_or_else(|error| {
+                result = Err(error);
+                false
+            })
+        });
+        result.map(|()| over)
     }
 
     /// A barrier between broadcasts, before slots are used again.

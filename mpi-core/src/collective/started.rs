@@ -29,6 +29,8 @@ pub(super) struct Active {
     tag: u32,
     /// How often it was looked at in vain.
     vain: u32,
+    /// Why it was given up. Its request is complete when the buffers are the program's again.
+    failed: Option<Error>,
 }
 
 /// The messages of one communicator and its slots for nonblocking collectives.
@@ -70,6 +72,10 @@ impl Port for ShelfPort<'_> {
 
     fn test(&mut self, message: Message) -> Result<bool> {
         self.messages.test(message)
+    }
+
+    fn test_exact(&mut self, message: Message, from: u32, len: usize) -> Result<bool> {
+        self.messages.test_exact(message, from, len)
     }
 
     #[inline]
@@ -275,6 +281,7 @@ impl Process {
             number,
             tag,
             vain: 0,
+            failed: None,
         };
         if !self.advance(&mut active, false)? {
             let mut runs = self.source::<Collectives>().runs.lock();
@@ -291,6 +298,9 @@ impl Process {
         let Some(kept) = &mut active.run else {
             return Ok(true);
         };
+        if active.failed.is_some() {
+            return self.end_failed(active);
+        }
         let mut messages = CommPort {
             process: self,
             comm,
@@ -327,20 +337,39 @@ impl Process {
         if matches!(progress, Ok(Progress::Pending)) {
             return Ok(false);
         }
-        let run = active.run.take();
-        if let Some(run) = run.as_ref().filter(|kept| kept.run.is_running()) {
-            self.give_up(run)?;
-        }
-        let run = run.filter(|kept| !kept.run.is_running());
-        if let (Some(shelf), Some(number), Some(run)) = (shelf, active.number, &run) {
-            shelf.end(number, run.run.schedule().phases());
-        }
-        if let Some(run) = run {
+        let progress = match progress {
+            Err(error) if kept.run.is_running() => {
+                active.failed = Some(error);
+                return self.end_failed(active);
+            }
+            progress => progress,
+        };
+        if let Some(run) = active.run.take() {
+            if let (Some(shelf), Some(number)) = (shelf, active.number) {
+                shelf.end(number, run.run.schedule().phases());
+            }
             CommState::of(comm).give_run(run);
         }
         match progress {
             Err(error) => self.fail(active.request, error)?,
             Ok(_) => self.complete(active.request, Status::EMPTY, None)?,
+        }
+        Ok(true)
+    }
+
+    /// Ends the messages of a collective that was given up, as far as they go. Returns whether it is over.
+    #[cold]
+    fn end_failed(&self, active: &mut Active) -> Result<bool> {
+        if let Some(kept) = &mut active.run
+            && !self.give_up(kept)?
+        {
+            return Ok(false);
+        }
+        // Its slots are not said to be free: others may not be through with them.
+        if let (Some(run), Some(error)) = (active.run.take(), active.failed.take()) {
+            let comm: &Comm = (*active.comm).as_ref();
+            CommState::of(comm).give_run(run);
+            self.fail(active.request, error)?;
         }
         Ok(true)
     }

@@ -1,5 +1,7 @@
 //! The single copy: between memory of this process and that of another one of the node, by the kernel.
 
+use netmod::LaneError;
+
 use crate::comm::Comm;
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
@@ -9,7 +11,8 @@ use crate::pt2pt::engine::Address;
 /// Copies `len` bytes between `local` and the memory of a member of this node at `address`.
 ///
 /// # Errors
-/// `MPI_ERR_RMA_RANGE` if the memory can't be reached.
+/// `MPI_ERR_BUFFER` if this process's own memory can't be used, `MPI_ERR_RMA_RANGE` if the member's can't be
+/// reached.
 ///
 /// # Safety
 /// `local` is valid for `len` bytes, and the member has lent what is at the address.
@@ -30,6 +33,18 @@ pub unsafe fn copy(
     let mut state = process.lock_vci(vci)?;
     // SAFETY: the caller's promise.
     unsafe { state.copy_local(to, write, local, len, address) }.map_err(|error| {
+        if let LaneError::BadMemory(bad) = &error
+            && bad.own
+        {
+            return Error::new(
+                Class::Buffer,
+                format!(
+                    "this rank's buffer, {len} bytes at {local:p}, can't be used at {:#x}; allocate \
+                     as much as count and datatype say",
+                    bad.address
+                ),
+            );
+        }
         Error::new(
             Class::RmaRange,
             format!(

@@ -1,5 +1,6 @@
 //! A process: the one value that everything hangs off.
 
+pub(crate) mod loan;
 pub mod source;
 pub mod threads;
 

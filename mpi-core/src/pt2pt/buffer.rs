@@ -114,6 +114,11 @@ impl Buffer {
         self.layout.is_none().then_some(self.ptr)
     }
 
+    /// Its address, for people.
+    pub fn start(&self) -> *mut u8 {
+        self.ptr
+    }
+
     /// Whether the data has gaps between runs that are long enough to be named in a gather list rather
     /// than packed.
     pub fn is_listable(&self) -> bool {

@@ -13,6 +13,7 @@ use netmod::{Header, LaneError, Peer, RemoteAddr, Sink, Token, VciId};
 use netmod_kit::PeerTable;
 
 use crate::error::{Class, Error, Result};
+use crate::pt2pt::bad_memory;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
@@ -473,6 +474,20 @@ impl Engine {
         self.outbox.push(Action::Withdraw(to, id, status));
     }
 
+    /// Ends a send whose memory its receiver could not read, at an address.
+    #[cold]
+    fn fail_send(&mut self, id: RequestId, address: u64) {
+        if let Some(record) = self.records.get(id) {
+            record.error = Some(bad_memory::own_send(record, address));
+            let to = Address {
+                peer: record.peer,
+                vci: record.peer_vci,
+            };
+            record.role = Role::Ending;
+            self.outbox.push(Action::Withdraw(to, id, Status::EMPTY));
+        }
+    }
+
     /// The transport has taken a send from the program's memory.
     fn has_left(&mut self, id: RequestId, result: std::result::Result<(), LaneError>) {
         match result {
@@ -640,6 +655,10 @@ impl Sink for Engine {
         match result {
             Ok(()) => self.finish_fetch(id),
             Err(LaneError::Unsupported | LaneError::Again) => self.ask_for_data(id),
+            Err(LaneError::BadMemory(bad)) => self.fail(
+                id,
+                Error::new(Class::Buffer, LaneError::BadMemory(bad).to_string()),
+            ),
             Err(error @ LaneError::PeerLost(_)) => {
                 self.fail(id, Error::new(Class::ProcFailed, error.to_string()));
             }

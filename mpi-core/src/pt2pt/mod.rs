@@ -1,5 +1,6 @@
 //! Point-to-point: the protocol of messages, without I/O and without a clock (MPI-3.1 chapter 3).
 
+pub(crate) mod bad_memory;
 pub mod buffer;
 pub mod context;
 pub(crate) mod engine;

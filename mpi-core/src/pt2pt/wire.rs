@@ -38,6 +38,12 @@ pub(crate) enum Kind {
     Credit = 10,
     /// The sender has found process `value` of the job lost.
     Lost = 11,
+    /// A transfer can't be, because the send buffer can't be read at address `value`. Names the
+    /// addressee's request, be it the send or the receive.
+    BadSend = 12,
+    /// A transfer can't be, because the receive buffer can't be written at address `value`. Names the
+    /// receiver's request.
+    BadReceive = 13,
 }
 
 impl Kind {
@@ -55,6 +61,8 @@ impl Kind {
             9 => Kind::CancelReply,
             10 => Kind::Credit,
             11 => Kind::Lost,
+            12 => Kind::BadSend,
+            13 => Kind::BadReceive,
             _ => return None,
         })
     }

@@ -23,7 +23,7 @@ use super::transfer::{Form, Origin, Target};
 use crate::error::{Class, Error, Result};
 use crate::op::PredefinedOp;
 use crate::process::Process;
-use crate::pt2pt::buffer::Buffer;
+use crate::process::loan::Loan;
 use crate::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
 use crate::pt2pt::request::RequestId;
 
@@ -111,22 +111,15 @@ impl Service {
             true => self.expose(process, domain.name),
             false => {
                 let tag = self.lanes.get(0).tag();
-                let mut told = Box::new(Told::default());
-                // SAFETY: the box is kept until the receive is complete, or for ever.
-                let buffer = unsafe { Buffer::bytes(told.as_mut_ptr().cast(), size_of::<Told>()) };
-                let id = self.expect(process, (rank, 0), tag, buffer)?;
+                let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
+                let told = Loan::new(Box::new(Told::default()), post)?;
                 let asked = [domain.name, 0];
                 let message = message::encode(Kind::Key, tag, asked, &[], 0, |_| {});
-                let answer = self.ask(process, (rank, 0), message);
-                match answer.and_then(|()| process.wait(id)) {
-                    Ok((_, None)) => *told,
-                    Ok((_, Some(error))) => return Err(error),
-                    Err(error) => {
-                        // The answer may still come.
-                        std::mem::forget(told);
-                        return Err(error);
-                    }
+                if let Err(error) = self.ask(process, (rank, 0), message) {
+                    told.end(process)?;
+                    return Err(error);
                 }
+                *told.wait(process)?
             }
         };
         if told[0] != domain.name {

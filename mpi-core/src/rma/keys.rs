@@ -5,19 +5,17 @@
 //! its target. So memory is taken for members that were accessed only.
 
 use std::collections::HashMap;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use netmod::{RemoteKey, Transport};
 use parking_lot::{Mutex, RwLock};
 
 use super::message::{self, Kind};
-use super::serve::{Service, is_done};
+use super::serve::Service;
 use crate::error::Result;
 use crate::process::Process;
-use crate::pt2pt::buffer::Buffer;
+use crate::process::loan::Loan;
 use crate::pt2pt::engine::Address;
-use crate::pt2pt::request::RequestId;
 
 /// Up to so many members tell each other their keys when a window is made.
 const FEW: u32 = 64;
@@ -41,14 +39,8 @@ enum Known {
     By(Far),
     /// The network doesn't reach it.
     Not,
-    Asked(Asked),
-}
-
-/// An answer that is waited for. If it never comes, its place must stay: whoever gives up waiting
-/// leaves it behind.
-struct Asked {
-    id: RequestId,
-    told: ManuallyDrop<Box<Told>>,
+    /// It was asked. If the window goes before the answer comes, its place stays behind.
+    Asked(Loan<Box<Told>>),
 }
 
 /// The keys of a window.
@@ -100,8 +92,7 @@ impl Keys {
     /// Whether no answer is awaited.
     pub fn is_idle(&self, process: &Process) -> bool {
         let known = self.known.read();
-        let awaited =
-            |known: &Known| matches!(known, Known::Asked(asked) if !is_done(process, asked.id));
+        let awaited = |known: &Known| matches!(known, Known::Asked(told) if !told.is_done(process));
         !known.values().any(awaited)
     }
 
@@ -202,18 +193,19 @@ impl Service {
                 Some(Known::By(far)) => return Ok(Some(*far)),
                 Some(Known::Not) => return Ok(None),
                 Some(Known::Told(told)) => Some(*told),
-                Some(Known::Asked(asked)) if !is_done(process, asked.id) => return Ok(None),
-                Some(Known::Asked(asked)) => {
-                    let error = process.finish(asked.id)?.1;
-                    // SAFETY: taken once, since the entry is replaced below; the receive is over.
-                    let told = *unsafe { ManuallyDrop::take(&mut asked.told) };
-                    known.insert(rank, Known::Told(told));
-                    if let Some(error) = error {
-                        known.insert(rank, Known::Not);
-                        return Err(error);
+                Some(Known::Asked(asked)) if !asked.is_done(process) => return Ok(None),
+                // What was told is looked at below.
+                Some(asked) => match std::mem::replace(asked, Known::Not) {
+                    Known::Asked(answer) => {
+                        let (told, error) = answer.take(process)?;
+                        if let Some(error) = error {
+                            return Err(error);
+                        }
+                        known.insert(rank, Known::Told(*told));
+                        Some(*told)
                     }
-                    Some(told)
-                }
+                    _ => None,
+                },
                 None => None,
             }
         };
@@ -240,11 +232,9 @@ impl Service {
             return Ok(());
         }
         let tag = self.lanes.get(0).tag();
-        let mut told = ManuallyDrop::new(Box::new(Told::default()));
-        // SAFETY: the box stays until the receive is complete, or for ever.
-        let buffer = unsafe { Buffer::bytes(told.as_mut_ptr().cast(), size_of::<Told>()) };
-        let id = self.expect(process, (rank, 0), tag, buffer)?;
-        known.insert(rank, Known::Asked(Asked { id, told }));
+        let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
+        let told = Loan::new(Box::new(Told::default()), post)?;
+        known.insert(rank, Known::Asked(told));
         drop(known);
         let message = message::encode(Kind::Key, tag, [name, 0], &[], 0, |_| {});
         self.ask(process, (rank, 0), message)

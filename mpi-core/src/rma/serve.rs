@@ -23,6 +23,7 @@ use crate::ANY_SOURCE;
 use crate::comm::{Comm, Purpose};
 use crate::error::{Class, Result};
 use crate::process::Process;
+use crate::process::loan::Loan;
 use crate::process::source::{ProgressSource, Source, WINDOWS, Work};
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::MatchedMessage;
@@ -177,17 +178,13 @@ impl State {
 
 struct Incoming {
     from: u32,
-    id: RequestId,
+    request: Loan<Vec<u8>>,
     /// Otherwise there was no memory for it.
     whole: bool,
-    bytes: Vec<u8>,
 }
 
-/// A message of ours and its data, kept until it has left.
-struct Sent {
-    id: RequestId,
-    _bytes: Vec<u8>,
-}
+/// The data of a message of ours, until it has left.
+type Sent = Loan<Vec<u8>>;
 
 /// What this process has under way to targets.
 #[derive(Default)]
@@ -393,11 +390,10 @@ impl Service {
         tag: i32,
         bytes: Vec<u8>,
     ) -> Result<Option<Sent>> {
-        // SAFETY: a send only reads, and the bytes are kept until it is complete.
-        let buffer = unsafe { Buffer::bytes(bytes.as_ptr().cast_mut(), bytes.len()) };
         let vci = self.lanes.get(lane).vci;
-        let sent = crate::comm::send_by(process, &self.comm, vci, Purpose::Rma, buffer, to, tag)?;
-        Ok(sent.map(|id| Sent { id, _bytes: bytes }))
+        let start =
+            |buffer| crate::comm::send_by(process, &self.comm, vci, Purpose::Rma, buffer, to, tag);
+        Loan::send(bytes, start)
     }
 
     /// Asks something of a target by a lane.
@@ -518,18 +514,24 @@ impl Service {
         }
         // Invariant: the requests of an origin that came by one lane are carried out in order.
         while let Some(first) = state.incoming[lane].front() {
-            if !is_done(process, first.id) {
+            if !first.request.is_done(process) {
                 break;
             }
-            let Some(first) = state.incoming[lane].pop_front() else {
+            let Some(Incoming {
+                from,
+                request,
+                whole,
+            }) = state.incoming[lane].pop_front()
+            else {
                 break;
             };
-            match process.finish(first.id)?.1 {
+            let (bytes, error) = request.take(process)?;
+            match error {
                 Some(error) if error.class() == Class::ProcFailed => continue,
-                Some(error) if first.whole => return Err(error),
+                Some(error) if whole => return Err(error),
                 _ => {}
             }
-            self.carry_out(process, &mut state, (first.from, lane), &first.bytes)?;
+            self.carry_out(process, &mut state, (from, lane), &bytes)?;
             any = true;
         }
         *rest = !(quiet && state.answers.is_empty() && state.incoming[lane].is_empty());
@@ -561,25 +563,22 @@ impl Service {
         let is_member = self.is_member(key.source, message.from);
         let room = is_member.then(|| zeroed(message.len())).flatten();
         let whole = room.is_some();
-        let mut bytes = room.unwrap_or_default();
-        // SAFETY: the bytes are kept, in their place, until the receive is complete.
-        let buffer = unsafe { Buffer::bytes(bytes.as_mut_ptr(), bytes.len()) };
         let matched = MatchedMessage {
             key,
             vci,
             owner: self.comm.owner(),
             message,
         };
-        let id = process.imrecv(matched, buffer)?;
         if !is_member {
+            let id = process.imrecv(matched, Buffer::EMPTY)?;
             process.detach(id)?;
             return Ok(None);
         }
+        let bytes = room.unwrap_or_default();
         Ok(Some(Incoming {
             from: key.source as u32,
-            id,
+            request: Loan::new(bytes, |buffer| process.imrecv(matched, buffer))?,
             whole,
-            bytes,
         }))
     }
 
@@ -654,17 +653,18 @@ pub(super) fn is_done(process: &Process, id: RequestId) -> bool {
 fn settle(process: &Process, sent: &mut Vec<Sent>) -> Result<bool> {
     let before = sent.len();
     let mut result = Ok(());
-    sent.retain(|sent| {
-        if !is_done(process, sent.id) {
-            return true;
+    let mut next = 0;
+    while let Some(one) = sent.get(next) {
+        if !one.is_done(process) {
+            next += 1;
+            continue;
         }
-        match process.finish(sent.id) {
+        match sent.swap_remove(next).take(process) {
             Ok((_, Some(error))) if error.class() == Class::ProcFailed => {}
             Ok((_, Some(error))) | Err(error) => result = Err(error),
             Ok((_, None)) => {}
         }
-        false
-    });
+    }
     result.map(|()| sent.len() != before)
 }
 

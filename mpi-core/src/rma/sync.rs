@@ -11,8 +11,7 @@ use super::{Way, Window};
 use crate::error::{Class, Error, Result};
 use crate::notes::Awaited;
 use crate::process::Process;
-use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::request::RequestId;
+use crate::process::loan::Loan;
 
 const SHARED: u8 = 1;
 const EXCLUSIVE: u8 = 2;
@@ -485,20 +484,16 @@ impl Window {
         let mut answers = Vec::new();
         for target in self.epochs.targets.with(DIRTY) {
             if self.epochs.clean(target) {
-                let mut word = Box::new(0u64);
-                let id = self.request_to(process, (target, 0), Kind::Flush, 0, &mut word)?;
-                answers.push((target, id, word));
+                match self.request_to(process, (target, 0), Kind::Flush, 0) {
+                    Ok(answer) => answers.push((target, answer)),
+                    Err(error) => return await_all(process, answers).and(Err(error)),
+                }
             }
         }
         if answers.is_empty() {
             return self.let_others(process);
         }
-        let mut result = Ok(());
-        for (target, id, word) in answers {
-            let failed = answered(process, id, word);
-            result = result.and(failed.and_then(|failed| report(target, failed)));
-        }
-        result
+        await_all(process, answers)
     }
 
     /// Makes progress where nothing is waited for: who looks at memory that is reached directly until
@@ -568,59 +563,55 @@ impl Window {
         let mut answers = Vec::new();
         for (number, lane) in self.service()?.lanes.iter().enumerate() {
             for target in lane.take_dirty(target) {
-                let mut word = Box::new(0u64);
-                let to = (target, number);
-                let id = self.request_to(process, to, Kind::Flush, 0, &mut word)?;
-                answers.push((target, id, word));
+                match self.request_to(process, (target, number), Kind::Flush, 0) {
+                    Ok(answer) => answers.push((target, answer)),
+                    Err(error) => return await_all(process, answers).and(Err(error)),
+                }
             }
         }
-        let mut result = Ok(());
-        for (target, id, word) in answers {
-            let failed = answered(process, id, word);
-            result = result.and(failed.and_then(|failed| report(target, failed)));
-        }
-        result
+        await_all(process, answers)
     }
 
     /// Asks `target` for something that it answers by a word, and waits for that.
     fn request(&self, process: &Process, target: u32, kind: Kind, a: u64) -> Result<u64> {
-        let mut word = Box::new(0);
-        let id = self.request_to(process, (target, 0), kind, a, &mut word)?;
-        answered(process, id, word)
+        let answer = self.request_to(process, (target, 0), kind, a)?;
+        answer.wait(process).map(|word| word[0])
     }
 
-    /// As [`Window::request`] by a lane, and doesn't wait: `word` must stay until the request is
-    /// complete.
+    /// As [`Window::request`] by a lane, and doesn't wait.
     fn request_to(
         &self,
         process: &Process,
         to: (u32, usize),
         kind: Kind,
         a: u64,
-        word: &mut u64,
-    ) -> Result<RequestId> {
+    ) -> Result<Answer> {
         let service = self.service()?;
         let tag = service.lanes.get(to.1).tag();
-        // SAFETY: `answered` keeps the word until the receive is complete.
-        let buffer = unsafe { Buffer::bytes((&raw mut *word).cast(), 8) };
-        let id = service.expect(process, to, tag, buffer)?;
+        let post = |buffer| service.expect(process, to, tag, buffer);
+        let answer = Loan::new(Box::new([0]), post)?;
         let message = message::encode(kind, tag, [a, 0], &[], 0, |_| {});
-        service.ask(process, to, message)?;
-        Ok(id)
+        match service.ask(process, to, message) {
+            Ok(()) => Ok(answer),
+            Err(error) => {
+                answer.end(process)?;
+                Err(error)
+            }
+        }
     }
 }
 
-/// Waits for an answer of one word.
-fn answered(process: &Process, id: RequestId, word: Box<u64>) -> Result<u64> {
-    match process.wait(id) {
-        Ok((_, None)) => Ok(*word),
-        Ok((_, Some(error))) => Err(error),
-        Err(error) => {
-            // A process is lost. The answer may still come: its place must stay.
-            std::mem::forget(word);
-            Err(error)
-        }
+/// A word that a target answers by.
+type Answer = Loan<Box<[u64; 1]>>;
+
+/// Waits for the answers of several targets, all of them; the first error.
+fn await_all(process: &Process, answers: Vec<(u32, Answer)>) -> Result<()> {
+    let mut result = Ok(());
+    for (target, answer) in answers {
+        let failed = answer.wait(process);
+        result = result.and(failed.and_then(|failed| report(target, failed[0])));
     }
+    result
 }
 
 fn report(target: u32, failed: u64) -> Result<()> {

@@ -16,10 +16,12 @@ use crate::pt2pt::NOBODY;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address, Counters, Engine, lost_peer};
 use crate::pt2pt::flow::{Stream, cost};
-use crate::pt2pt::request::{Records, RequestId, RequestTable, Role};
+use crate::pt2pt::request::{Record, Records, RequestId, RequestTable, Role};
 use crate::pt2pt::wire::{self, Control, Cts, Key, Kind, Name, Rts, Trailer};
 use crate::wait::Patience;
 
+pub(crate) mod bad_memory;
+mod ending;
 mod guard;
 mod lend;
 pub(crate) mod loopback;
@@ -27,6 +29,7 @@ mod pieces;
 pub mod pool;
 mod remote;
 
+pub(crate) use ending::Ending;
 pub(crate) use guard::{NO_LOCK, SharedLock, Slot, Vci, VciGuard};
 pub(crate) use remote::Started;
 
@@ -237,6 +240,7 @@ impl VciState {
             record.sync = mode == Mode::Synchronous;
             record.exposed = None;
             record.asked_back = false;
+            record.error = None;
         }
         self.engine.records.rename(id);
         let name = self.engine.records.name(id);
@@ -567,7 +571,9 @@ impl VciState {
             },
             Action::Withdraw(_, id, status) => {
                 self.withdraw(to, id);
-                self.engine.records.complete(id, status, None);
+                let record = self.engine.records.get(id);
+                let error = record.and_then(|record| record.error.take());
+                self.engine.records.complete(id, status, error);
                 Ok(())
             }
         };
@@ -577,6 +583,10 @@ impl VciState {
                 None
             }
             Err(LaneError::Again | LaneError::Unsupported) => Some(action),
+            Err(LaneError::BadMemory(bad)) => {
+                self.end_on_bad_memory(action, *bad);
+                None
+            }
             Err(LaneError::PeerLost(lost)) => {
                 let Lost { peer, why } = *lost;
                 if let Action::Ask(_, name)
@@ -627,9 +637,17 @@ impl VciState {
         let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
+        if record.buffer.is_empty() {
+            // Nobody wants it any more; the sender is told that it can go on.
+            engine.finish_fetch(id);
+            return Ok(());
+        }
         let Some(local) = record.buffer.as_ptr() else {
             return self.fetch_pieces(from, id, remote, len);
         };
+        if !ways[way].transport.is_local() {
+            bad_memory::check(local, len)?;
+        }
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
         // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the lesser of both)
@@ -734,6 +752,16 @@ impl VciState {
         let len = record.total as usize;
         let cost = cost(len.min(eager_max));
         if len <= eager_max && in_flight.saturating_add(cost) <= self.engine.window {
+            // What the transport takes from the program's memory must be there: a provider that meets a hole
+            // takes it for the loss of the peer. As an offer, the receiver asks for it, and hears of it.
+            let borrowed = len >= self.way(to)?.limits.borrow;
+            let whole = |record: &mut Record| {
+                let start = record.buffer.as_ptr();
+                start.is_none_or(|start| bad_memory::check(start, len).is_ok())
+            };
+            if borrowed && !self.engine.records.get(id).is_none_or(whole) {
+                return self.launch_rendezvous(to, id);
+            }
             if !self.launch_lent(to, id, len)? {
                 self.launch_eager(to, id, len)?;
             }
@@ -785,7 +813,11 @@ impl VciState {
             return Ok(());
         };
         let len = record.total;
-        if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed) {
+        // What is not all there isn't offered: the receiver asks for it, and hears of it.
+        let whole = |ptr| transport.is_local() || bad_memory::check(ptr, len as usize).is_ok();
+        if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
+            && whole(ptr)
+        {
             // SAFETY: the program has lent the memory until the send completes, and completion
             // withdraws the exposure.
             match unsafe { transport.expose(ptr, len as usize) } {
@@ -825,6 +857,15 @@ impl VciState {
         let Some(record) = self.engine.records.named(name) else {
             return Ok(());
         };
+        if record.buffer.is_empty() {
+            if let Some(id) = name.id() {
+                self.engine.finish_fetch(id);
+            }
+            return Ok(());
+        }
+        if let Some(ptr) = record.buffer.as_ptr() {
+            bad_memory::check(ptr, record.total as usize)?;
+        }
         let place = record.buffer.as_ptr().filter(|_| is_local);
         record.place = place.map(|ptr| ptr as u64);
         let (len, place) = (record.total, record.place);
@@ -860,6 +901,11 @@ impl VciState {
             *any = true;
             self.engine.finish_send(id);
             return Ok(());
+        }
+        if let Some(record) = self.engine.records.get(id)
+            && let (Some(ptr), 0) = (record.buffer.as_ptr(), record.moved)
+        {
+            bad_memory::check(ptr, record.total as usize)?;
         }
         loop {
             let Some(record) = self.engine.records.get(id) else {

@@ -9,6 +9,8 @@
 use netmod::{Peer, Sink};
 
 use super::{Action, Address, Body, Engine, Message};
+use crate::error::Error;
+use crate::pt2pt::bad_memory;
 use crate::pt2pt::request::{Record, RequestId, Role};
 use crate::pt2pt::wire::{Control, Cts, Key, Kind, Name};
 
@@ -64,6 +66,14 @@ impl Engine {
                     self.finish_cancelled(id);
                 }
             }
+            Kind::BadSend => {
+                if let Some(id) = self.in_role(from, body.request, Role::AwaitingReceiver) {
+                    self.fail_send(id, body.value);
+                } else {
+                    self.end_receive(from, body, bad_memory::their_send);
+                }
+            }
+            Kind::BadReceive => self.end_receive(from, body, bad_memory::own_receive),
             Kind::Lost => self.hear_of_loss(from, body.value),
             Kind::Credit | Kind::Cancel | Kind::Eager | Kind::EagerSync | Kind::Rts => {}
         }
@@ -104,6 +114,16 @@ impl Engine {
         }
         if record.moved == record.total {
             self.finish_transfer(id);
+        }
+    }
+
+    /// The data of a receive can't come.
+    #[cold]
+    fn end_receive(&mut self, from: Address, body: Control, why: fn(&Record, u64) -> Error) {
+        let fits = |record: &Record| record.role == Role::Receiving && !record.fetching;
+        if let Some((id, record)) = self.waiting_for(from, body.request, fits) {
+            let error = why(record, body.value);
+            self.fail(id, error);
         }
     }
 
