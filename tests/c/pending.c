@@ -15,7 +15,7 @@ static const char *const NAMES[KINDS] = {
     "posted", "posted, any source", "unexpected", "unexpected, any source", "unexpected, any tag",
 };
 
-static int count = 40000, loud;
+static int count = 12000, loud;
 
 /* The time that all of one kind take. */
 static double once(int kind, int rank, MPI_Request *requests, int *in, int *out) {
@@ -59,6 +59,7 @@ static double once(int kind, int rank, MPI_Request *requests, int *in, int *out)
         getrusage(RUSAGE_SELF, &usage);
         printf("%-24s %d: %.2f s until all wait, %.2f s to match, %ld MB at most\n", NAMES[kind],
                count, ready - start, end - ready, usage.ru_maxrss >> 10);
+        fflush(stdout);
     }
     return end - start;
 }
@@ -89,8 +90,8 @@ int main(int argc, char **argv) {
             few = once(kind, rank, requests, in, out);
             count = most;
             many = once(kind, rank, requests, in, out);
-            OK(MPI_Bcast(&few, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD));
-            OK(MPI_Bcast(&many, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD));
+            OK(MPI_Bcast(&few, 1, MPI_DOUBLE, 1, MPI_COMM_WORLD));
+            OK(MPI_Bcast(&many, 1, MPI_DOUBLE, 1, MPI_COMM_WORLD));
         }
         if (many > 24 * few + 0.5) {
             fprintf(stderr, "%s: %d in %.3f s, %d in %.3f s\n", NAMES[kind], most / 8, few, most, many);

@@ -217,13 +217,16 @@ pub struct Process {
     /// Processes found lost, and why; and how many, for a quick look.
     lost: Mutex<Vec<(Peer, String)>>,
     losses: AtomicU32,
-    /// When the peers were last looked after, in milliseconds since `born`.
-    checked: AtomicU64,
+    /// When the peers are to be looked after next, in milliseconds since `born`.
+    check_due: AtomicU64,
     born: Instant,
 }
 
 /// How often a thread that waits looks whether peers still live.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
+
+/// Between two looks passes so many times what the first has taken, at least.
+const CHECK_SHARE: u64 = 20;
 
 impl Process {
     /// Makes the process and opens its VCI 0.
@@ -271,7 +274,7 @@ impl Process {
             notes: Notes::default(),
             lost: Mutex::default(),
             losses: AtomicU32::new(0),
-            checked: AtomicU64::new(0),
+            check_due: AtomicU64::new(CHECK_EVERY.as_millis() as u64),
             born: Instant::now(),
         };
         process.open_vci(0)?;
@@ -769,12 +772,13 @@ impl Process {
     /// Looks, if it is time for that, whether the processes that are waited for still live.
     #[cold]
     fn check_peers(&self) {
-        let now = self.born.elapsed().as_millis() as u64;
-        let last = self.checked.load(Ordering::Relaxed);
-        if now < last + CHECK_EVERY.as_millis() as u64
+        let now = || self.born.elapsed().as_millis() as u64;
+        let (start, due) = (now(), self.check_due.load(Ordering::Relaxed));
+        let next = start + CHECK_EVERY.as_millis() as u64;
+        if start < due
             || self
-                .checked
-                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .check_due
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
                 .is_err()
         {
             return;
@@ -788,6 +792,11 @@ impl Process {
                 state.check_peers(awaited);
             }
         }
+        // It looks at all requests. Where these are a million it is to take no more than a part of the
+        // time.
+        let end = now();
+        let rest = end + CHECK_SHARE * (end - start);
+        self.check_due.fetch_max(rest, Ordering::Relaxed);
     }
 
     /// One round of progress over all open VCIs but one, passing by those that other threads are at
