@@ -44,6 +44,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Runs a job; the result is our exit code.
 pub fn run(options: &Options) -> ExitCode {
+    for note in &options.notes {
+        eprintln!("mpiexec: {note}");
+    }
     let code = match Job::start(options) {
         Ok(mut job) => {
             job.serve();

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod affinity;
+mod foreign;
 mod guardian;
 mod job;
 mod options;

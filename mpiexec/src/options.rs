@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::report;
+use crate::{foreign, report};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub struct Options {
     pub files: [Option<String>; 2],
     /// Whether the loss of a rank ends the others.
     pub cleanup: bool,
+    /// What to say about options of other launchers, each once.
+    pub notes: Vec<String>,
 }
 
 /// A program and how often to run it.
@@ -87,12 +89,12 @@ mpiexec: run an MPI job on this machine
 
 For the program that follows:
   -n N, -np N           start N ranks of it (default 1)
-  -env NAME VALUE       set a variable for them
+  -env NAME VALUE       set a variable for them; NAME=VALUE does as well
   -envall, -envnone, -envlist A,B
                         inherit all variables (default), none, or these
   -wdir DIR, -wd DIR    run them in this directory
 For the whole job:
-  -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B
+  -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B, -x NAME[=VALUE]
                         like -env..., for all programs
   -l, -prepend-rank     start each line of output with its rank: [3] text
   -outfile-pattern P, -errfile-pattern P
@@ -110,7 +112,8 @@ For the whole job:
   -info                 say what the launcher sees of this machine, and how MPI would
                         start here: launchers, transports, what is refused and why
   -version, -h
-Two dashes do as well as one.
+Two dashes do as well as one. Options of Hydra, Intel MPI and Open MPI that mean nothing here are
+ignored; where something is lost by that, a line says so.
 
 Standard input goes to rank 0. Interrupt, terminate, hang-up, quit and the two user signals are
 passed on to the ranks; after the first three the ranks have 5 seconds, or until the second one.
@@ -156,17 +159,6 @@ const KNOWN: &[&str] = &[
     "disable-auto-cleanup",
 ];
 
-/// Options of Hydra that say how to reach other machines or how many ranks each gets: on one
-/// machine they change nothing. Each takes a value.
-const WITHOUT_EFFECT: &[&str] = &[
-    "ppn",
-    "perhost",
-    "iface",
-    "launcher",
-    "launcher-exec",
-    "rmk",
-];
-
 /// What to do for several machines.
 const ELSEWHERE: &str = "this launcher starts ranks on this machine only; for several machines use \
      Slurm ('srun --mpi=pmi2'), Hydra ('mpiexec.hydra -hosts …', of MPICH) or PRRTE ('prterun \
@@ -190,6 +182,7 @@ pub fn parse(
         bind: Bind::Auto,
         files: [None, None],
         cleanup: true,
+        notes: Vec::new(),
     };
     let from_file;
     let args = match args {
@@ -298,13 +291,17 @@ fn option<'a>(
             .ok_or_else(|| format!("option -{name} needs {what} after it"))
     };
     match name {
-        "n" | "np" => draft.count = Some(count(name, &value("a number of ranks")?)?),
-        "env" => draft
-            .set
-            .push((variable_name(name, value("a name")?)?, value("a value")?)),
-        "genv" => everywhere
-            .set
-            .push((variable_name(name, value("a name")?)?, value("a value")?)),
+        "n" | "np" | "c" => draft.count = Some(count(name, &value("a number of ranks")?)?),
+        "env" => draft.set.push(variable(name, &mut value)?),
+        "genv" => everywhere.set.push(variable(name, &mut value)?),
+        // Open MPI's: a variable of ours, or a new one.
+        "x" => {
+            let text = value("a variable")?;
+            match assignment(&text) {
+                Some(variable) => everywhere.set.push(variable),
+                None => drop(variable_name(name, text)?),
+            }
+        }
         "envall" => draft.inherit = Some(Inherit::All),
         "envnone" => draft.inherit = Some(Inherit::None),
         "envlist" => draft.inherit = Some(list(&value("names")?)),
@@ -312,7 +309,7 @@ fn option<'a>(
         "genvnone" => everywhere.inherit = Inherit::None,
         "genvlist" => everywhere.inherit = list(&value("names")?),
         "wdir" | "wd" => draft.wdir = Some(PathBuf::from(value("a directory")?)),
-        "l" | "prepend-rank" => job.label = true,
+        "l" | "prepend-rank" | "tag-output" => job.label = true,
         "outfile-pattern" => job.files[0] = Some(pattern(name, &value("a file name")?)?),
         "errfile-pattern" => job.files[1] = Some(pattern(name, &value("a file name")?)?),
         "disable-auto-cleanup" => job.cleanup = false,
@@ -323,7 +320,6 @@ fn option<'a>(
                 "option -configfile must be the first, and its file hold all others".into(),
             );
         }
-        _ if WITHOUT_EFFECT.contains(&name) => drop(value("a value")?),
         "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
         "bind-to" => {
             let how = value("'core', 'none' or 'auto'")?;
@@ -343,7 +339,17 @@ fn option<'a>(
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),
-        _ => return Err(unknown(name)),
+        _ => {
+            let Some(option) = foreign::find(name) else {
+                return Err(foreign::unknown(name, KNOWN));
+            };
+            for _ in 0..option.values {
+                value("a value")?;
+            }
+            let note = option.note();
+            job.notes
+                .extend(note.filter(|note| !job.notes.contains(note)));
+        }
     }
     Ok(None)
 }
@@ -368,6 +374,23 @@ fn variable_name(option: &str, name: OsString) -> Result<OsString, String> {
         ));
     }
     Ok(name)
+}
+
+/// A name and its value: two words, or one of the form `NAME=VALUE`.
+fn variable(
+    option: &str,
+    value: &mut impl FnMut(&str) -> Result<OsString, String>,
+) -> Result<(OsString, OsString), String> {
+    let first = value("a name")?;
+    match assignment(&first) {
+        Some(variable) => Ok(variable),
+        None => Ok((variable_name(option, first)?, value("a value")?)),
+    }
+}
+
+fn assignment(text: &OsStr) -> Option<(OsString, OsString)> {
+    let (name, value) = text.to_str()?.split_once('=')?;
+    (!name.is_empty()).then(|| (name.into(), value.into()))
 }
 
 fn list(names: &OsStr) -> Inherit {
@@ -519,34 +542,6 @@ pub fn expand(pattern: &str, rank: usize) -> String {
     name
 }
 
-fn unknown(name: &str) -> String {
-    let near = KNOWN
-        .iter()
-        .map(|known| (distance(name, known), known))
-        .filter(|(d, known)| *d <= 2 && *d < known.len().max(2))
-        .min();
-    match near {
-        Some((_, known)) => format!("unknown option -{name}; did you mean -{known}?"),
-        None => format!("unknown option -{name}"),
-    }
-}
-
-/// Insertions, deletions and replacements between two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -650,7 +645,7 @@ mod tests {
             ("-timeout -3 a", "'-3' is none"),
             ("-timeout nan a", "'nan' is none"),
             ("-bind-to socket a", "not 'socket'"),
-            ("-env A=1 b c", "'A=1' is no name"),
+            ("-env =1 b c", "'=1' is no name"),
         ] {
             let error = read(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -425,3 +425,40 @@ fn a_low_limit_of_open_files_is_raised_for_us_alone() {
     let outcome = start(std::process::Command::new("bash").args(["-c", &script])).finish();
     assert_eq!(outcome.expect(0).out, "50\n".repeat(40));
 }
+
+#[test]
+fn options_of_other_launchers_are_understood() {
+    let script = "echo $A$B";
+    let outcome = run(&[
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--mca",
+        "btl",
+        "self",
+        "--mca",
+        "pml",
+        "ob1",
+        "-x",
+        "A=1",
+        "-genv",
+        "B=2",
+        "-perhost",
+        "4",
+        "-c",
+        "2",
+        "sh",
+        "-c",
+        script,
+    ]);
+    outcome.expect(0);
+    assert_eq!(outcome.out, "12\n12\n");
+    // Once, and only about what is lost.
+    assert_eq!(outcome.err.lines().count(), 1, "{}", outcome.err);
+    outcome.says("option -mca is ignored: ");
+    let labelled = run(&["--tag-output", "echo", "x"]);
+    assert_eq!(labelled.expect(0).out, "[0] x\n");
+    run(&["--oversubscrib", "true"])
+        .expect(2)
+        .says("did you mean -oversubscribe?");
+    run(&["--mca", "btl"]).expect(2);
+}

@@ -142,7 +142,7 @@ fn checks() -> Result {
             ),
         "checking its symbols",
     )?;
-    if !is_optional("valgrind") {
+    if weft_needs::VALGRIND.lacking().is_none() {
         instructions::run(false)?;
     }
     Ok(())

@@ -1,0 +1,164 @@
+//! Options of other launchers that have no meaning here: what they would do is said once, and the job
+//! runs. Those that have one are in [`crate::options`].
+
+/// An option of another launcher.
+pub struct Foreign {
+    name: &'static str,
+    /// How many words follow it.
+    pub values: usize,
+    /// What to know about it; empty if nothing is lost.
+    note: &'static str,
+}
+
+const fn foreign(name: &'static str, values: usize, note: &'static str) -> Foreign {
+    Foreign { name, values, note }
+}
+
+const ONE_MACHINE: &str =
+    "it is about several machines, and this launcher starts ranks on its own only";
+const PLACING: &str = "ranks are placed by -bind-to only";
+const HERE: &str = "use -info to see what this launcher does";
+const OPEN_MPI: &str =
+    "it sets Open MPI's own parameters; Weft's are the variables in docs/tuning.md";
+const SPAWN: &str = "there are no dynamic processes yet";
+
+const ALL: &[Foreign] = &[
+    // Hydra's.
+    foreign("ppn", 1, ""),
+    foreign("perhost", 1, ""),
+    foreign("grr", 1, ""),
+    foreign("rr", 0, ""),
+    foreign("iface", 1, ""),
+    foreign("launcher", 1, ""),
+    foreign("launcher-exec", 1, ""),
+    foreign("bootstrap", 1, ""),
+    foreign("bootstrap-exec", 1, ""),
+    foreign("rmk", 1, ""),
+    foreign("enable-x", 0, ONE_MACHINE),
+    foreign("disable-x", 0, ""),
+    foreign("topolib", 1, ""),
+    foreign("map-by", 1, PLACING),
+    foreign("membind", 1, PLACING),
+    foreign("demux", 1, ""),
+    foreign("verbose", 0, HERE),
+    foreign("v", 0, HERE),
+    foreign(
+        "print-all-exitcodes",
+        0,
+        "a message names the first rank that failed",
+    ),
+    foreign("prepend-pattern", 1, "-l labels lines with their ranks"),
+    foreign("profile", 0, HERE),
+    foreign("nameserver", 1, SPAWN),
+    foreign("disable-hostname-propagation", 0, ""),
+    foreign("enable-hostname-propagation", 0, ""),
+    foreign("order-nodes", 1, ONE_MACHINE),
+    foreign("localhost", 1, ""),
+    foreign("usize", 1, SPAWN),
+    foreign("pmi-port", 0, "ranks inherit a socket (PMI_FD)"),
+    foreign("skip-launch-node", 0, ONE_MACHINE),
+    foreign("gpus-per-proc", 1, "GPUs are not assigned to ranks"),
+    foreign("enable-auto-cleanup", 0, ""),
+    // Intel MPI's.
+    foreign("print-rank-map", 0, "all ranks are on this machine"),
+    foreign("ordered-output", 0, ""),
+    foreign("hosts-group", 1, ONE_MACHINE),
+    foreign("use-app-topology", 1, PLACING),
+    // Open MPI's.
+    foreign("oversubscribe", 0, ""),
+    foreign("nooversubscribe", 0, "there may be more ranks than cores"),
+    foreign("allow-run-as-root", 0, ""),
+    foreign("mca", 2, OPEN_MPI),
+    foreign("gmca", 2, OPEN_MPI),
+    foreign("pmixmca", 2, OPEN_MPI),
+    foreign("prtemca", 2, OPEN_MPI),
+    foreign("tune", 1, OPEN_MPI),
+    foreign("am", 1, OPEN_MPI),
+    foreign("npernode", 1, ""),
+    foreign("N", 1, ""),
+    foreign("npersocket", 1, PLACING),
+    foreign("pernode", 0, ""),
+    foreign("rank-by", 1, PLACING),
+    foreign("bynode", 0, ""),
+    foreign("byslot", 0, ""),
+    foreign("bycore", 0, PLACING),
+    foreign("report-bindings", 0, PLACING),
+    foreign("display-map", 0, "all ranks are on this machine"),
+    foreign("display-allocation", 0, "all ranks are on this machine"),
+    foreign("use-hwthread-cpus", 0, PLACING),
+    foreign("cpus-per-proc", 1, PLACING),
+    foreign("cpus-per-rank", 1, PLACING),
+    foreign("rankfile", 1, PLACING),
+    foreign("rf", 1, PLACING),
+    foreign("timestamp-output", 0, "-l labels lines with their ranks"),
+    foreign(
+        "output-filename",
+        1,
+        "use -outfile-pattern and -errfile-pattern",
+    ),
+    foreign("prefix", 1, ONE_MACHINE),
+    foreign("noprefix", 0, ""),
+    foreign("preload-binary", 0, ""),
+    foreign("quiet", 0, ""),
+    foreign("q", 0, ""),
+];
+
+/// The option of this name.
+pub fn find(name: &str) -> Option<&'static Foreign> {
+    ALL.iter().find(|option| option.name == name)
+}
+
+impl Foreign {
+    /// What people should know about it, if there is something.
+    pub fn note(&self) -> Option<String> {
+        let Foreign { name, note, .. } = self;
+        (!note.is_empty()).then(|| format!("option -{name} is ignored: {note}"))
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|option| option.name)
+}
+
+/// What to say about an option that nobody knows, with the nearest of these and of the others'.
+pub fn unknown(name: &str, own: &'static [&str]) -> String {
+    let near = own
+        .iter()
+        .copied()
+        .chain(names())
+        .map(|known| (distance(name, known), known))
+        .filter(|(d, known)| *d <= 2 && *d < known.len().max(2))
+        .min();
+    match near {
+        Some((_, known)) => format!("unknown option -{name}; did you mean -{known}?"),
+        None => format!("unknown option -{name}"),
+    }
+}
+
+/// Insertions, deletions and replacements between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ() {
+        for (index, name) in names().enumerate() {
+            assert!(!names().take(index).any(|other| other == name), "{name}");
+        }
+    }
+}
