@@ -51,7 +51,8 @@ fn parse<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
 
 /// Algorithms as `WEFT_COLL` has them.
 fn choices(value: &[u8]) -> Option<Choices> {
-    let base = crate::runtime::runtime().map(|runtime| runtime.process.choices().clone());
+    let base = crate::runtime::runtime()
+        .map(|runtime| mpi_core::collective::choices(&runtime.process).clone());
     let text = std::str::from_utf8(value).ok()?;
     crate::settings::add_choices(base.unwrap_or_default(), Some(text)).ok()
 }

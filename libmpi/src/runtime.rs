@@ -189,9 +189,7 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
     runtime.process.end_lockless();
-    let together = runtime
-        .process
-        .barrier(&runtime.world.comm)
+    let together = mpi_core::collective::barrier(&runtime.process, &runtime.world.comm)
         .and_then(|()| runtime.process.drain())
         .and_then(|()| leave_together(runtime));
     // With a process lost there is no leaving together: what can be cleaned up is.

@@ -293,21 +293,26 @@ fn collectives(process: &Process, comm: &Arc<Comm>, thread: u32) {
         let value = |rank: u64| [rank * 1000 + round, u64::from(thread)];
         // SAFETY: a barrier has no data.
         let barrier = unsafe {
-            process.start_collective(comm.clone(), Buffers::NONE, |schedule| {
-                let team = Team::all(comm.rank(), comm.size());
-                mpi_coll::barrier(schedule, team, Barrier::Dissemination);
-            })
+            mpi_core::collective::started::start_collective(
+                &process,
+                comm.clone(),
+                Buffers::NONE,
+                |schedule| {
+                    let team = Team::all(comm.rank(), comm.size());
+                    mpi_coll::barrier(schedule, team, Barrier::Dissemination);
+                },
+            )
         };
-        let all = process.gather_all_u64(comm, value(rank)).unwrap();
+        let all = mpi_core::collective::gather_all_u64(&process, comm, value(rank)).unwrap();
         assert!((0..).zip(&all).all(|(rank, got)| *got == value(rank)));
         let mut data = if rank == 0 {
             [round; 200]
         } else {
             [u64::MAX; 200]
         };
-        process.broadcast_u64(comm, &mut data).unwrap();
+        mpi_core::collective::broadcast_u64(&process, comm, &mut data).unwrap();
         assert_eq!(data, [round; 200]);
         assert_eq!(process.wait(barrier.unwrap()).unwrap().1, None);
-        process.barrier(comm).unwrap();
+        mpi_core::collective::barrier(&process, comm).unwrap();
     }
 }

@@ -231,7 +231,7 @@ fn run_on(
                 if rank < 2 * RANKS {
                     work(&process, &window, model, &mut rng);
                 }
-                process.barrier(&comm).unwrap();
+                mpi_core::collective::barrier(&process, &comm).unwrap();
                 // SAFETY: all have unlocked; the memory holds so many elements.
                 let now = unsafe {
                     std::slice::from_raw_parts(window.base().cast::<u64>(), ELEMENTS).to_vec()
@@ -385,8 +385,7 @@ fn two_with(
                 let window =
                     unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, hints) };
                 let window = window.unwrap();
-                // The others' last messages are taken in.
-                process.barrier(&comm).unwrap();
+                // The others' last messages are taken mpi_core::collective::barrier(&in.process, &comm).unwrap();
                 ready.wait();
                 if rank == 0 {
                     first(sim, &process, &window);
@@ -588,7 +587,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                         assert_eq!(found[..expected.len()], expected);
                     }
                 }
-                process.barrier(&comm).unwrap();
+                mpi_core::collective::barrier(&process, &comm).unwrap();
                 // All draw numbers from one word.
                 let word = Datatype::predefined(Predefined::Uint64T);
                 let (mut one, mut drawn, mut last) = (1u64, [0u64; 4], None);
@@ -620,7 +619,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                     }
                 }
                 window.unlock_all(&process).unwrap();
-                process.barrier(&comm).unwrap();
+                mpi_core::collective::barrier(&process, &comm).unwrap();
                 // SAFETY: all have unlocked; the memory holds so many elements.
                 let now =
                     unsafe { std::slice::from_raw_parts(window.base().cast::<u64>(), 16).to_vec() };

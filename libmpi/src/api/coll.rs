@@ -168,13 +168,16 @@ impl Site<'_> {
         let process = &self.runtime.process;
         match self.how {
             // SAFETY: the caller's contract.
-            How::Wait => unsafe { process.call(&self.object.comm, buffers, call) },
+            How::Wait => unsafe {
+                mpi_core::collective::call(&process, &self.object.comm, buffers, call)
+            },
             How::Start(request) => {
                 let holder = self.runtime.comm_arc(self.handle)?;
                 // SAFETY: the caller's contract, which for a nonblocking function extends to the
                 // completion of the request; `new` found `request` not to be NULL.
                 unsafe {
-                    let id = process.start_call(holder, buffers, call)?;
+                    let id =
+                        mpi_core::collective::started::start_call(&process, holder, buffers, call)?;
                     request.write(requests::handle(Some(id)));
                 }
                 Ok(())

@@ -59,7 +59,7 @@ pub(super) fn common_piece(
         key = [1, address, words[0], words[1]];
         made = Some(piece);
     }
-    process.broadcast_u64(comm, &mut key)?;
+    crate::collective::broadcast_u64(process, comm, &mut key)?;
     if made.is_none() && key[0] != 0 {
         let key = RemoteKey {
             address: key[1],
@@ -129,7 +129,7 @@ impl Board {
         // Read by others, to find out whether they can read this process's memory.
         let probe = Box::new(AtomicU64::new(0));
         let probe_at = (&raw const *probe).expose_provenance() as u64;
-        let told = process.gather_all_u64(comm, [u64::from(able), probe_at])?;
+        let told = crate::collective::gather_all_u64(process, comm, [u64::from(able), probe_at])?;
         let probes: Vec<u64> = told.iter().map(|member| member[1]).collect();
         let (Some(memory), Some(place), true) =
             (memory, place, told.iter().all(|able| able[0] != 0))
@@ -168,7 +168,7 @@ impl Board {
         let direct =
             (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
         let state = [u64::from(board.is_some()), u64::from(direct)];
-        let told = process.gather_all_u64(comm, state)?;
+        let told = crate::collective::gather_all_u64(process, comm, state)?;
         if let Some(board) = &mut board {
             board._piece.settle();
             board.slots.direct = told.iter().all(|ready| ready[1] != 0);

@@ -5,7 +5,7 @@ mod cache;
 mod call;
 mod remote;
 mod shelf;
-mod started;
+pub mod started;
 mod state;
 mod terms;
 mod words;
@@ -323,332 +323,347 @@ impl Collectives {
     }
 }
 
-/// Collectives as schedules. The builder is called once and sees the cleared schedule; buffers must
-/// be as it was told, and stay so until the operation is complete.
-impl Process {
-    /// Runs a collective to its end.
-    ///
-    /// # Safety
-    /// The buffers are valid for what the schedule that `build` makes reads and writes.
-    pub unsafe fn collective(
-        &self,
-        comm: &Comm,
-        buffers: Buffers,
-        build: impl FnOnce(&mut Schedule),
-    ) -> Result<()> {
-        // SAFETY: as for this function.
-        unsafe {
-            self.collective_for(
-                comm,
-                Purpose::Collective,
-                comm.next_collective(),
-                buffers,
-                build,
-            )
-        }
-    }
-
-    /// As [`Process::collective`], with messages of another purpose and a tag of the caller's.
-    ///
-    /// # Safety
-    /// As for [`Process::collective`].
-    pub unsafe fn collective_for(
-        &self,
-        comm: &Comm,
-        purpose: Purpose,
-        tag: u32,
-        buffers: Buffers,
-        build: impl FnOnce(&mut Schedule),
-    ) -> Result<()> {
-        let mut kept = CommState::of(comm).take_run(None);
-        kept.remember(None);
-        kept.terms = Terms::default();
-        build(kept.run.rebuild());
-        // SAFETY: as for this function.
-        unsafe { self.run(comm, purpose, tag, buffers, kept) }
-    }
-
-    /// Runs a schedule to its end, and keeps it.
-    ///
-    /// # Safety
-    /// As for [`Process::collective`].
-    #[inline]
-    unsafe fn run(
-        &self,
-        comm: &Comm,
-        purpose: Purpose,
-        tag: u32,
-        buffers: Buffers,
-        mut kept: Box<CommRun>,
-    ) -> Result<()> {
-        let (run, terms) = (&mut kept.run, kept.terms);
-        let phases = run.schedule().phases();
-        let board = CommState::of(comm).board().filter(|_| !terms.is_none());
-        let mut remote = None;
-        if let Some(board) = board {
-            board.check()?;
-            board.say(tag, terms);
-            run.set_number(board.take(phases));
-        } else if phases > 0
-            && let Some(board) = CommState::of(comm).remote_board()
-        {
-            let meets = run.schedule().meets();
-            if !board.allows(phases, meets) {
-                self.meet(comm, board)?;
-            }
-            run.set_number(board.take(phases, meets));
-            board.watch.waits.store(true, Ordering::Relaxed);
-            remote = Some(board);
-        }
-        // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
-        // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
-        unsafe { run.start(buffers.send, buffers.recv, tag)? };
-        let mut port = CommPort {
-            process: self,
+/// Runs a collective to its end.
+///
+/// # Safety
+/// The buffers are valid for what the schedule that `build` makes reads and writes.
+pub unsafe fn collective(
+    process: &Process,
+    comm: &Comm,
+    buffers: Buffers,
+    build: impl FnOnce(&mut Schedule),
+) -> Result<()> {
+    // SAFETY: as for this function.
+    unsafe {
+        collective_for(
+            process,
             comm,
-            purpose,
-            looks: self.looks(),
-            terms,
+            Purpose::Collective,
+            comm.next_collective(),
+            buffers,
+            build,
+        )
+    }
+}
+
+/// As [`Process::collective`], with messages of another purpose and a tag of the caller's.
+///
+/// # Safety
+/// As for [`Process::collective`].
+pub unsafe fn collective_for(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    tag: u32,
+    buffers: Buffers,
+    build: impl FnOnce(&mut Schedule),
+) -> Result<()> {
+    let mut kept = CommState::of(comm).take_run(None);
+    kept.remember(None);
+    kept.terms = Terms::default();
+    build(kept.run.rebuild());
+    // SAFETY: as for this function.
+    unsafe { run(process, comm, purpose, tag, buffers, kept) }
+}
+
+/// Runs a schedule to its end, and keeps it.
+///
+/// # Safety
+/// As for [`Process::collective`].
+#[inline]
+unsafe fn run(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    tag: u32,
+    buffers: Buffers,
+    mut kept: Box<CommRun>,
+) -> Result<()> {
+    let (run, terms) = (&mut kept.run, kept.terms);
+    let phases = run.schedule().phases();
+    let board = CommState::of(comm).board().filter(|_| !terms.is_none());
+    let mut remote = None;
+    if let Some(board) = board {
+        board.check()?;
+        board.say(tag, terms);
+        run.set_number(board.take(phases));
+    } else if phases > 0
+        && let Some(board) = CommState::of(comm).remote_board()
+    {
+        let meets = run.schedule().meets();
+        if !board.allows(phases, meets) {
+            meet(process, comm, board)?;
+        }
+        run.set_number(board.take(phases, meets));
+        board.watch.waits.store(true, Ordering::Relaxed);
+        remote = Some(board);
+    }
+    // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
+    // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
+    unsafe { run.start(buffers.send, buffers.recv, tag)? };
+    let mut port = CommPort {
+        process: process,
+        comm,
+        purpose,
+        looks: process.looks(),
+        terms,
+    };
+    let mut vain = 0;
+    // Invariant: with a member lost the schedule goes no step on, lest others take what is
+    // missing for the result.
+    let crowded = process.is_crowded();
+    let advance = || match process.loss_among(|peer| comm.has_member(peer)) {
+        Some(error) => Err(error),
+        None => loop {
+            if run.advance(&mut port)? == Progress::Done {
+                return Ok(Some(()));
+            }
+            let Some(board) = board else { return Ok(None) };
+            board.doubt(tag, terms, &mut vain)?;
+            let lingers = |(ranks, number)| board.linger(ranks, number);
+            if !crowded || !run.awaited().is_some_and(lingers) {
+                return Ok(None);
+            }
+        },
+    };
+    let result = match phases {
+        0 => {
+            let result = process.wait_despite_loss(comm.vci(), advance);
+            match board {
+                // Whose data came has said what it is, which messages don't.
+                Some(board) => result.and_then(|()| board.compare(tag, terms)),
+                None => result,
+            }
+        }
+        _ => process.wait_for_stores(comm.vci(), advance),
+    };
+    if let Some(board) = remote {
+        board.watch.waits.store(false, Ordering::Relaxed);
+        if result.is_err() {
+            board.keep();
+        }
+    }
+    if kept.run.is_running() {
+        process.wait_despite_loss(
+            comm.vci(),
+            || Ok(give_up(process, &mut kept)?.then_some(())),
+        )?;
+    }
+    CommState::of(comm).give_run(kept);
+    result
+}
+
+/// Ends the messages of a collective that can't be carried on, so that its buffers are the caller's. Returns
+/// whether all are ended; some others must take note of first.
+#[cold]
+fn give_up(process: &Process, kept: &mut CommRun) -> Result<bool> {
+    let mut result = Ok(());
+    let over = kept.run.give_up(|message| {
+        let Some(id) = message else { return true };
+        loan::try_end(process, id).unwrap_or_else(|error| {
+            result = Err(error);
+            false
+        })
+    });
+    result.map(|()| over)
+}
+
+/// A barrier between broadcasts, before slots are used again.
+#[cold]
+fn meet(process: &Process, comm: &Comm, board: &RemoteBoard) -> Result<()> {
+    let shape = Some(Shape::PACE);
+    let mut kept = CommState::of(comm).take_run(shape.as_ref());
+    if !kept.fits(&Shape::PACE) {
+        kept.remember(shape.as_ref());
+        kept.terms = Terms::default();
+        let schedule = kept.run.rebuild();
+        rdma::barrier(schedule, board.reach, rdma::Signals::Dissemination);
+    }
+    // SAFETY: a barrier uses no buffers.
+    unsafe { run(process, comm, Purpose::Collective, 0, Buffers::NONE, kept) }
+}
+
+/// Carries out a collective call.
+///
+/// # Safety
+/// The buffers are valid for what the call reads and writes by its arguments.
+pub unsafe fn call(
+    process: &Process,
+    comm: &Comm,
+    buffers: Buffers,
+    call: &Call<'_>,
+) -> Result<()> {
+    if CommState::of(comm).is_time_for_board(comm) {
+        make_boards(process, comm)?;
+    }
+    // SAFETY: as for this function.
+    unsafe { call_with(process, comm, buffers, call, true) }
+}
+
+/// Gives a communicator the slots for which it is time.
+#[cold]
+fn make_boards(process: &Process, comm: &Comm) -> Result<()> {
+    if !process.is_threaded() {
+        // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and no
+        // thread of the library's own makes progress then.
+        unsafe { CommState::of(comm).set_alone() };
+    }
+    if !CommState::of(comm).has_tried_board() {
+        let board = Board::new(process, comm)?;
+        let remote = match board {
+            Some(_) => None,
+            None => RemoteBoard::new(process, comm)?,
         };
-        let mut vain = 0;
-        // Invariant: with a member lost the schedule goes no step on, lest others take what is
-        // missing for the result.
-        let crowded = self.is_crowded();
-        let advance = || match self.loss_among(|peer| comm.has_member(peer)) {
-            Some(error) => Err(error),
-            None => loop {
-                if run.advance(&mut port)? == Progress::Done {
-                    return Ok(Some(()));
-                }
-                let Some(board) = board else { return Ok(None) };
-                board.doubt(tag, terms, &mut vain)?;
-                let lingers = |(ranks, number)| board.linger(ranks, number);
-                if !crowded || !run.awaited().is_some_and(lingers) {
-                    return Ok(None);
-                }
+        CommState::of(comm).set_remote_board(remote);
+        CommState::of(comm).set_board(board);
+    }
+    if CommState::of(comm).is_time_for_shelf() {
+        let shelf = match CommState::of(comm).board() {
+            Some(board) => Shelf::new(process, comm, board)?,
+            None => None,
+        };
+        CommState::of(comm).set_shelf(shelf);
+    }
+    Ok(())
+}
+
+/// Carries out a collective call, with slots or without.
+///
+/// # Safety
+/// As for [`Process::call`].
+#[inline]
+unsafe fn call_with(
+    process: &Process,
+    comm: &Comm,
+    buffers: Buffers,
+    call: &Call<'_>,
+    by_slots: bool,
+) -> Result<()> {
+    let (slots, reach) = match by_slots {
+        true => (
+            CommState::of(comm).board().map(|board| board.slots),
+            CommState::of(comm)
+                .remote_board()
+                .map(|board| (board.reach, board.quick)),
+        ),
+        false => (None, None),
+    };
+    // With and without differ; those that are kept are what calls of programs come to.
+    let shape = call.shape().filter(|_| {
+        by_slots
+            || (CommState::of(comm).board().is_none()
+                && CommState::of(comm).remote_board().is_none())
+    });
+    let mut kept = CommState::of(comm).take_run(shape.as_ref());
+    if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
+        kept.remember(shape.as_ref());
+        let own = CommState::of(comm).choices();
+        let place =
+            process
+                .source::<Collectives>()
+                .place(process, comm, slots, reach, own.as_deref());
+        call.build(&place, kept.run.rebuild());
+        kept.terms = match by_slots {
+            true => CommState::of(comm).terms(call, kept.run.schedule().phases()),
+            false => Terms::default(),
+        };
+        if process.source::<Collectives>().tells && comm.rank() == 0 {
+            tell(call, &place, kept.run.schedule().phases());
+        }
+    }
+    let tag = comm.next_collective();
+    // SAFETY: as for this function.
+    unsafe { run(process, comm, Purpose::Collective, tag, buffers, kept) }
+}
+
+/// Which algorithms collectives take.
+pub fn choices(process: &Process) -> &Choices {
+    &process.source::<Collectives>().choices
+}
+
+/// Waits until all members of a communicator have called it (section 5.3).
+pub fn barrier(process: &Process, comm: &Comm) -> Result<()> {
+    // SAFETY: a barrier has no data.
+    unsafe { call(process, comm, Buffers::NONE, &Call::Barrier) }
+}
+
+/// Sends `data` of member 0 of an intracommunicator to all.
+pub fn broadcast_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
+    let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
+    let part = mpi_coll::Part {
+        count: size_of_val(data),
+        datatype: &bytes,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: data.as_mut_ptr().cast(),
+    };
+    // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
+    unsafe {
+        call_with(
+            process,
+            comm,
+            buffers,
+            &Call::Bcast {
+                root: Root::Rank(0),
+                part,
             },
-        };
-        let result = match phases {
-            0 => {
-                let result = self.wait_despite_loss(comm.vci(), advance);
-                match board {
-                    // Whose data came has said what it is, which messages don't.
-                    Some(board) => result.and_then(|()| board.compare(tag, terms)),
-                    None => result,
-                }
-            }
-            _ => self.wait_for_stores(comm.vci(), advance),
-        };
-        if let Some(board) = remote {
-            board.watch.waits.store(false, Ordering::Relaxed);
-            if result.is_err() {
-                board.keep();
-            }
-        }
-        if kept.run.is_running() {
-            self.wait_despite_loss(comm.vci(), || Ok(self.give_up(&mut kept)?.then_some(())))?;
-        }
-        CommState::of(comm).give_run(kept);
-        result
+            false,
+        )
     }
+}
 
-    /// Ends the messages of a collective that can't be carried on, so that its buffers are the caller's. Returns
-    /// whether all are ended; some others must take note of first.
-    #[cold]
-    fn give_up(&self, kept: &mut CommRun) -> Result<bool> {
-        let mut result = Ok(());
-        let over = kept.run.give_up(|message| {
-            let Some(id) = message else { return true };
-            loan::try_end(self, id).unwrap_or_else(|error| {
-                result = Err(error);
-                false
-            })
-        });
-        result.map(|()| over)
-    }
+/// Replaces each number by the greatest of all members of an intracommunicator.
+pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
+    static MAX: LazyLock<Op> = LazyLock::new(|| Op::predefined(PredefinedOp::Max));
+    let word = Datatype::predefined(crate::datatype::Predefined::Uint64T);
+    let part = mpi_coll::Part {
+        count: data.len(),
+        datatype: &word,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: data.as_mut_ptr().cast(),
+    };
+    let call = Call::Allreduce {
+        in_place: true,
+        part,
+        op: &MAX,
+    };
+    // SAFETY: the call reads and writes `data`, which is borrowed exclusively.
+    unsafe { self::call(process, comm, buffers, &call) }
+}
 
-    /// A barrier between broadcasts, before slots are used again.
-    #[cold]
-    fn meet(&self, comm: &Comm, board: &RemoteBoard) -> Result<()> {
-        let shape = Some(Shape::PACE);
-        let mut kept = CommState::of(comm).take_run(shape.as_ref());
-        if !kept.fits(&Shape::PACE) {
-            kept.remember(shape.as_ref());
-            kept.terms = Terms::default();
-            let schedule = kept.run.rebuild();
-            rdma::barrier(schedule, board.reach, rdma::Signals::Dissemination);
-        }
-        // SAFETY: a barrier uses no buffers.
-        unsafe { self.run(comm, Purpose::Collective, 0, Buffers::NONE, kept) }
-    }
-
-    /// Carries out a collective call.
-    ///
-    /// # Safety
-    /// The buffers are valid for what the call reads and writes by its arguments.
-    pub unsafe fn call(&self, comm: &Comm, buffers: Buffers, call: &Call<'_>) -> Result<()> {
-        if CommState::of(comm).is_time_for_board(comm) {
-            self.make_boards(comm)?;
-        }
-        // SAFETY: as for this function.
-        unsafe { self.call_with(comm, buffers, call, true) }
-    }
-
-    /// Gives a communicator the slots for which it is time.
-    #[cold]
-    fn make_boards(&self, comm: &Comm) -> Result<()> {
-        if !self.is_threaded() {
-            // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and no
-            // thread of the library's own makes progress then.
-            unsafe { CommState::of(comm).set_alone() };
-        }
-        if !CommState::of(comm).has_tried_board() {
-            let board = Board::new(self, comm)?;
-            let remote = match board {
-                Some(_) => None,
-                None => RemoteBoard::new(self, comm)?,
-            };
-            CommState::of(comm).set_remote_board(remote);
-            CommState::of(comm).set_board(board);
-        }
-        if CommState::of(comm).is_time_for_shelf() {
-            let shelf = match CommState::of(comm).board() {
-                Some(board) => Shelf::new(self, comm, board)?,
-                None => None,
-            };
-            CommState::of(comm).set_shelf(shelf);
-        }
-        Ok(())
-    }
-
-    /// Carries out a collective call, with slots or without.
-    ///
-    /// # Safety
-    /// As for [`Process::call`].
-    #[inline]
-    unsafe fn call_with(
-        &self,
-        comm: &Comm,
-        buffers: Buffers,
-        call: &Call<'_>,
-        by_slots: bool,
-    ) -> Result<()> {
-        let (slots, reach) = match by_slots {
-            true => (
-                CommState::of(comm).board().map(|board| board.slots),
-                CommState::of(comm)
-                    .remote_board()
-                    .map(|board| (board.reach, board.quick)),
-            ),
-            false => (None, None),
-        };
-        // With and without differ; those that are kept are what calls of programs come to.
-        let shape = call.shape().filter(|_| {
-            by_slots
-                || (CommState::of(comm).board().is_none()
-                    && CommState::of(comm).remote_board().is_none())
-        });
-        let mut kept = CommState::of(comm).take_run(shape.as_ref());
-        if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
-            kept.remember(shape.as_ref());
-            let own = CommState::of(comm).choices();
-            let place =
-                self.source::<Collectives>()
-                    .place(self, comm, slots, reach, own.as_deref());
-            call.build(&place, kept.run.rebuild());
-            kept.terms = match by_slots {
-                true => CommState::of(comm).terms(call, kept.run.schedule().phases()),
-                false => Terms::default(),
-            };
-            if self.source::<Collectives>().tells && comm.rank() == 0 {
-                tell(call, &place, kept.run.schedule().phases());
-            }
-        }
-        let tag = comm.next_collective();
-        // SAFETY: as for this function.
-        unsafe { self.run(comm, Purpose::Collective, tag, buffers, kept) }
-    }
-
-    /// Which algorithms collectives take.
-    pub fn choices(&self) -> &Choices {
-        &self.source::<Collectives>().choices
-    }
-
-    /// Waits until all members of a communicator have called it (section 5.3).
-    pub fn barrier(&self, comm: &Comm) -> Result<()> {
-        // SAFETY: a barrier has no data.
-        unsafe { self.call(comm, Buffers::NONE, &Call::Barrier) }
-    }
-
-    /// Sends `data` of member 0 of an intracommunicator to all.
-    pub fn broadcast_u64(&self, comm: &Comm, data: &mut [u64]) -> Result<()> {
-        let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = mpi_coll::Part {
-            count: size_of_val(data),
-            datatype: &bytes,
-        };
-        let buffers = Buffers {
-            send: std::ptr::null(),
-            recv: data.as_mut_ptr().cast(),
-        };
-        // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
-        unsafe {
-            self.call_with(
-                comm,
-                buffers,
-                &Call::Bcast {
-                    root: Root::Rank(0),
-                    part,
-                },
-                false,
-            )
-        }
-    }
-
-    /// Replaces each number by the greatest of all members of an intracommunicator.
-    pub fn greatest_u64(&self, comm: &Comm, data: &mut [u64]) -> Result<()> {
-        static MAX: LazyLock<Op> = LazyLock::new(|| Op::predefined(PredefinedOp::Max));
-        let word = Datatype::predefined(crate::datatype::Predefined::Uint64T);
-        let part = mpi_coll::Part {
-            count: data.len(),
-            datatype: &word,
-        };
-        let buffers = Buffers {
-            send: std::ptr::null(),
-            recv: data.as_mut_ptr().cast(),
-        };
-        let call = Call::Allreduce {
-            in_place: true,
-            part,
-            op: &MAX,
-        };
-        // SAFETY: the call reads and writes `data`, which is borrowed exclusively.
-        unsafe { self.call(comm, buffers, &call) }
-    }
-
-    /// Collects what each member of an intracommunicator contributes, by rank.
-    pub fn gather_all_u64<const N: usize>(
-        &self,
-        comm: &Comm,
-        own: [u64; N],
-    ) -> Result<Vec<[u64; N]>> {
-        let mut all = vec![[0; N]; comm.size() as usize];
-        let slot = all
-            .get_mut(comm.rank() as usize)
-            .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
-        *slot = own;
-        let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
-        let part = mpi_coll::Part {
-            count: size_of::<[u64; N]>(),
-            datatype: &bytes,
-        };
-        let buffers = Buffers {
-            send: std::ptr::null(),
-            recv: all.as_mut_ptr().cast(),
-        };
-        let recv = mpi_coll::Layout::Uniform(part);
-        // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
-        unsafe { self.call_with(comm, buffers, &Call::Allgather { send: None, recv }, false)? };
-        Ok(all)
-    }
+/// Collects what each member of an intracommunicator contributes, by rank.
+pub fn gather_all_u64<const N: usize>(
+    process: &Process,
+    comm: &Comm,
+    own: [u64; N],
+) -> Result<Vec<[u64; N]>> {
+    let mut all = vec![[0; N]; comm.size() as usize];
+    let slot = all
+        .get_mut(comm.rank() as usize)
+        .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
+    *slot = own;
+    let bytes = Datatype::predefined(crate::datatype::Predefined::Byte);
+    let part = mpi_coll::Part {
+        count: size_of::<[u64; N]>(),
+        datatype: &bytes,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: all.as_mut_ptr().cast(),
+    };
+    let recv = mpi_coll::Layout::Uniform(part);
+    // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
+    unsafe {
+        call_with(
+            process,
+            comm,
+            buffers,
+            &Call::Allgather { send: None, recv },
+            false,
+        )?
+    };
+    Ok(all)
 }

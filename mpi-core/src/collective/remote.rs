@@ -111,7 +111,9 @@ impl RemoteBoard {
     /// where not all can write to each other's memory over one network.
     pub fn new(process: &Process, comm: &Comm) -> Result<Option<RemoteBoard>> {
         let own = CommState::of(comm).choices();
-        let choices = own.as_deref().unwrap_or(process.choices());
+        let choices = own
+            .as_deref()
+            .unwrap_or(crate::collective::choices(process));
         if !choices.wants_writes(true) {
             return Ok(None); // nobody does
         }
@@ -150,7 +152,7 @@ impl RemoteBoard {
             }
             None => [0; 4],
         };
-        let told = process.gather_all_u64(comm, own)?;
+        let told = crate::collective::gather_all_u64(process, comm, own)?;
         let Some((transport, signals, memory, exposed, place)) = made else {
             return Ok(None);
         };
@@ -192,8 +194,7 @@ impl RemoteBoard {
         watches.retain(|watch| Arc::strong_count(watch) > 1);
         watches.push(board.watch.clone());
         drop(watches);
-        // Nobody writes before all are ready.
-        process.gather_all_u64(comm, [0])?;
+        // Nobody writes before all are crate::collective::gather_all_u64(&ready.process, comm, [0])?;
         Ok(Some(board))
     }
 

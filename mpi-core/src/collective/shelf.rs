@@ -96,7 +96,7 @@ impl Shelf {
                 shelf.flag(rank, slot).store(FIRST - 1, Ordering::Release);
             }
         }
-        let told = process.gather_all_u64(comm, [u64::from(shelf.is_some())])?;
+        let told = crate::collective::gather_all_u64(process, comm, [u64::from(shelf.is_some())])?;
         if let Some(shelf) = &shelf {
             shelf._piece.settle();
         }

@@ -166,7 +166,7 @@ impl ProgressSource for Collectives {
     /// is enough for this round of progress: of so many in turn one goes on all the same, since there
     /// may be messages that others wait for.
     fn advance_by_stores(&self, process: &Process) -> Result<bool> {
-        if !process.advance_all()? {
+        if !advance_all(process)? {
             return Ok(false);
         }
         let next = self.rounds.load(Ordering::Relaxed).wrapping_add(1);
@@ -175,7 +175,7 @@ impl ProgressSource for Collectives {
     }
 
     fn advance(&self, process: &Process) -> Result<bool> {
-        process.advance_all()
+        advance_all(process)
     }
 
     fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
@@ -183,217 +183,220 @@ impl ProgressSource for Collectives {
     }
 }
 
-impl Process {
-    /// Starts a collective that progress completes, by messages. The builder is called once and sees the
-    /// cleared schedule; buffers must be as it was told.
-    ///
-    /// # Safety
-    /// The buffers are valid for what the schedule reads and writes until the request is complete.
-    pub unsafe fn start_collective(
-        &self,
-        holder: Holder,
-        buffers: Buffers,
-        build: impl FnOnce(&mut Schedule),
-    ) -> Result<RequestId> {
-        let mut kept = CommState::of((*holder).as_ref()).take_run(None);
-        kept.remember(None);
-        kept.terms = Terms::default();
-        build(kept.run.rebuild());
-        // SAFETY: as for this function.
-        unsafe { self.start_run(holder, buffers, kept) }
-    }
+/// Starts a collective that progress completes, by messages. The builder is called once and sees the
+/// cleared schedule; buffers must be as it was told.
+///
+/// # Safety
+/// The buffers are valid for what the schedule reads and writes until the request is complete.
+pub unsafe fn start_collective(
+    process: &Process,
+    holder: Holder,
+    buffers: Buffers,
+    build: impl FnOnce(&mut Schedule),
+) -> Result<RequestId> {
+    let mut kept = CommState::of((*holder).as_ref()).take_run(None);
+    kept.remember(None);
+    kept.terms = Terms::default();
+    build(kept.run.rebuild());
+    // SAFETY: as for this function.
+    unsafe { start_run(process, holder, buffers, kept) }
+}
 
-    /// Starts a collective call that progress completes. What `call` borrows is needed no longer.
-    ///
-    /// # Safety
-    /// The buffers are valid for what the call reads and writes until the request is complete.
-    pub unsafe fn start_call(
-        &self,
-        holder: Holder,
-        buffers: Buffers,
-        call: &Call<'_>,
-    ) -> Result<RequestId> {
-        let comm: &Comm = (*holder).as_ref();
-        CommState::of(comm).count_start();
-        let shape = call.shape().map(|shape| shape.started());
-        let mut kept = CommState::of(comm).take_run(shape.as_ref());
-        if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
-            kept.remember(shape.as_ref());
-            self.build_started(comm, call, kept.run.rebuild());
-            kept.terms = CommState::of(comm).terms(call, kept.run.schedule().phases());
-        }
-        // SAFETY: as for this function.
-        unsafe { self.start_run(holder, buffers, kept) }
+/// Starts a collective call that progress completes. What `call` borrows is needed no longer.
+///
+/// # Safety
+/// The buffers are valid for what the call reads and writes until the request is complete.
+pub unsafe fn start_call(
+    process: &Process,
+    holder: Holder,
+    buffers: Buffers,
+    call: &Call<'_>,
+) -> Result<RequestId> {
+    let comm: &Comm = (*holder).as_ref();
+    CommState::of(comm).count_start();
+    let shape = call.shape().map(|shape| shape.started());
+    let mut kept = CommState::of(comm).take_run(shape.as_ref());
+    if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
+        kept.remember(shape.as_ref());
+        build_started(process, comm, call, kept.run.rebuild());
+        kept.terms = CommState::of(comm).terms(call, kept.run.schedule().phases());
     }
+    // SAFETY: as for this function.
+    unsafe { start_run(process, holder, buffers, kept) }
+}
 
-    /// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
-    fn build_started(&self, comm: &Comm, call: &Call<'_>, schedule: &mut Schedule) {
-        let own = CommState::of(comm).choices();
-        let place = |slots| {
-            self.source::<Collectives>()
-                .place(self, comm, slots, None, own.as_deref())
-        };
-        if let Some(shelf) = CommState::of(comm).shelf() {
-            call.build(&place(Some(shelf.slots)), schedule);
-            if schedule.phases() <= shelf.most_phases() {
-                return;
-            }
-            schedule.clear();
+/// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
+fn build_started(process: &Process, comm: &Comm, call: &Call<'_>, schedule: &mut Schedule) {
+    let own = CommState::of(comm).choices();
+    let place = |slots| {
+        process
+            .source::<Collectives>()
+            .place(process, comm, slots, None, own.as_deref())
+    };
+    if let Some(shelf) = CommState::of(comm).shelf() {
+        call.build(&place(Some(shelf.slots)), schedule);
+        if schedule.phases() <= shelf.most_phases() {
+            return;
         }
-        call.build(&place(None), schedule);
+        schedule.clear();
     }
+    call.build(&place(None), schedule);
+}
 
-    /// Starts a schedule, and goes as far as it can.
-    ///
-    /// # Safety
-    /// As for [`Process::start_collective`].
-    unsafe fn start_run(
-        &self,
-        holder: Holder,
-        buffers: Buffers,
-        mut kept: Box<CommRun>,
-    ) -> Result<RequestId> {
-        let comm: &Comm = (*holder).as_ref();
-        comm.mark_used();
-        let request = self.start_outside(comm.vci(), comm.owner())?;
-        let tag = comm.next_collective();
-        let run = &mut kept.run;
-        let phases = run.schedule().phases();
-        let number = match CommState::of(comm).shelf() {
-            Some(shelf) if phases > 0 => Some(shelf.take(phases)),
-            _ => None,
-        };
-        run.set_number(number.unwrap_or(0));
-        if let Some(board) = CommState::of(comm).board()
-            && !kept.terms.is_none()
-        {
-            board.say(tag, kept.terms);
-        }
-        // SAFETY: as for this function.
-        if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
-            self.fail(request, error)?;
-            return Ok(request);
-        }
-        let mut active = Active {
-            run: Some(kept),
-            comm: holder,
-            request,
-            number,
-            tag,
-            vain: 0,
-            failed: None,
-        };
-        if !self.advance(&mut active, false)? {
-            let mut runs = self.source::<Collectives>().runs.lock();
-            runs.push(active);
-            Collectives::tell(self, &runs);
-        }
-        Ok(request)
+/// Starts a schedule, and goes as far as it can.
+///
+/// # Safety
+/// As for [`Process::start_collective`].
+unsafe fn start_run(
+    process: &Process,
+    holder: Holder,
+    buffers: Buffers,
+    mut kept: Box<CommRun>,
+) -> Result<RequestId> {
+    let comm: &Comm = (*holder).as_ref();
+    comm.mark_used();
+    let request = process.start_outside(comm.vci(), comm.owner())?;
+    let tag = comm.next_collective();
+    let run = &mut kept.run;
+    let phases = run.schedule().phases();
+    let number = match CommState::of(comm).shelf() {
+        Some(shelf) if phases > 0 => Some(shelf.take(phases)),
+        _ => None,
+    };
+    run.set_number(number.unwrap_or(0));
+    if let Some(board) = CommState::of(comm).board()
+        && !kept.terms.is_none()
+    {
+        board.say(tag, kept.terms);
     }
+    // SAFETY: as for this function.
+    if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
+        process.fail(request, error)?;
+        return Ok(request);
+    }
+    let mut active = Active {
+        run: Some(kept),
+        comm: holder,
+        request,
+        number,
+        tag,
+        vain: 0,
+        failed: None,
+    };
+    if !advance(process, &mut active, false)? {
+        let mut runs = process.source::<Collectives>().runs.lock();
+        runs.push(active);
+        Collectives::tell(process, &runs);
+    }
+    Ok(request)
+}
 
-    /// Takes a collective as far as it goes, by slots only as far as it `looks` for what others have put
-    /// there. Returns whether it is done.
-    fn advance(&self, active: &mut Active, looks: bool) -> Result<bool> {
+/// Takes a collective as far as it goes, by slots only as far as it `looks` for what others have put
+/// there. Returns whether it is done.
+fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> {
+    let comm: &Comm = (*active.comm).as_ref();
+    let Some(kept) = &mut active.run else {
+        return Ok(true);
+    };
+    if active.failed.is_some() {
+        return end_failed(process, active);
+    }
+    let mut messages = CommPort {
+        process: process,
+        comm,
+        purpose: Purpose::Collective,
+        looks: 1,
+        terms: kept.terms,
+    };
+    let board = CommState::of(comm)
+        .board()
+        .filter(|_| !kept.terms.is_none());
+    let shelf = CommState::of(comm)
+        .shelf()
+        .filter(|_| active.number.is_some());
+    let progress = match (
+        process.loss_among(|peer| comm.has_member(peer)),
+        shelf,
+        board,
+    ) {
+        (Some(error), _, _) => Err(error),
+        (None, Some(shelf), Some(board)) => kept.run.advance(&mut ShelfPort {
+            messages,
+            shelf,
+            board,
+            looks,
+        }),
+        (None, ..) => kept.run.advance(&mut messages),
+    };
+    let progress = match (progress, board) {
+        (Ok(Progress::Pending), Some(board)) if looks => board
+            .doubt(active.tag, kept.terms, &mut active.vain)
+            .map(|()| Progress::Pending),
+        // Whose data came has said what it is, which messages don't.
+        (Ok(Progress::Done), Some(board)) if active.number.is_none() => board
+            .compare(active.tag, kept.terms)
+            .map(|()| Progress::Done),
+        (progress, _) => progress,
+    };
+    if matches!(progress, Ok(Progress::Pending)) {
+        return Ok(false);
+    }
+    let progress = match progress {
+        Err(error) if kept.run.is_running() => {
+            active.failed = Some(error);
+            return end_failed(process, active);
+        }
+        progress => progress,
+    };
+    if let Some(run) = active.run.take() {
+        if let (Some(shelf), Some(number)) = (shelf, active.number) {
+            shelf.end(number, run.run.schedule().phases());
+        }
+        CommState::of(comm).give_run(run);
+    }
+    match progress {
+        Err(error) => process.fail(active.request, error)?,
+        Ok(_) => process.complete(active.request, Status::EMPTY, None)?,
+    }
+    Ok(true)
+}
+
+/// Ends the messages of a collective that was given up, as far as they go. Returns whether it is over.
+#[cold]
+fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
+    if let Some(kept) = &mut active.run
+        && !crate::collective::give_up(process, kept)?
+    {
+        return Ok(false);
+    }
+    // Its slots are not said to be free: others may not be through with them.
+    if let (Some(run), Some(error)) = (active.run.take(), active.failed.take()) {
         let comm: &Comm = (*active.comm).as_ref();
-        let Some(kept) = &mut active.run else {
-            return Ok(true);
-        };
-        if active.failed.is_some() {
-            return self.end_failed(active);
-        }
-        let mut messages = CommPort {
-            process: self,
-            comm,
-            purpose: Purpose::Collective,
-            looks: 1,
-            terms: kept.terms,
-        };
-        let board = CommState::of(comm)
-            .board()
-            .filter(|_| !kept.terms.is_none());
-        let shelf = CommState::of(comm)
-            .shelf()
-            .filter(|_| active.number.is_some());
-        let progress = match (self.loss_among(|peer| comm.has_member(peer)), shelf, board) {
-            (Some(error), _, _) => Err(error),
-            (None, Some(shelf), Some(board)) => kept.run.advance(&mut ShelfPort {
-                messages,
-                shelf,
-                board,
-                looks,
-            }),
-            (None, ..) => kept.run.advance(&mut messages),
-        };
-        let progress = match (progress, board) {
-            (Ok(Progress::Pending), Some(board)) if looks => board
-                .doubt(active.tag, kept.terms, &mut active.vain)
-                .map(|()| Progress::Pending),
-            // Whose data came has said what it is, which messages don't.
-            (Ok(Progress::Done), Some(board)) if active.number.is_none() => board
-                .compare(active.tag, kept.terms)
-                .map(|()| Progress::Done),
-            (progress, _) => progress,
-        };
-        if matches!(progress, Ok(Progress::Pending)) {
-            return Ok(false);
-        }
-        let progress = match progress {
-            Err(error) if kept.run.is_running() => {
-                active.failed = Some(error);
-                return self.end_failed(active);
-            }
-            progress => progress,
-        };
-        if let Some(run) = active.run.take() {
-            if let (Some(shelf), Some(number)) = (shelf, active.number) {
-                shelf.end(number, run.run.schedule().phases());
-            }
-            CommState::of(comm).give_run(run);
-        }
-        match progress {
-            Err(error) => self.fail(active.request, error)?,
-            Ok(_) => self.complete(active.request, Status::EMPTY, None)?,
-        }
-        Ok(true)
+        CommState::of(comm).give_run(run);
+        process.fail(active.request, error)?;
     }
+    Ok(true)
+}
 
-    /// Ends the messages of a collective that was given up, as far as they go. Returns whether it is over.
-    #[cold]
-    fn end_failed(&self, active: &mut Active) -> Result<bool> {
-        if let Some(kept) = &mut active.run
-            && !self.give_up(kept)?
-        {
-            return Ok(false);
+#[cold]
+fn advance_all(process: &Process) -> Result<bool> {
+    // Whoever holds the lock is at it; user functions that call MPI come here again.
+    let Some(mut guard) = process.source::<Collectives>().runs.try_lock() else {
+        return Ok(false);
+    };
+    let mut runs = std::mem::take(&mut *guard);
+    let mut result = Ok(false);
+    runs.retain_mut(|active| {
+        let advanced = advance(process, active, true);
+        let stays = matches!(advanced, Ok(false));
+        match (&mut result, advanced) {
+            (Ok(any), Ok(done)) => *any |= done,
+            (_, Err(error)) => result = Err(error),
+            (Err(_), Ok(_)) => {}
         }
-        // Its slots are not said to be free: others may not be through with them.
-        if let (Some(run), Some(error)) = (active.run.take(), active.failed.take()) {
-            let comm: &Comm = (*active.comm).as_ref();
-            CommState::of(comm).give_run(run);
-            self.fail(active.request, error)?;
-        }
-        Ok(true)
-    }
-
-    #[cold]
-    fn advance_all(&self) -> Result<bool> {
-        // Whoever holds the lock is at it; user functions that call MPI come here again.
-        let Some(mut guard) = self.source::<Collectives>().runs.try_lock() else {
-            return Ok(false);
-        };
-        let mut runs = std::mem::take(&mut *guard);
-        let mut result = Ok(false);
-        runs.retain_mut(|active| {
-            let advanced = self.advance(active, true);
-            let stays = matches!(advanced, Ok(false));
-            match (&mut result, advanced) {
-                (Ok(any), Ok(done)) => *any |= done,
-                (_, Err(error)) => result = Err(error),
-                (Err(_), Ok(_)) => {}
-            }
-            stays
-        });
-        *guard = runs;
-        Collectives::tell(self, &guard);
-        result
-    }
+        stays
+    });
+    *guard = runs;
+    Collectives::tell(process, &guard);
+    result
 }

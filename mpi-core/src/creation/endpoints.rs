@@ -41,7 +41,7 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
              intracommunicators only",
         ));
     }
-    let counts = process.gather_all_u64(comm, [u64::from(count)])?;
+    let counts = crate::collective::gather_all_u64(process, comm, [u64::from(count)])?;
     let total: u64 = counts.iter().map(|told| told[0]).sum();
     let fits = |told: &[u64; 1]| told[0] <= u64::from(MAX_ENDPOINTS);
     if total == 0 || total > i32::MAX as u64 || !counts.iter().all(fits) {
@@ -112,7 +112,8 @@ fn endpoint_vcis(process: &Process, count: usize) -> Option<VciMap> {
 
 /// Duplicates a communicator with endpoints; each of them calls it.
 pub(crate) fn dup_endpoint(process: &Process, comm: &Comm, points: &Arc<Points>) -> Result<Comm> {
-    let contexts = process.gather_all_u64(comm, [process.new_context().to_bits()])?;
+    let contexts =
+        crate::collective::gather_all_u64(process, comm, [process.new_context().to_bits()])?;
     let list = points.list.iter().zip(&contexts);
     let list = list.map(|(point, [context])| Point {
         context: ContextId::from_bits(*context),

@@ -70,7 +70,7 @@ fn tell_team(
     };
     // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
     unsafe {
-        process.collective_for(comm, purpose, tag, buffers, |schedule| {
+        crate::collective::collective_for(process, comm, purpose, tag, buffers, |schedule| {
             mpi_coll::bcast(schedule, team, root, part, mpi_coll::Bcast::Binomial);
         })
     }
@@ -126,7 +126,7 @@ fn trade_words(
     let into = Block::bytes(Buf::Recv, 0, size_of_val(theirs));
     // SAFETY: the blocks are the two slices, and `theirs` is borrowed exclusively.
     unsafe {
-        process.collective_for(comm, purpose, tag, buffers, |schedule| {
+        crate::collective::collective_for(process, comm, purpose, tag, buffers, |schedule| {
             schedule.exchange(number, into, number, out);
         })
     }
@@ -155,7 +155,11 @@ pub fn dup_comm(process: &Process, comm: &Comm) -> Result<Comm> {
         recv: context.as_mut_ptr().cast(),
     };
     // SAFETY: the schedule reads or writes the 8 bytes of `context`.
-    unsafe { process.collective(comm, buffers, |schedule| tell_context(schedule, comm))? };
+    unsafe {
+        crate::collective::collective(process, comm, buffers, |schedule| {
+            tell_context(schedule, comm)
+        })?
+    };
     Ok(comm.same_in(ContextId::from_bits(context[0])))
 }
 
@@ -185,9 +189,12 @@ pub fn start_dup_comm<T: AsRef<Comm>>(
     // SAFETY: the schedule reads or writes the context's 8 bytes, which the holder keeps alive;
     // the program may not use the copy, and so nobody reads them, before it is done.
     let request = unsafe {
-        process.start_collective(holder(&object), buffers, |schedule| {
-            tell_context(schedule, comm)
-        })?
+        crate::collective::started::start_collective(
+            process,
+            holder(&object),
+            buffers,
+            |schedule| tell_context(schedule, comm),
+        )?
     };
     Ok((object, request))
 }
@@ -225,7 +232,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
         process.new_context().to_bits(),
     ];
     let Some(remote) = comm.remote() else {
-        let all = process.gather_all_u64(comm, own)?;
+        let all = crate::collective::gather_all_u64(process, comm, own)?;
         return Ok(choice.color.map(|color| {
             let chosen = Chosen::of(&all, color);
             Comm::new(
@@ -235,7 +242,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
             )
         }));
     };
-    let all = process.gather_all_u64(&comm.within(), own)?;
+    let all = crate::collective::gather_all_u64(process, &comm.within(), own)?;
     let theirs = trade_groups(process, comm, all.as_flattened())?;
     let (theirs, _) = theirs.as_chunks::<3>();
     if theirs.len() != remote.size() as usize {
@@ -487,11 +494,10 @@ pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
         Ok((!process.is_pending(owner, own)?).then_some(()))
     })?;
     if comm.remote().is_some() {
-        // All of this group, then both leaders, then all of this group again.
-        process.gather_all_u64(&comm.within(), [0])?;
+        // All of this group, then both leaders, then all of this group crate::collective::gather_all_u64(&again.process, &comm.within(), [0])?;
         trade_groups(process, comm, &[]).map(drop)
     } else {
-        process.gather_all_u64(comm, [0]).map(drop)
+        crate::collective::gather_all_u64(process, comm, [0]).map(drop)
     }
 }
 

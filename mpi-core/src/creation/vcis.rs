@@ -58,7 +58,7 @@ pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<
     wishes.lockless |= all_lockless && !wishes.window;
     let digest = wishes.digest();
     let own = [digest, process.pool() as u64, u64::from(comm.is_used())];
-    let all = process.gather_all_u64(comm, own)?;
+    let all = crate::collective::gather_all_u64(process, comm, own)?;
     let same = all.iter().all(|told| told[0] == digest && told[2] == 0);
     let pool = all.iter().map(|told| told[1]).min().unwrap_or(1);
     let pool = (pool as usize).clamp(1, MAX_VCIS);
@@ -92,7 +92,7 @@ fn try_vcis(
     let (spread, vcis) = match plan {
         Plan::These(spread, vcis) => (*spread, vcis.clone()),
         Plan::Some(spread, count) => {
-            let all = process.gather_all_u64(comm, used_vcis(process))?;
+            let all = crate::collective::gather_all_u64(process, comm, used_vcis(process))?;
             let mut taken = Taken::default();
             for told in &all {
                 let (used, rest) = told.split_at(MASK_WORDS);
@@ -161,7 +161,7 @@ pub(crate) fn gather_all_bytes(
     own: Option<&[u8]>,
 ) -> Result<Option<Vec<Vec<u8>>>> {
     let len = own.map_or(u64::MAX, |own| own.len() as u64);
-    let lens = process.gather_all_u64(comm, [len])?;
+    let lens = crate::collective::gather_all_u64(process, comm, [len])?;
     let longest = lens.iter().map(|len| len[0]).max().unwrap_or(0);
     let Some(own) = own.filter(|_| longest != u64::MAX) else {
         return Ok(None);
@@ -185,7 +185,14 @@ pub(crate) fn gather_all_bytes(
             recv: all.as_mut_ptr().cast(),
         };
         // SAFETY: the call reads and writes a block of `longest` bytes of `all` for each member.
-        unsafe { process.call(comm, buffers, &Call::Allgather { send: None, recv })? };
+        unsafe {
+            crate::collective::call(
+                process,
+                comm,
+                buffers,
+                &Call::Allgather { send: None, recv },
+            )?
+        };
     }
     let cut = |(rank, len): (usize, &[u64; 1])| {
         let start = rank * longest;

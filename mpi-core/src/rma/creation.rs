@@ -118,7 +118,7 @@ impl Window {
         let lacks = u64::from(lent.is_none());
         let promise = hints.accumulates.map_or(0, |promise| promise.word());
         let mut told = [bytes, !bytes, step, !step, !near, lacks, promise, !promise];
-        process.greatest_u64(&comm, &mut told)?;
+        crate::collective::greatest_u64(process, &comm, &mut told)?;
         let plan = Plan {
             process,
             comm: &comm,
@@ -198,8 +198,7 @@ impl Window {
                 size,
             });
         }
-        // Nobody may be asked for something before it serves, nor free its probe too early.
-        process.barrier(&window.comm)?;
+        // Nobody may be asked for something before it serves, nor free its probe too crate::collective::barrier(&early.process, &window.comm)?;
         Ok(window)
     }
 }
@@ -224,7 +223,8 @@ impl Plan<'_> {
     fn on_node(&self, local: bool) -> Result<Made> {
         let Plan { process, comm, .. } = *self;
         let (me, count) = (comm.rank() as usize, comm.size() as usize);
-        let told = process.gather_all_u64(
+        let told = crate::collective::gather_all_u64(
+            process,
             comm,
             [
                 self.own_base().expose_provenance() as u64,
@@ -251,7 +251,7 @@ impl Plan<'_> {
                 && (0..count)
                     .all(|rank| single_copy::can_copy(process, comm, rank as u32, told[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
-            let able = process.gather_all_u64(comm, able)?;
+            let able = crate::collective::gather_all_u64(process, comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
             // Nobody need find the piece any more: nothing of it is left when the processes end.
             if let Some(piece) = &piece {
@@ -331,7 +331,7 @@ impl Plan<'_> {
         let (Some(own), Some(shared)) = (self.lent, process.shared_memory()) else {
             return Ok(None);
         };
-        let told = process.gather_all_u64(comm, own.words())?;
+        let told = crate::collective::gather_all_u64(process, comm, own.words())?;
         let mut mapped = Vec::with_capacity(told.len());
         for (rank, words) in told.into_iter().enumerate() {
             let Place { key, len, offset } = Place::of(words);
@@ -344,7 +344,7 @@ impl Plan<'_> {
         }
         let lacks = u64::from(mapped.len() < comm.size() as usize);
         let mut lacking = [lacks];
-        process.greatest_u64(comm, &mut lacking)?;
+        crate::collective::greatest_u64(process, comm, &mut lacking)?;
         Ok((lacking[0] == 0).then_some(mapped))
     }
 
@@ -355,7 +355,7 @@ impl Plan<'_> {
             true => None,
             false => {
                 let own = [self.size as u64, u64::from(self.unit as u32)];
-                Some(process.gather_all_u64(comm, own)?)
+                Some(crate::collective::gather_all_u64(process, comm, own)?)
             }
         };
         let mut memory = Memory::default();
@@ -449,7 +449,8 @@ impl Plan<'_> {
     /// How the members on this process's node are reached: all directly, or none.
     fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
         let Plan { process, comm, .. } = *self;
-        let told = process.gather_all_u64(
+        let told = crate::collective::gather_all_u64(
+            process,
             node,
             [
                 self.own_base().expose_provenance() as u64,
@@ -471,7 +472,7 @@ impl Plan<'_> {
             able &= (0..told.len())
                 .all(|rank| single_copy::can_copy(process, node, rank as u32, told[rank][2]));
         }
-        let able = process.gather_all_u64(node, [u64::from(able)])?;
+        let able = crate::collective::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {
             piece.settle();
         }
@@ -508,7 +509,7 @@ impl Plan<'_> {
     /// Whether all members have memory.
     fn agree(&self, fine: bool) -> Result<()> {
         let mut lacking = [u64::from(!fine)];
-        self.process.greatest_u64(self.comm, &mut lacking)?;
+        crate::collective::greatest_u64(self.process, self.comm, &mut lacking)?;
         if lacking[0] == 0 {
             return Ok(());
         }
@@ -528,8 +529,7 @@ fn share(
 ) -> Result<std::result::Result<Box<dyn SharedPiece>, OpenError>> {
     let me = comm.rank() as usize;
     let Some(shared) = process.shared_memory() else {
-        // Nobody has, since all were set up alike; but who waits for a key must get one.
-        process.broadcast_u64(comm, &mut [0; 4])?;
+        // Nobody has, since all were set up alike; but who waits for a key must get crate::collective::broadcast_u64(&one.process, comm, &mut [0; 4])?;
         return Ok(Err(OpenError("this process has no shared memory".into())));
     };
     let mut made = None;
@@ -547,7 +547,7 @@ fn share(
         }
         made = Some(piece);
     }
-    process.broadcast_u64(comm, &mut key)?;
+    crate::collective::broadcast_u64(process, comm, &mut key)?;
     let opened = match made {
         Some(made) => made,
         None if key[0] == 0 => Err(OpenError("its first member could not make it".into())),

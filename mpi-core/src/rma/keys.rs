@@ -119,7 +119,7 @@ impl Service {
             Some((_, transport)) => self.expose(process, word(transport.name())),
             None => Told::default(),
         };
-        let told = process.gather_all_u64(&self.comm, told)?;
+        let told = crate::collective::gather_all_u64(process, &self.comm, told)?;
         if !self.keys.on {
             return Ok(());
         }

@@ -186,7 +186,7 @@ impl Window {
         if let Some(service) = &self.service {
             // What this process has under way must be complete at its targets.
             self.flush_dirty(process)?;
-            process.barrier(&self.comm)?;
+            crate::collective::barrier(process, &self.comm)?;
             process.wait_until(self.comm.vci(), || {
                 for lane in service.lanes.iter().skip(1) {
                     process.poll(lane.vci)?;
@@ -195,8 +195,7 @@ impl Window {
             })?;
             process.end_service(service);
         }
-        // Invariant: memory goes only after all are done with it.
-        process.barrier(&self.comm)?;
+        // Invariant: memory goes only after all are done with crate::collective::barrier(&it.process, &self.comm)?;
         if let Some(service) = &self.service {
             service.keys.withdraw();
         }

@@ -243,7 +243,7 @@ impl Window {
         }
         self.flush_dirty(process)?;
         full_fence();
-        process.barrier(&self.comm)?;
+        crate::collective::barrier(process, &self.comm)?;
         full_fence();
         Ok(())
     }

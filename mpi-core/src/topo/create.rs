@@ -49,7 +49,8 @@ fn nodes_and_context(
     size: u32,
     node: u64,
 ) -> Result<(Vec<u32>, ContextId)> {
-    let told = process.gather_all_u64(comm, [node, process.new_context().to_bits()])?;
+    let told =
+        crate::collective::gather_all_u64(process, comm, [node, process.new_context().to_bits()])?;
     let Some([_, context]) = told.first() else {
         return Err(Error::new(Class::Intern, "a communicator without members"));
     };
@@ -155,7 +156,7 @@ pub fn create_dist_graph(
 fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Result<Vec<u32>> {
     let own = graph.edges_from(comm.rank());
     let words: Vec<u64> = own.flat_map(words_of).collect();
-    let lengths = process.gather_all_u64(comm, [words.len() as u64])?;
+    let lengths = crate::collective::gather_all_u64(process, comm, [words.len() as u64])?;
     let lengths: Vec<usize> = match comm.rank() {
         0 => lengths.iter().map(|[length]| *length as usize).collect(),
         _ => Vec::new(),
@@ -167,7 +168,7 @@ fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Re
         let found = reorder_graph(&links, nodes);
         new_ranks = found.into_iter().map(u64::from).collect();
     }
-    process.broadcast_u64(comm, &mut new_ranks)?;
+    crate::collective::broadcast_u64(process, comm, &mut new_ranks)?;
     Ok(new_ranks.into_iter().map(|rank| rank as u32).collect())
 }
 
@@ -179,11 +180,11 @@ fn hand_over(
     new_ranks: &[u32],
 ) -> Result<DistGraph> {
     let words = graph.to_words();
-    let mut lengths: Vec<usize> = process
-        .gather_all_u64(comm, [words.len() as u64])?
-        .iter()
-        .map(|[length]| *length as usize)
-        .collect();
+    let mut lengths: Vec<usize> =
+        crate::collective::gather_all_u64(process, comm, [words.len() as u64])?
+            .iter()
+            .map(|[length]| *length as usize)
+            .collect();
     let me = comm.rank();
     let place = new_ranks[me as usize];
     let heir = new_ranks.iter().position(|rank| *rank == me);
@@ -265,7 +266,7 @@ fn exchange(
     let word = size_of::<u64>();
     // SAFETY: the blocks divide both lists, which live until the end.
     unsafe {
-        process.collective(comm, buffers, |schedule| {
+        crate::collective::collective(process, comm, buffers, |schedule| {
             let first = schedule.here();
             let mut offset = 0;
             for (from, length) in lengths.iter().enumerate().filter(|(_, len)| **len > 0) {
@@ -300,7 +301,7 @@ fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec
     let team = Team::all(comm.rank(), comm.size());
     // SAFETY: both lists have a block for each rank and live until the end.
     unsafe {
-        process.collective(comm, buffers, |schedule| {
+        crate::collective::collective(process, comm, buffers, |schedule| {
             let (send, recv) = (Layout::Uniform(part), Layout::Uniform(part));
             mpi_coll::alltoall(schedule, team, Some(send), recv, mpi_coll::Alltoall::Bruck);
         })?;

@@ -95,15 +95,18 @@ impl Collectives<'_> {
         };
         // SAFETY: the vectors are as long as `data` says and stay where they are until the end.
         let request = unsafe {
-            self.job.ranks[rank].start_collective(self.comms[rank].clone(), buffers, |schedule| {
-                match what {
+            mpi_core::collective::started::start_collective(
+                &self.job.ranks[rank],
+                self.comms[rank].clone(),
+                buffers,
+                |schedule| match what {
                     What::Barrier(how) => mpi_coll::barrier(schedule, team, how),
                     What::Bcast(root, how) => mpi_coll::bcast(schedule, team, root, data, how),
                     What::Allreduce(how, in_place) => {
                         mpi_coll::allreduce(schedule, team, in_place, data, &self.sum, how);
                     }
-                }
-            })
+                },
+            )
         };
         part.request = Some(request.unwrap());
         self.parts[rank].push(part);
@@ -214,9 +217,14 @@ fn probing_makes_progress_on_collectives() {
             let team = Team::all(rank as u32, 4);
             // SAFETY: a barrier has no data.
             unsafe {
-                job.ranks[rank].start_collective(comms[rank].clone(), Buffers::NONE, |schedule| {
-                    mpi_coll::barrier(schedule, team, Barrier::Dissemination);
-                })
+                mpi_core::collective::started::start_collective(
+                    &job.ranks[rank],
+                    comms[rank].clone(),
+                    Buffers::NONE,
+                    |schedule| {
+                        mpi_coll::barrier(schedule, team, Barrier::Dissemination);
+                    },
+                )
             }
         })
         .map(Result::unwrap)
