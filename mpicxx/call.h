@@ -19,7 +19,7 @@ void raise_comm(MPI_Comm comm, int code);
 void raise_win(MPI_Win win, int code);
 void raise_file(MPI_File file, int code);
 /* A function that libmpi lacks: calls the handler of MPI_COMM_WORLD and returns the code. */
-int missing();
+int missing(const char *name);
 
 /* Errors that belong to no object are those of MPI_COMM_WORLD (MPI-2.2, section 8.3). */
 inline void check(int code)
@@ -30,10 +30,11 @@ inline void check(int code)
 
 /* Calls a function of the C interface that may not be there. */
 template <class... Parameters, class... Arguments>
-int call(int (*function)(Parameters...), Arguments... arguments)
+int call(const char *name, int (*function)(Parameters...), Arguments... arguments)
 {
-    return function ? function(arguments...) : missing();
+    return function ? function(arguments...) : missing(name);
 }
+#define CALL(function, ...) call(#function, function, __VA_ARGS__)
 
 /* An array of handles, numbers or statuses of C; on the stack if it is short. */
 template <class T> class Array {

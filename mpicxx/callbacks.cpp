@@ -397,7 +397,7 @@ void Register_datarep(const char *datarep, Datarep_conversion_function *read,
     state->write = write;
     state->extent = extent;
     state->extra_state = extra_state;
-    check(call(MPI_Register_datarep, datarep, read ? call_read : NULL, write ? call_write : NULL,
+    check(CALL(MPI_Register_datarep, datarep, read ? call_read : NULL, write ? call_write : NULL,
         call_extent, static_cast<void *>(state)));
 }
 

@@ -157,27 +157,27 @@ void Compute_dims(int nnodes, int ndims, int dims[])
 
 void Open_port(const Info &info, char *port_name)
 {
-    check(call(MPI_Open_port, MPI_Info(info), port_name));
+    check(CALL(MPI_Open_port, MPI_Info(info), port_name));
 }
 
 void Close_port(const char *port_name)
 {
-    check(call(MPI_Close_port, port_name));
+    check(CALL(MPI_Close_port, port_name));
 }
 
 void Publish_name(const char *service_name, const Info &info, const char *port_name)
 {
-    check(call(MPI_Publish_name, service_name, MPI_Info(info), port_name));
+    check(CALL(MPI_Publish_name, service_name, MPI_Info(info), port_name));
 }
 
 void Unpublish_name(const char *service_name, const Info &info, const char *port_name)
 {
-    check(call(MPI_Unpublish_name, service_name, MPI_Info(info), port_name));
+    check(CALL(MPI_Unpublish_name, service_name, MPI_Info(info), port_name));
 }
 
 void Lookup_name(const char *service_name, const Info &info, char *port_name)
 {
-    check(call(MPI_Lookup_name, service_name, MPI_Info(info), port_name));
+    check(CALL(MPI_Lookup_name, service_name, MPI_Info(info), port_name));
 }
 
 } // namespace MPI

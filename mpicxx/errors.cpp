@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+extern "C" int MPII_Missing(const char *function);
+
 namespace weft {
 
 /* Whether a handler that was asked for is the one that throws; gives it back. */
@@ -44,10 +46,9 @@ void raise_file(MPI_File file, int code)
         throw MPI::Exception(code);
 }
 
-int missing()
+int missing(const char *name)
 {
-    PMPI_Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_UNSUPPORTED_OPERATION);
-    return MPI_ERR_UNSUPPORTED_OPERATION;
+    return MPII_Missing(name);
 }
 
 } // namespace weft

@@ -62,7 +62,7 @@ void Comm::Free()
 
 void Comm::Disconnect()
 {
-    CHECK(call(MPI_Comm_disconnect, &handle));
+    CHECK(CALL(MPI_Comm_disconnect, &handle));
 }
 
 void Comm::Set_errhandler(const Errhandler &errhandler)
@@ -121,7 +121,7 @@ Intercomm Comm::Get_parent()
 Intercomm Comm::Join(int fd)
 {
     MPI_Comm other = MPI_COMM_NULL;
-    check(call(MPI_Comm_join, fd, &other));
+    check(CALL(MPI_Comm_join, fd, &other));
     return other;
 }
 
@@ -334,14 +334,14 @@ int Graphcomm::Map(int nnodes, const int index[], const int edges[]) const
 Intercomm Intracomm::Accept(const char *port_name, const Info &info, int root) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(call(MPI_Comm_accept, port_name, MPI_Info(info), root, handle, &comm));
+    CHECK(CALL(MPI_Comm_accept, port_name, MPI_Info(info), root, handle, &comm));
     return comm;
 }
 
 Intercomm Intracomm::Connect(const char *port_name, const Info &info, int root) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(call(MPI_Comm_connect, port_name, MPI_Info(info), root, handle, &comm));
+    CHECK(CALL(MPI_Comm_connect, port_name, MPI_Info(info), root, handle, &comm));
     return comm;
 }
 
@@ -349,7 +349,7 @@ Intercomm Intracomm::Spawn(const char *command, const char *argv[], int maxprocs
     int root, int errcodes[]) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(call(MPI_Comm_spawn, command, const_cast<char **>(argv), maxprocs, MPI_Info(info), root,
+    CHECK(CALL(MPI_Comm_spawn, command, const_cast<char **>(argv), maxprocs, MPI_Info(info), root,
         handle, &comm, errcodes));
     return comm;
 }
@@ -366,7 +366,7 @@ Intercomm Intracomm::Spawn_multiple(int count, const char *commands[], const cha
     MPI_Comm comm = MPI_COMM_NULL;
     /* They are read at the root alone. */
     Array<MPI_Info> told(Get_rank() == root ? count : 0, infos);
-    CHECK(call(MPI_Comm_spawn_multiple, count, const_cast<char **>(commands),
+    CHECK(CALL(MPI_Comm_spawn_multiple, count, const_cast<char **>(commands),
         const_cast<char ***>(argvs), maxprocs, static_cast<const MPI_Info *>(told), root, handle,
         &comm, errcodes));
     return comm;

@@ -300,6 +300,21 @@ impl Runtime {
         vcis
     }
 
+    /// Refuses the request of a collective or a one-sided operation that is under way: it can only be
+    /// completed (sections 5.12 and 11.3.5).
+    fn demand_message(&self, id: RequestId, what: &str) -> Result<()> {
+        match self.process.is_outside(id)? {
+            false => Ok(()),
+            true => Err(Error::new(
+                Class::Request,
+                format!(
+                    "request is of a nonblocking collective or of a one-sided operation and cannot be \
+                     {what}; complete it with MPI_Wait or MPI_Test"
+                ),
+            )),
+        }
+    }
+
     /// Lets go of a request (section 3.7.3): what is active completes, and the rest is freed then.
     pub fn let_go(&self, named: Named) -> Result<()> {
         match named {
@@ -308,7 +323,10 @@ impl Runtime {
                 Err(Error::new(Class::Request, why))
             }
             Named::Ready => Ok(()),
-            Named::Operation(id) => self.process.detach(id),
+            Named::Operation(id) => {
+                self.demand_message(id, "freed")?;
+                self.process.detach(id)
+            }
             Named::Own(handle) => match object_arc(handle).as_deref() {
                 None => Ok(()),
                 Some(Object::Persistent(persistent)) => {
@@ -335,7 +353,10 @@ impl Runtime {
         match named {
             Named::Null => nothing("request is MPI_REQUEST_NULL; there is nothing to cancel"),
             Named::Ready => Ok(()),
-            Named::Operation(id) => self.process.cancel(id),
+            Named::Operation(id) => {
+                self.demand_message(id, "cancelled")?;
+                self.process.cancel(id)
+            }
             Named::Own(handle) => match object_arc(handle).as_deref() {
                 None => Ok(()),
                 Some(Object::Persistent(persistent)) => match persistent.active() {

@@ -313,10 +313,19 @@ impl Runtime {
 /// The error for a handle that is no communicator.
 #[cold]
 pub fn invalid_comm(handle: MPI_Comm) -> Error {
+    match handle {
+        MPI_COMM_NULL => Error::new(Class::Comm, "comm is MPI_COMM_NULL"),
+        _ => invalid_named(handle, "communicator"),
+    }
+}
+
+/// The same for an argument with a name of its own.
+#[cold]
+pub fn invalid_named(handle: MPI_Comm, name: &str) -> Error {
     let what = if handle == MPI_COMM_NULL {
-        "comm is MPI_COMM_NULL".to_string()
+        format!("{name} is MPI_COMM_NULL")
     } else {
-        format!("communicator {handle:#x} does not exist; it was never made, or has been freed")
+        format!("{name} {handle:#x} does not exist; it was never made, or has been freed")
     };
     Error::new(Class::Comm, what)
 }

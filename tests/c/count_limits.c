@@ -8,7 +8,7 @@
 static MPI_Datatype huge, sparse;
 static char data[64];
 
-/* 2^30 of 2^34 bytes are 2^64, and so none if the product wraps; INT_MAX of them are 2^64 less. */
+/* 2^30 of 2^34 bytes are 2^64: none, if the product wraps; INT_MAX of them are 2^64 less. */
 static const int counts[] = {1 << 30, 2147483647};
 
 static void messages(int count, MPI_Datatype type) {

@@ -77,6 +77,22 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_call_errhandler(copy, MPI_ERR_OTHER));
     CHECK_EQ(calls - before, 1);
     CHECK_EQ(last_code, MPI_ERR_OTHER);
+    /* One handle for each, whoever asks, which can be freed as often as it was given. */
+    MPI_Errhandler again;
+    OK(MPI_Comm_set_errhandler(part, second));
+    OK(MPI_Comm_get_errhandler(part, &got));
+    OK(MPI_Comm_get_errhandler(part, &again));
+    CHECK_EQ(got, second);
+    CHECK_EQ(again, second);
+    OK(MPI_Errhandler_free(&got));
+    OK(MPI_Errhandler_free(&again));
+    OK(MPI_Errhandler_free(&second));
+    OK(MPI_Comm_get_errhandler(part, &second));
+    CHECK(second != MPI_ERRHANDLER_NULL);
+    MPI_Errhandler young;
+    OK(MPI_Comm_create_errhandler(handler, &young));
+    CHECK(young != second);
+    OK(MPI_Errhandler_free(&young));
     OK(MPI_Errhandler_free(&second));
     OK(MPI_Comm_free(&copy));
     OK(MPI_Comm_free(&part));

@@ -61,10 +61,6 @@ contains
     logical :: flag
     extra = 1000000000000_MPI_ADDRESS_KIND
     call MPI_COMM_CREATE_KEYVAL(copy_new, delete_new, key, extra, ierr)
-#ifndef COMPANION
-    ! That library keeps the address only.
-    extra = 0
-#endif
     call MPI_COMM_CREATE_KEYVAL(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, silent, extra, ierr)
     call MPI_COMM_CREATE_KEYVAL(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, dup, extra, ierr)
     call MPI_COMM_DUP(MPI_COMM_WORLD, comm, ierr)
@@ -269,9 +265,7 @@ subroutine copy_new(comm, key, extra, value, new, flag, ierr)
   integer*8 :: extra, value, new
   logical :: flag
   external :: check
-#ifndef COMPANION
   call check(extra == 1000000000000_8, 'extra state')
-#endif
   copied = copied + 1
   new = value + 1
   flag = .true.

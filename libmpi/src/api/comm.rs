@@ -20,7 +20,7 @@ use crate::abi::{
     MPI_UNEQUAL,
 };
 use crate::comms::CommObject;
-use crate::runtime::{Runtime, invalid_comm, runtime};
+use crate::runtime::{Runtime, invalid_comm, invalid_named, runtime};
 use crate::{groups, infos, requests};
 
 /// `MPI_Comm_size` (section 6.4.1).
@@ -141,9 +141,8 @@ unsafe fn give_to(
 pub unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.comm(comm)?;
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     let vcis = runtime.dup_vcis;
     let copy = duplicate(runtime, parent, |copy| {
         copy.duplicate_hints(&runtime.process, parent, vcis)
@@ -164,9 +163,8 @@ pub unsafe fn comm_dup_with_info(
     let runtime = runtime()?;
     let parent = runtime.comm(comm)?;
     let info = infos::hints(info)?;
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     let copy = duplicate(runtime, parent, |copy| {
         copy.take_hints(&runtime.process, info)
     })?;
@@ -205,9 +203,8 @@ pub unsafe fn comm_idup(
 ) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.comm_arc(comm)?;
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     if request.is_null() {
         return Err(null("request"));
     }
@@ -259,9 +256,8 @@ pub unsafe fn comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Co
     let runtime = runtime()?;
     let parent = runtime.comm(comm)?;
     let group = groups::get(group)?;
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     let made = mpi_core::creation::create_comm(&runtime.process, &parent.comm, group)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, parent, newcomm) }
@@ -282,9 +278,8 @@ pub unsafe fn comm_create_group(
     intra_only(&parent.comm)?;
     let group = groups::get(group)?;
     let tag = u32::try_from(tag).map_err(|_| bad_tag(tag, false))?;
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     let made = mpi_core::creation::create_comm_group(&runtime.process, &parent.comm, group, tag)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, made, parent, newcomm) }
@@ -302,9 +297,8 @@ pub unsafe fn comm_split(
 ) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.comm(comm)?;
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     if color < 0 && color != MPI_UNDEFINED {
         return Err(Error::new(
             Class::Arg,
@@ -331,9 +325,8 @@ pub unsafe fn comm_split_type(
 ) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.comm(comm)?;
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     let info = infos::hints(info)?;
     let color = match split_type {
         MPI_COMM_TYPE_SHARED => Some(runtime.node >> 1),
@@ -470,18 +463,21 @@ pub unsafe fn intercomm_create(
     newintercomm: *mut MPI_Comm,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let parent = runtime.comm(local_comm)?;
+    let parent = runtime.find_comm(local_comm);
+    let parent = parent.ok_or_else(|| invalid_named(local_comm, "local_comm"))?;
     let local = &parent.comm;
     intra_only(local)?;
-    if newintercomm.is_null() {
-        return Err(null("newintercomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newintercomm, "newintercomm", MPI_COMM_NULL)? };
     let leader = u32::try_from(local_leader)
         .ok()
         .filter(|rank| *rank < local.size());
     let leader = leader.ok_or_else(|| bad_rank(local_leader, local.size(), "local_leader"))?;
     let bridge = (leader == local.rank()).then(|| {
-        let peer = &runtime.comm(peer_comm)?.comm;
+        let peer = runtime.find_comm(peer_comm);
+        let peer = &peer
+            .ok_or_else(|| invalid_named(peer_comm, "peer_comm"))?
+            .comm;
         let size = peer.others().size();
         let rank = u32::try_from(remote_leader)
             .ok()
@@ -511,9 +507,8 @@ pub unsafe fn intercomm_merge(
     let runtime = runtime()?;
     let parent = runtime.comm(intercomm)?;
     inter_only(&parent.comm)?;
-    if newintracomm.is_null() {
-        return Err(null("newintracomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newintracomm, "newintracomm", MPI_COMM_NULL)? };
     let made = mpi_core::creation::merge_intercomm(&runtime.process, &parent.comm, high != 0)?;
     // SAFETY: the caller's contract.
     unsafe { give(runtime, Some(made), parent, newintracomm) }

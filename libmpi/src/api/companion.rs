@@ -1,17 +1,18 @@
 //! What libraries for other languages need beyond the standard (names and conventions of the ABI):
 //! attributes with the language that set them, and callbacks that are not functions of C.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
-use mpi_core::Result;
+use mpi_core::{Class, Error, Result};
 
 use super::attr::{self, tell};
 use super::{null, put};
 use crate::abi::{
-    MPI_APPNUM, MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Op, MPI_Request, MPI_TAG_UB,
-    MPI_WIN_BASE, MPI_WIN_MODEL, MPI_WIN_SIZE, MPI_Win,
+    MPI_APPNUM, MPI_Aint, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Op,
+    MPI_Request, MPI_TAG_UB, MPI_WIN_BASE, MPI_WIN_MODEL, MPI_WIN_SIZE, MPI_Win,
 };
 use crate::attributes::{self, CopyProxy, DeleteProxy, Form, Kind, Store, Value};
+use crate::raise::{On, raise};
 use crate::runtime::runtime;
 use crate::{errhandler, ops, requests, types, wins};
 
@@ -235,4 +236,22 @@ pub unsafe fn errhandler_set_cxx(handler: MPI_Errhandler, call: *mut c_void) {
         // As for keys.
         let _ = errhandler::set_proxy(handler, call);
     }
+}
+
+/// `MPII_Missing`: raises the error of a function that a binding of another language has and this
+/// library has not yet, on `MPI_COMM_WORLD`, and gives its code.
+///
+/// # Safety
+/// `function` is a string of C that stays.
+pub unsafe fn missing(function: *const c_char) -> c_int {
+    // SAFETY: the caller's contract.
+    let name = unsafe { CStr::from_ptr::<'static>(function) };
+    let name = name.to_str().unwrap_or("MPI");
+    let why = format!("{name} is not in this version of the library; the program can't use it yet");
+    raise(
+        Error::new(Class::UnsupportedOperation, why),
+        name,
+        On::Comm(MPI_COMM_WORLD),
+        &[],
+    )
 }

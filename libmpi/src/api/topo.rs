@@ -7,9 +7,10 @@ use mpi_core::topo::{self, Cart, DistGraph, Graph, Topology, Weights};
 use mpi_core::{Class, Error, Result};
 
 use super::comm::{give, give_with_info, intra_only};
-use super::{list, list_mut, null, put};
+use super::{list, list_mut, put};
 use crate::abi::{
-    MPI_CART, MPI_Comm, MPI_DIST_GRAPH, MPI_GRAPH, MPI_Info, MPI_PROC_NULL, MPI_UNDEFINED,
+    MPI_CART, MPI_COMM_NULL, MPI_Comm, MPI_DIST_GRAPH, MPI_GRAPH, MPI_Info, MPI_PROC_NULL,
+    MPI_UNDEFINED,
 };
 use crate::comms::CommObject;
 use crate::runtime::{Runtime, runtime};
@@ -151,11 +152,11 @@ pub unsafe fn cart_create(
 ) -> Result<()> {
     let runtime = runtime()?;
     let old = parent(runtime, comm_old)?;
+    dimensions(ndims, "ndims")?;
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(comm_cart, "comm_cart", MPI_COMM_NULL)? };
     // SAFETY: the caller's contract.
     let cart = unsafe { grid(&old.comm, ndims, dims, periods)? };
-    if comm_cart.is_null() {
-        return Err(null("comm_cart"));
-    }
     let node = node_if(runtime, reorder);
     let made = mpi_core::topo::create::create_cart(&runtime.process, &old.comm, cart, node)?;
     // SAFETY: the caller's contract.
@@ -190,9 +191,8 @@ pub unsafe fn graph_create(
     let old = parent(runtime, comm_old)?;
     // SAFETY: the caller's contract.
     let graph = unsafe { nodes_and_edges(&old.comm, nnodes, index, edges)? };
-    if comm_graph.is_null() {
-        return Err(null("comm_graph"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(comm_graph, "comm_graph", MPI_COMM_NULL)? };
     let made = mpi_core::topo::create::create_graph(
         &runtime.process,
         &old.comm,
@@ -259,9 +259,8 @@ pub unsafe fn dist_graph_create_adjacent(
         )?
     };
     let info = infos::hints(info)?;
-    if comm_dist_graph.is_null() {
-        return Err(null("comm_dist_graph"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(comm_dist_graph, "comm_dist_graph", MPI_COMM_NULL)? };
     let made = mpi_core::topo::create::create_dist_graph(
         &runtime.process,
         &old.comm,
@@ -314,9 +313,8 @@ pub unsafe fn dist_graph_create(
         (edges, weights != Weights::Unweighted)
     };
     let info = infos::hints(info)?;
-    if comm_dist_graph.is_null() {
-        return Err(null("comm_dist_graph"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(comm_dist_graph, "comm_dist_graph", MPI_COMM_NULL)? };
     let node = node_if(runtime, reorder);
     let made = mpi_core::topo::create::create_dist_graph_of(
         &runtime.process,
@@ -622,9 +620,8 @@ pub unsafe fn cart_sub(
     let ndims = cart(old)?.dimensions().len() as c_int;
     // SAFETY: the caller's contract.
     let remain = unsafe { list(ndims, "ndims", remain_dims, "remain_dims")? };
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     let remain: Vec<bool> = remain.iter().map(|flag| *flag != 0).collect();
     // Without a dimension left there is one process in the grid: the first, as where a grid is made
     // of no dimensions. The standard (section 7.5.6) can be read to give each process one of its own.

@@ -89,15 +89,13 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
             let args: Vec<String> = function.params.iter().map(argument).collect();
             let list = names.join(", ");
             let params = params.join(", ");
-            let nulls = function.params.iter().filter_map(null_on_error);
-            let nulls: String = nulls.collect();
             // Printing takes a stack frame, which the way without errors shall not pay for.
             let _ = writeln!(
                 text,
                 "    #[cold]\n    \
                  #[inline(never)]\n    \
                  fn fail(error: mpi_core::Error, {params}) -> c_int {{\n        \
-                 {nulls}raise(error, \"{name}\", {on}, &[{}])\n    \
+                 raise(error, \"{name}\", {on}, &[{}])\n    \
                  }}",
                 args.join(", "),
             );
@@ -124,26 +122,6 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
         }
     }
     text.push_str("}\n\n");
-}
-
-/// What writes the null handle to where a new communicator or datatype would have gone: programs look
-/// at the handle where they don't look at the code, as other libraries of this ABI allow them to.
-fn null_on_error(param: &Param) -> Option<String> {
-    let null = match param.kind {
-        Kind::Comm => "MPI_COMM_NULL",
-        Kind::Datatype => "MPI_DATATYPE_NULL",
-        _ => return None,
-    };
-    let single = param.ctype.is_pointer() && param.ctype.dimensions.is_empty();
-    let new = param.name.starts_with("new") || param.name.starts_with("comm_");
-    (single && new && param.direction == Direction::Out).then(|| {
-        format!(
-            "// SAFETY: the program's variable for the result.\n        \
-             if let Some(made) = unsafe {{ {}.as_mut() }} {{\n            \
-             *made = {null};\n        }}\n        ",
-            rust_name(&param.name)
-        )
-    })
 }
 
 /// On which object an error is raised (section 8.3): the communicator, window or file among the

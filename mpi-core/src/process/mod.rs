@@ -568,6 +568,16 @@ impl Process {
         Ok(id)
     }
 
+    /// Whether a request is under way that [`Process::start_outside`] made.
+    pub fn is_outside(&self, id: RequestId) -> Result<bool> {
+        let Some(request) = self.requests.get(id) else {
+            return Ok(false);
+        };
+        let mut state = self.lock(request.vci())?;
+        let record = state.engine.records.get(id);
+        Ok(record.is_some_and(|record| record.role == Role::Outside && !request.is_done()))
+    }
+
     /// Completes a request made by [`Process::start_outside`].
     pub fn complete(&self, id: RequestId, status: Status, error: Option<Error>) -> Result<()> {
         if let Some(request) = self.requests.get(id) {

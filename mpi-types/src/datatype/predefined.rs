@@ -195,7 +195,7 @@ impl Predefined {
     /// All predefined datatypes, each with its name in MPI, its kind and its group, in the order
     /// of the variants.
     pub const TABLE: &'static [(Predefined, &'static str, Kind, Group)] = &[
-        // Beyond the standard: reductions take MPI_CHAR as the integer that C's char is, since
+        // Beyond the standard: reductions take MPI_CHAR and MPI_CHARACTER as the integer that C's char is, since
         // every library of this ABI does and programs rely on it.
         (Predefined::Char, "MPI_CHAR", C_CHAR, Group::CInteger),
         (Predefined::Wchar, "MPI_WCHAR", Kind::Wchar, Group::Text),
@@ -203,7 +203,7 @@ impl Predefined {
             Predefined::Character,
             "MPI_CHARACTER",
             Kind::Char,
-            Group::Text,
+            Group::CInteger,
         ),
         (
             Predefined::SignedChar,

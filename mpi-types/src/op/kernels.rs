@@ -167,17 +167,21 @@ pub(super) trait Number: Copy {
     fn times(self, other: Self) -> Self;
 }
 
-/// An unsigned integer, also seen as a truth value: anything but 0 is true.
-pub(super) trait Bits:
-    Copy
-    + std::ops::BitAnd<Output = Self>
-    + std::ops::BitOr<Output = Self>
-    + std::ops::BitXor<Output = Self>
-{
+/// A number seen as a truth value: anything but 0 is true.
+pub(super) trait Truth: Copy {
     /// Whether it is true.
     fn truth(self) -> bool;
     /// 1 for true, 0 for false.
     fn of(truth: bool) -> Self;
+}
+
+/// An unsigned integer.
+pub(super) trait Bits:
+    Truth
+    + std::ops::BitAnd<Output = Self>
+    + std::ops::BitOr<Output = Self>
+    + std::ops::BitXor<Output = Self>
+{
 }
 
 macro_rules! integers {
@@ -192,7 +196,8 @@ macro_rules! integers {
                 self.wrapping_mul(other)
             }
         }
-        impl Bits for $t {
+        impl Bits for $t {}
+        impl Truth for $t {
             #[inline(always)]
             fn truth(self) -> bool {
                 self != 0
@@ -221,6 +226,22 @@ macro_rules! floats {
     )*};
 }
 floats!(f32 f64);
+
+macro_rules! truths {
+    ($($t:ty)*) => {$(
+        impl Truth for $t {
+            #[inline(always)]
+            fn truth(self) -> bool {
+                self != 0.0
+            }
+            #[inline(always)]
+            fn of(truth: bool) -> Self {
+                if truth { 1.0 } else { 0.0 }
+            }
+        }
+    )*};
+}
+truths!(f32 f64);
 
 /// A complex number as C and Fortran store it.
 #[derive(Clone, Copy)]
@@ -292,9 +313,9 @@ operators! {
     Band: Bits, |a, b| a & b;
     Bor: Bits, |a, b| a | b;
     Bxor: Bits, |a, b| a ^ b;
-    Land: Bits, |a, b| T::of(a.truth() & b.truth());
-    Lor: Bits, |a, b| T::of(a.truth() | b.truth());
-    Lxor: Bits, |a, b| T::of(a.truth() ^ b.truth());
+    Land: Truth, |a, b| T::of(a.truth() & b.truth());
+    Lor: Truth, |a, b| T::of(a.truth() | b.truth());
+    Lxor: Truth, |a, b| T::of(a.truth() ^ b.truth());
     Replace: Copy, |a, _b| a;
 }
 

@@ -27,7 +27,7 @@ mod x87;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::datatype::{Datatype, Predefined};
+use crate::datatype::{Datatype, Group, Predefined};
 use crate::{Class, Error, Result};
 pub use kernels::{Kernel, Level};
 pub use predefined::PredefinedOp;
@@ -128,7 +128,12 @@ impl Op {
                 ),
             ));
         };
-        self.check_predefined(op, predefined)
+        self.check_predefined(op, predefined)?;
+        // Accumulates take more.
+        if predefined.group() == Group::Byte && !op.groups().contains(&Group::Byte) {
+            return Err(refusal(op, predefined));
+        }
+        Ok(())
     }
 
     /// Whether an accumulate (`MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`) may use
@@ -172,17 +177,7 @@ impl Op {
                 ),
             ));
         }
-        let groups: Vec<_> = op.groups().iter().map(|&g| group_name(g)).collect();
-        Err(Error::new(
-            Class::Op,
-            format!(
-                "{} is not defined on {}, which is of the group \"{}\"; it takes datatypes of: {}",
-                op.name(),
-                predefined.name(),
-                group_name(predefined.group()),
-                groups.join(", ")
-            ),
-        ))
+        Err(refusal(op, predefined))
     }
 
     /// The kernel of a predefined operation on a predefined datatype, for callers that reduce
@@ -227,6 +222,21 @@ impl Op {
             Inner::User { function, .. } => function(input, inout, count, datatype),
         }
     }
+}
+
+#[cold]
+fn refusal(op: PredefinedOp, predefined: Predefined) -> Error {
+    let groups: Vec<_> = op.groups().iter().map(|&g| group_name(g)).collect();
+    Error::new(
+        Class::Op,
+        format!(
+            "{} is not defined on {}, which is of the group \"{}\"; it takes datatypes of: {}",
+            op.name(),
+            predefined.name(),
+            group_name(predefined.group()),
+            groups.join(", ")
+        ),
+    )
 }
 
 impl fmt::Debug for Op {

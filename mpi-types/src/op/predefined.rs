@@ -28,7 +28,8 @@ use Group::*;
 
 const ORDERED: &[Group] = &[CInteger, FInteger, Floating, MultiLanguage];
 const ARITHMETIC: &[Group] = &[CInteger, FInteger, Floating, Complex, MultiLanguage];
-const LOGICAL: &[Group] = &[CInteger, Logical];
+// Beyond the standard, as in the libraries of this ABI: what is not zero is true.
+const LOGICAL: &[Group] = &[CInteger, FInteger, Floating, Logical, MultiLanguage];
 const BITWISE: &[Group] = &[CInteger, FInteger, Byte, MultiLanguage];
 const LOCATED: &[Group] = &[Pair];
 const ANY: &[Group] = &[
@@ -72,6 +73,13 @@ impl PredefinedOp {
     /// The groups of datatypes that the operation is defined on.
     pub fn groups(self) -> &'static [Group] {
         Self::TABLE[self as usize].2
+    }
+
+    /// Whether accumulates take the operation on a datatype of this group. Beyond the standard, as in
+    /// the libraries of this ABI, they take `MPI_BYTE` for what C's `char` is.
+    pub fn accumulates(self, group: Group) -> bool {
+        let byte = group == Byte && !matches!(self, PredefinedOp::Minloc | PredefinedOp::Maxloc);
+        byte || self.groups().contains(&group)
     }
 
     /// Whether only accumulates may use the operation: `MPI_REPLACE` and `MPI_NO_OP`.

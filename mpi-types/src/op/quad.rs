@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::kernels::Number;
+use super::kernels::{Number, Truth};
 
 /// A binary128 number as it lies in memory.
 #[derive(Clone, Copy)]
@@ -171,6 +171,16 @@ impl Number for F128 {
         let significand = high | u128::from(low != 0);
         let exponent = ea + eb - BIAS - 126 + (FRACTION_BITS + EXTRA) as i32;
         F128::round(sign, exponent, significand)
+    }
+}
+
+impl Truth for F128 {
+    fn truth(self) -> bool {
+        self != F128(0)
+    }
+
+    fn of(truth: bool) -> Self {
+        F128(u128::from(truth) * ((BIAS as u128) << FRACTION_BITS))
     }
 }
 

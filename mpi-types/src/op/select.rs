@@ -3,7 +3,7 @@
 use super::PredefinedOp;
 use super::kernels::{
     Band, Bits, Bor, Bxor, Complex, Kernel, Land, Level, Lor, Lxor, Max, Min, Number, Operator,
-    Prod, Replace, Sum, kernel, no_op,
+    Prod, Replace, Sum, Truth, kernel, no_op,
 };
 use super::pairs::{Greatest, Least, located, replace};
 use super::quad::F128;
@@ -11,10 +11,10 @@ use super::quad::F128;
 use super::x87::F80;
 use crate::datatype::{Kind, Predefined};
 
-/// The kernel of `op` on `predefined` for `level`; `None` where the standard does not define it,
-/// or where `long double` is not the x87 format.
+/// The kernel of `op` on `predefined` for `level`; `None` where accumulates do not take it
+/// ([`PredefinedOp::accumulates`]), or where `long double` is not the x87 format.
 pub fn select(op: PredefinedOp, predefined: Predefined, level: Level) -> Option<Kernel> {
-    if !op.groups().contains(&predefined.group()) {
+    if !op.accumulates(predefined.group()) {
         return None;
     }
     if op == PredefinedOp::NoOp {
@@ -23,18 +23,20 @@ pub fn select(op: PredefinedOp, predefined: Predefined, level: Level) -> Option<
     // What the vector unit cannot help with is compiled once.
     let scalar = Level::Baseline;
     match predefined.kind() {
-        Kind::Byte | Kind::Char | Kind::Bool | Kind::U8 => unsigned::<u8>(op, level),
+        Kind::Bool | Kind::U8 => unsigned::<u8>(op, level),
         Kind::U16 => unsigned::<u16>(op, level),
         Kind::U32 | Kind::Wchar | Kind::Logical4 => unsigned::<u32>(op, level),
         Kind::U64 => unsigned::<u64>(op, level),
         // Only the order tells signed from unsigned: arithmetic wraps.
-        Kind::I8 => order::<i8>(op, level).or_else(|| unsigned::<u8>(op, level)),
+        Kind::I8 | Kind::Byte | Kind::Char => {
+            order::<i8>(op, level).or_else(|| unsigned::<u8>(op, level))
+        }
         Kind::I16 => order::<i16>(op, level).or_else(|| unsigned::<u16>(op, level)),
         Kind::I32 => order::<i32>(op, level).or_else(|| unsigned::<u32>(op, level)),
         Kind::I64 => order::<i64>(op, level).or_else(|| unsigned::<u64>(op, level)),
-        Kind::F32 => real::<f32>(op, level),
-        Kind::F64 => real::<f64>(op, level),
-        Kind::F128 => real::<F128>(op, scalar),
+        Kind::F32 => floating::<f32>(op, level),
+        Kind::F64 => floating::<f64>(op, level),
+        Kind::F128 => floating::<F128>(op, scalar),
         Kind::C32 => arithmetic::<Complex<f32>>(op, level),
         Kind::C64 => arithmetic::<Complex<f64>>(op, level),
         Kind::C128 => arithmetic::<Complex<F128>>(op, scalar),
@@ -46,7 +48,7 @@ pub fn select(op: PredefinedOp, predefined: Predefined, level: Level) -> Option<
         Kind::FloatFloat => pair::<f32, f32>(op),
         Kind::DoubleDouble => pair::<f64, f64>(op),
         #[cfg(target_arch = "x86_64")]
-        Kind::F80 => real::<F80>(op, scalar),
+        Kind::F80 => floating::<F80>(op, scalar),
         #[cfg(target_arch = "x86_64")]
         Kind::C80 => arithmetic::<Complex<F80>>(op, scalar),
         #[cfg(target_arch = "x86_64")]
@@ -62,18 +64,20 @@ fn at<O: Operator>(level: Level) -> Option<Kernel> {
 
 fn unsigned<T: Bits + Number + PartialOrd>(op: PredefinedOp, level: Level) -> Option<Kernel> {
     match op {
-        PredefinedOp::Land => at::<Land<T>>(level),
-        PredefinedOp::Lor => at::<Lor<T>>(level),
-        PredefinedOp::Lxor => at::<Lxor<T>>(level),
         PredefinedOp::Band => at::<Band<T>>(level),
         PredefinedOp::Bor => at::<Bor<T>>(level),
         PredefinedOp::Bxor => at::<Bxor<T>>(level),
-        _ => real::<T>(op, level),
+        _ => floating::<T>(op, level),
     }
 }
 
-fn real<T: Number + PartialOrd>(op: PredefinedOp, level: Level) -> Option<Kernel> {
-    order::<T>(op, level).or_else(|| arithmetic::<T>(op, level))
+fn floating<T: Number + Truth + PartialOrd>(op: PredefinedOp, level: Level) -> Option<Kernel> {
+    match op {
+        PredefinedOp::Land => at::<Land<T>>(level),
+        PredefinedOp::Lor => at::<Lor<T>>(level),
+        PredefinedOp::Lxor => at::<Lxor<T>>(level),
+        _ => order::<T>(op, level).or_else(|| arithmetic::<T>(op, level)),
+    }
 }
 
 fn order<T: Copy + PartialOrd>(op: PredefinedOp, level: Level) -> Option<Kernel> {

@@ -6,7 +6,7 @@
 use std::arch::asm;
 use std::cmp::Ordering;
 
-use super::kernels::Number;
+use super::kernels::{Number, Truth};
 
 /// An extended number as it lies in memory. Results have zeros in the six bytes of padding.
 #[derive(Clone, Copy)]
@@ -53,6 +53,20 @@ impl Number for F80 {
     #[inline]
     fn times(self, other: Self) -> Self {
         binary!("fmulp st(1), st", self, other)
+    }
+}
+
+impl Truth for F80 {
+    fn truth(self) -> bool {
+        self != F80::zero()
+    }
+
+    fn of(truth: bool) -> Self {
+        let mut out = F80::zero();
+        if truth {
+            out.0[7..10].copy_from_slice(&[0x80, 0xff, 0x3f]);
+        }
+        out
     }
 }
 

@@ -34,11 +34,11 @@ impl Scalar {
 pub fn scalars(kind: Kind) -> Vec<(usize, Scalar)> {
     use Scalar::*;
     match kind {
-        Kind::I8 => vec![(0, Signed(1))],
+        Kind::I8 | Kind::Byte | Kind::Char => vec![(0, Signed(1))],
         Kind::I16 => vec![(0, Signed(2))],
         Kind::I32 => vec![(0, Signed(4))],
         Kind::I64 => vec![(0, Signed(8))],
-        Kind::Byte | Kind::Char | Kind::Bool | Kind::U8 => vec![(0, Unsigned(1))],
+        Kind::Bool | Kind::U8 => vec![(0, Unsigned(1))],
         Kind::U16 => vec![(0, Unsigned(2))],
         Kind::Wchar | Kind::Logical4 | Kind::U32 => vec![(0, Unsigned(4))],
         Kind::U64 => vec![(0, Unsigned(8))],
@@ -100,9 +100,9 @@ pub fn combine(op: PredefinedOp, kind: Kind, a: &[Value], b: &[Value]) -> Vec<Va
         PredefinedOp::Band => bits(a, b, |x, y| x & y),
         PredefinedOp::Bor => bits(a, b, |x, y| x | y),
         PredefinedOp::Bxor => bits(a, b, |x, y| x ^ y),
-        PredefinedOp::Land => truth(a, b, |x, y| x && y),
-        PredefinedOp::Lor => truth(a, b, |x, y| x || y),
-        PredefinedOp::Lxor => truth(a, b, |x, y| x != y),
+        PredefinedOp::Land => truth(format, a, b, |x, y| x && y),
+        PredefinedOp::Lor => truth(format, a, b, |x, y| x || y),
+        PredefinedOp::Lxor => truth(format, a, b, |x, y| x != y),
     }
 }
 
@@ -115,10 +115,21 @@ fn bits(a: &[Value], b: &[Value], f: impl Fn(u8, u8) -> u8) -> Vec<Value> {
     vec![a[0].iter().zip(&b[0]).map(|(&x, &y)| f(x, y)).collect()]
 }
 
-fn truth(a: &[Value], b: &[Value], f: impl Fn(bool, bool) -> bool) -> Vec<Value> {
-    let is = |v: &Value| v.iter().any(|&byte| byte != 0);
-    let mut out = vec![0; a[0].len()];
-    out[0] = u8::from(f(is(&a[0]), is(&b[0])));
+fn truth(format: Scalar, a: &[Value], b: &[Value], f: impl Fn(bool, bool) -> bool) -> Vec<Value> {
+    let zero = vec![0; a[0].len()];
+    // NaN is not zero, and both zeros are.
+    let is = |v: &Value| order(format, v, &zero) != Some(Ordering::Equal);
+    let mut out = zero.clone();
+    if f(is(&a[0]), is(&b[0])) {
+        let one: &[u8] = match format {
+            Scalar::Signed(_) | Scalar::Unsigned(_) => &[1],
+            Scalar::F32 => &[0, 0, 0x80, 0x3f],
+            Scalar::F64 => &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f],
+            Scalar::F80 => &[0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x3f],
+            Scalar::F128 => &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0x3f],
+        };
+        out[..one.len()].copy_from_slice(one);
+    }
     vec![out]
 }
 
