@@ -193,6 +193,7 @@ impl Hints {
         let ordering = self.get("accumulate_ordering", |value| Some(value == b"none"));
         Wishes {
             unordered: ordering == Some(true),
+            at_once: self.is_true("weft_memory_at_once"),
             accumulates: self.promise(),
             ..self.wishes().for_window()
         }

@@ -77,6 +77,8 @@ pub struct Wishes {
     pub lockless: bool,
     /// They are those of a window, whose threads share its VCIs out among themselves.
     pub window: bool,
+    /// The memory that is allocated for a window is to be taken at once, and not when it is touched.
+    pub at_once: bool,
     /// Accumulates of a window need not be in order, so that they too may take the thread's VCI.
     pub unordered: bool,
     /// What the accumulates on a window are, so that the network may carry them out.
@@ -90,6 +92,7 @@ impl Wishes {
             count: self.count,
             vci: self.vci,
             window: true,
+            at_once: self.at_once,
             unordered: self.unordered,
             accumulates: self.accumulates,
             ..Wishes::default()
