@@ -197,6 +197,7 @@ impl Hints {
                 unordered: ordering == Some(true),
                 ..self.wishes().for_window()
             },
+            memory_at_once: self.is_true("weft_memory_at_once"),
             accumulates: self.promise(),
         }
     }

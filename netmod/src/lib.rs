@@ -318,8 +318,17 @@ pub trait Transport: Send + Sync {
 
 /// Memory that processes of a node have in common.
 pub trait SharedMemory: Send + Sync {
-    /// Makes a piece of `len` zero bytes. Memory is taken for it by [`SharedPiece::reserve`] only.
+    /// Makes a piece of `len` zero bytes. Memory is taken for it by [`SharedPiece::reserve`], or where
+    /// that [`SharedMemory::may_wait`] when it is touched.
     fn create(&self, len: usize) -> Result<Box<dyn SharedPiece>, OpenError>;
+
+    /// Whether memory for `len` bytes, of all parts of a piece together, may be taken when it is touched:
+    /// then a lack of it is no error any more, but is no other than that of any memory. An error if
+    /// there is not so much now.
+    fn may_wait(&self, len: usize) -> Result<bool, OpenError> {
+        let _ = len;
+        Ok(false)
+    }
 
     /// Maps the piece that a peer made with this length.
     fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedPiece>, OpenError>;

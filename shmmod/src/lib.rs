@@ -15,6 +15,8 @@ mod lane;
 mod piece;
 mod ring;
 #[cfg(not(loom))]
+mod room;
+#[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]
 mod single_copy;

@@ -132,6 +132,10 @@ impl SharedMemory for Pieces {
         Ok(Box::new(piece))
     }
 
+    fn may_wait(&self, len: usize) -> Result<bool, OpenError> {
+        crate::room::may_wait(len)
+    }
+
     fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedPiece>, OpenError> {
         let path = format!("/proc/{}/fd/{}", key.words[0], key.words[1]);
         let open = File::options().read(true).write(true).open(&path);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use netmod::{OpenError, RemoteKey, SharedPiece};
+use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 use parking_lot::Mutex;
 
 use super::Hints;
@@ -67,6 +67,8 @@ struct Plan<'a> {
     alike: bool,
     /// Where a created window's memory is, if all members' lie in memory that others can map.
     lent: Option<Place>,
+    /// Memory is to be taken at once.
+    at_once: bool,
     probe: &'a AtomicU64,
 }
 
@@ -127,6 +129,7 @@ impl Window {
             unit,
             alike: told[0] == !told[1] && told[2] == !told[3],
             lent: lent.filter(|_| told[5] == 0),
+            at_once: hints.memory_at_once,
             probe: &probe,
         };
         let made = match !told[4] {
@@ -238,10 +241,15 @@ impl Plan<'_> {
         let mapped = self.map_lent(&mut memory)?;
         let way;
         if count == 1 {
-            memory.heap.push(Heap::new(parts.total)?);
+            let heap = Heap::new(parts.total)?;
+            if self.at_once {
+                heap.touch();
+            }
+            memory.heap.push(heap);
             way = Way::Mapped;
         } else {
-            let (piece, why) = match share(process, comm, &parts)? {
+            let waits = self.may_wait(comm, &parts)?;
+            let (piece, why) = match share(process, comm, &parts, waits)? {
                 Ok(piece) => (Some(piece), None),
                 Err(error) => (None, Some(error.0)),
             };
@@ -360,7 +368,14 @@ impl Plan<'_> {
         };
         let mut memory = Memory::default();
         let near = match self.node()? {
-            Some(node) => self.reach_node(&node, &mut memory)?,
+            Some(node) => match self.reach_node(&node, &mut memory) {
+                Err(error) if error.class() == Class::NoMem => {
+                    // Those on other nodes are told.
+                    self.agree(false).err();
+                    return Err(error);
+                }
+                reached => reached?,
+            },
             None => Box::default(),
         };
         let mine = near.iter().find(|one| one.0 == comm.rank());
@@ -466,7 +481,8 @@ impl Plan<'_> {
             .all(|peer| peer == process.me() || process.is_local(peer));
         let mut piece = None;
         if self.has_own_memory() {
-            piece = share(process, node, &parts)?.ok();
+            let waits = self.may_wait(node, &parts)?;
+            piece = share(process, node, &parts, waits)?.ok();
             able &= piece.is_some();
         } else {
             able &= (0..told.len())
@@ -495,9 +511,40 @@ impl Plan<'_> {
         Ok(near.into())
     }
 
+    /// Whether pages of this member's part of a piece may be had when they are touched. All members of
+    /// the node call it; the first, who knows as much as the others, looks how much there is.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM`, on all of them, if there is not enough for all parts.
+    fn may_wait(&self, comm: &Comm, parts: &Parts) -> Result<bool> {
+        let shared = self.process.shared_memory();
+        let look = |shared: &Arc<dyn SharedMemory>| match shared.may_wait(parts.total) {
+            Ok(waits) => (u64::from(waits), None),
+            Err(error) => (LACKS, Some(error)),
+        };
+        let (found, lack) = match shared.filter(|_| comm.rank() == 0 && self.has_own_memory()) {
+            Some(shared) => look(shared),
+            None => (0, None),
+        };
+        let mut told = [found];
+        crate::collective::broadcast_u64(self.process, comm, &mut told)?;
+        if told[0] == LACKS {
+            let why = lack.map(|error| error.0);
+            let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
+            return Err(Error::new(
+                Class::NoMem,
+                format!("no memory for a window: {why}"),
+            ));
+        }
+        Ok(told[0] != 0 && !self.at_once)
+    }
+
     /// Memory for this member's part.
     fn own_heap(&self, memory: &mut Memory) -> Result<*mut u8> {
         let heap = Heap::new(self.size);
+        if let (Ok(heap), true) = (&heap, self.at_once) {
+            heap.touch();
+        }
         let agreed = self.agree(heap.is_ok());
         let heap = heap?;
         agreed?;
@@ -520,12 +567,16 @@ impl Plan<'_> {
     }
 }
 
+/// What tells the members of a node that there is not enough memory.
+const LACKS: u64 = 2;
+
 /// Makes and maps a piece with all parts: the first member makes it, the others open it. Takes the
-/// memory for this member's part. Without a piece, gives the reason; others may have one.
+/// memory for this member's part, unless it `waits` until it is touched. Without a piece, gives the reason; others may have one.
 fn share(
     process: &Process,
     comm: &Comm,
     parts: &Parts,
+    waits: bool,
 ) -> Result<std::result::Result<Box<dyn SharedPiece>, OpenError>> {
     let me = comm.rank() as usize;
     let Some(shared) = process.shared_memory() else {
@@ -561,6 +612,9 @@ fn share(
     };
     Ok(opened.and_then(|piece| {
         let end = parts.at.get(me + 1).copied().unwrap_or(parts.total);
+        if waits {
+            return Ok(piece);
+        }
         piece.reserve(parts.at[me], end - parts.at[me])?;
         Ok(piece)
     }))

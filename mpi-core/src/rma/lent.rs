@@ -70,7 +70,11 @@ impl Process {
     pub fn lend(&self, len: usize) -> Result<*mut u8, OpenError> {
         let shared = self.shared_memory();
         let shared = shared.ok_or_else(|| OpenError("there is no shared memory".into()))?;
+        let waits = shared.may_wait(len)?;
         let memory: Arc<dyn SharedPiece> = shared.create(len)?.into();
+        if !waits {
+            memory.reserve(0, len)?;
+        }
         let start = memory.as_ptr();
         let piece = Piece { memory, len };
         self.source::<Windows>()

@@ -42,7 +42,6 @@ mod sync;
 mod targets;
 mod transfer;
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -92,6 +91,8 @@ pub enum Flavor {
 pub struct Hints {
     /// Which VCIs it is to use.
     pub vcis: Wishes,
+    /// The memory that is allocated for it is to be taken at once, and not when it is touched.
+    pub memory_at_once: bool,
     /// What its accumulates are, so that the network may carry them out.
     pub accumulates: Option<Promise>,
 }
@@ -148,31 +149,41 @@ struct Memory {
     heap: Vec<Heap>,
 }
 
-/// Zeroed memory of this process alone.
-struct Heap(*mut u8, Layout);
+/// Zeroed memory of this process alone, had when it is touched, and its length.
+struct Heap(*mut u8, usize);
 
 impl Heap {
     fn new(len: usize) -> Result<Heap> {
-        let layout = Layout::from_size_align(len.max(1), PAGE);
-        // SAFETY: the layout's size is not zero.
-        let made = layout
-            .ok()
-            .map(|layout| Heap(unsafe { alloc_zeroed(layout) }, layout));
-        made.filter(|heap| !heap.0.is_null()).ok_or_else(|| {
-            Error::new(
+        // (What allocators give zeroed at the beginning of a page they have written to.)
+        let (access, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        let len = len.max(1);
+        // SAFETY: a new mapping, placed by the kernel.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(Error::new(
                 Class::NoMem,
                 format!("{len} bytes of memory for a window are not to be had; ask for less"),
-            )
-        })
+            ));
+        }
+        Ok(Heap(base.cast(), len))
+    }
+
+    /// Has the system find the memory now, and not when it is touched.
+    fn touch(&self) {
+        for at in (0..self.1).step_by(PAGE) {
+            // SAFETY: within the memory, which is zero and nobody else's yet.
+            unsafe { self.0.add(at).write_volatile(0) };
+        }
     }
 }
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: allocated with this layout, and the window that used it is gone.
-            unsafe { dealloc(self.0, self.1) };
-        }
+        // SAFETY: mapped with this length, and the window that used it is gone.
+        unsafe { libc::munmap(self.0.cast(), self.1) };
     }
 }
 

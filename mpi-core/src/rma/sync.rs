@@ -296,7 +296,10 @@ impl Window {
     fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
         if self.service.is_some() {
             let how = u64::from(exclusive) | u64::from(held) << 1;
-            let what = Awaited::Lock { target, exclusive };
+            let what = match self.epochs.all() & LOCK_ALL {
+                0 => Awaited::Lock { target, exclusive },
+                _ => Awaited::LockAll,
+            };
             let _note = process.note(what, self.comm.vci(), std::iter::empty());
             match self.request(process, target, Kind::Lock, how)? {
                 GRANTED => Ok(()),

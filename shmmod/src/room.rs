@@ -1,0 +1,154 @@
+//! How much memory shared pieces may promise without taking it.
+//!
+//! The pages of an anonymous file are had when they are first touched. No size of a file system limits
+//! such files, so what can fail then is the machine's memory, or the job's share of it: the kernel ends
+//! a process for that, as for any memory. Only where it counts what is promised
+//! (`vm.overcommit_memory` = 2) does a touch fail by SIGBUS; there pages are to be taken at once. So is
+//! what is small, which costs nothing. What is more than there is now is refused.
+
+use std::fs;
+use std::path::Path;
+
+use netmod::OpenError;
+
+/// Up to so many bytes pages are taken at once.
+const SMALL: u64 = 1 << 20;
+
+/// Whether pages of `len` bytes in all may be had when they are touched.
+pub(crate) fn may_wait(len: usize) -> Result<bool, OpenError> {
+    let len = len as u64;
+    if len <= SMALL || counts_promises() {
+        return Ok(false);
+    }
+    let (free, whose) = free();
+    if len <= free {
+        return Ok(true);
+    }
+    Err(OpenError(format!(
+        "{len} bytes of memory are more than the {free} that {whose} has left; ask for less, or raise \
+         the memory limit of the job or container"
+    )))
+}
+
+fn counts_promises() -> bool {
+    let mode = fs::read_to_string("/proc/sys/vm/overcommit_memory");
+    mode.is_ok_and(|mode| mode.trim() == "2")
+}
+
+/// Bytes that can be had, and who has no more.
+fn free() -> (u64, &'static str) {
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let machine = of_machine(&info).unwrap_or(u64::MAX);
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    match of_groups(&groups, Path::new("/sys/fs/cgroup")) {
+        Some(group) if group < machine => (group, "the job's or container's memory limit"),
+        _ => (machine, "the machine"),
+    }
+}
+
+/// From the text of `/proc/meminfo`.
+fn of_machine(info: &str) -> Option<u64> {
+    let kib = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    let swap = kib("SwapFree:").unwrap_or(0);
+    kib("MemAvailable:").map(|memory| (memory + swap).saturating_mul(1024))
+}
+
+/// The least that a control group, of those that this process is in, has left. `groups` is the text of
+/// `/proc/self/cgroup`.
+fn of_groups(groups: &str, root: &Path) -> Option<u64> {
+    let mut least: Option<u64> = None;
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let (root, files) = match controllers {
+            "" => (root.to_owned(), ["memory.max", "memory.current"]),
+            _ if controllers.split(',').any(|one| one == "memory") => {
+                let files = ["memory.limit_in_bytes", "memory.usage_in_bytes"];
+                (root.join("memory"), files)
+            }
+            _ => continue,
+        };
+        // A limit of a group holds for all below. In a container the path may be the host's.
+        let path = Path::new(path.trim_start_matches('/'));
+        for group in path.ancestors() {
+            let left = left_in(&root.join(group), files);
+            least = least.into_iter().chain(left).min();
+        }
+    }
+    least
+}
+
+/// What a group may still take. What it caches of files can be had, too.
+fn left_in(group: &Path, [limit, usage]: [&str; 2]) -> Option<u64> {
+    let number = |file: &str| {
+        fs::read_to_string(group.join(file))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    };
+    let (limit, usage): (u64, u64) = (number(limit)?, number(usage)?);
+    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let cached = |name: &str| {
+        let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+        let found = lines.find(|(key, _)| *key == name);
+        found.and_then(|(_, value)| value.trim().parse::<u64>().ok())
+    };
+    let cached = ["inactive_file", "active_file"]
+        .into_iter()
+        .filter_map(cached)
+        .sum();
+    Some(limit.saturating_sub(usage.saturating_sub(cached)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_machine_has_is_free_memory_and_swap() {
+        let info = "MemTotal:  100 kB\nMemFree: 5 kB\nMemAvailable:   40 kB\nSwapFree:  2 kB\n";
+        assert_eq!(of_machine(info), Some(42 * 1024));
+        assert_eq!(of_machine("MemTotal: 100 kB\n"), None);
+    }
+
+    #[test]
+    fn the_tightest_group_counts_of_both_versions() {
+        let root = std::env::temp_dir().join(format!("weft-room-{}", std::process::id()));
+        let write = |file: &str, text: &str| {
+            let path = root.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("a/memory.max", "1000\n");
+        write("a/memory.current", "300\n");
+        write(
+            "a/memory.stat",
+            "anon 100\ninactive_file 150\nactive_file 50\n",
+        );
+        write("a/b/memory.max", "max\n");
+        write("a/b/memory.current", "200\n");
+        write("memory/c/memory.limit_in_bytes", "500\n");
+        write("memory/c/memory.usage_in_bytes", "450\n");
+        assert_eq!(of_groups("0::/a/b\n", &root), Some(900));
+        assert_eq!(
+            of_groups("3:cpu,memory:/c\n0::/a\n1:pids:/a\n", &root),
+            Some(50)
+        );
+        assert_eq!(of_groups("0::/elsewhere\n1:pids:/a\n", &root), None);
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn small_pieces_are_taken_and_absurd_ones_refused() {
+        assert_eq!(may_wait(1000), Ok(false));
+        if !counts_promises() {
+            assert!(may_wait(1 << 50).is_err());
+        }
+    }
+}
