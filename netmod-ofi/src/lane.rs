@@ -4,6 +4,7 @@ use crate::buffers::{Buffers, Role};
 use crate::connect::tagged_address;
 use crate::emulation::Reply;
 use crate::ffi::*;
+use crate::links;
 use crate::ops::Ops;
 use crate::peers::Peers;
 use crate::transport::Shared;
@@ -120,6 +121,8 @@ pub(crate) struct OfiLane {
     pub(crate) probes: bool,
     /// Peers from which something is awaited.
     pub(crate) watched: HashMap<Peer, Watched>,
+    /// Where peers connect to, if addresses are those of TCP sockets.
+    pub(crate) port: u16,
     scratch: [u64; INJECT_MOST / 8],
     pub(crate) shared: Arc<Shared>,
 }
@@ -217,6 +220,7 @@ impl OfiLane {
             doorbell,
             probes: Self::can_probe(&shared.provider, shared.info.addr_format()),
             watched: HashMap::new(),
+            port: links::port(&name[..len]).unwrap_or(0),
             scratch: [0; INJECT_MOST / 8],
             objects,
             buffers,
