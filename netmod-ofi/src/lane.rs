@@ -137,7 +137,7 @@ impl OfiLane {
         let fail = |what: &str, rc: i32| {
             let hint = match -rc {
                 libc::EMFILE | libc::ENFILE => "; raise the limit on open files (ulimit -n)",
-                libc::ENOMEM => "; raise the limit on locked memory (ulimit -l)",
+                libc::ENOMEM => "; raise the limits on memory (ulimit -l and ulimit -v)",
                 _ => "",
             };
             OpenError(format!(

@@ -45,10 +45,16 @@ impl Library {
             // transports are opened. What the user has set stays.
             unsafe { libc::setenv(quiet.as_ptr(), c"1".as_ptr(), 0) };
         }
-        // Over TCP ofi_rxm sends messages up to this size at once; 16 KiB by default.
-        let (eager, limit) = (c"FI_OFI_RXM_EAGER_LIMIT", c"66560");
-        // SAFETY: as above.
-        unsafe { libc::setenv(eager.as_ptr(), limit.as_ptr(), 0) };
+        for (variable, value) in [
+            // Over TCP ofi_rxm sends messages up to this size at once; 16 KiB by default.
+            (c"FI_OFI_RXM_EAGER_LIMIT", c"66560"),
+            // It has a buffer of that size for each of so many messages that may come, and writes to
+            // all of them when an endpoint is opened; 1,024 by default, which are 70 MB.
+            (c"FI_OFI_RXM_MSG_RX_SIZE", c"128"),
+        ] {
+            // SAFETY: as above.
+            unsafe { libc::setenv(variable.as_ptr(), value.as_ptr(), 0) };
+        }
         // SAFETY: loading runs the library's initializers, which is what the user asked for by
         // choosing it; the name is a valid C string.
         let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
