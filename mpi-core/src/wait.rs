@@ -27,6 +27,9 @@ pub struct WaitPolicy {
     pub global_every: u32,
     /// Threads of this process that can wait at once and still have a core each.
     pub waiters: u32,
+    /// Whether yielding the core gives it to none of the other ranks: then a rank that has none of its
+    /// own sleeps instead.
+    pub apart: bool,
 }
 
 /// So many fruitless polls before a thread looks whether it is one of too many.
@@ -45,6 +48,16 @@ impl WaitPolicy {
             nap: Duration::from_millis(10),
             global_every: 64,
             waiters: (cores / ranks.max(1)).max(1) as u32,
+            apart: false,
+        }
+    }
+
+    /// The policy where the ranks of a node are scheduled apart from each other (by sessions or
+    /// cgroups): a yield is no more than a poll.
+    pub(crate) fn set_apart(&mut self) {
+        self.apart = true;
+        if self.is_crowded() {
+            self.yields = 0;
         }
     }
 
@@ -274,6 +287,9 @@ impl LocalBell {
 
 /// A nap where not everything that may happen rings a bell.
 pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
+
+/// Where a yield helps nobody, every so many fruitless tests are followed by a nap.
+pub(crate) const TESTS_PER_NAP: u32 = 8;
 
 /// Sleeps until one of the doorbells rings, or another thread of the process if it may, at most for
 /// `nap`; where one has no bell, for `silent_nap`.
