@@ -1001,11 +1001,12 @@ impl Process {
             }
         }
         let start = Instant::now();
+        let mut sound = true;
         // Another thread may have brought it about before it saw that it must ring.
         let value = if self.threaded { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
             let local = self.threaded.then_some(&**self.bell);
-            wait::sleep(&bells, local, nap, patience.short_nap(&self.wait));
+            sound = wait::sleep(&bells, local, nap, patience.short_nap(&self.wait));
             if self.wait.apart && start.elapsed() < wait::SHORT_NAP {
                 self.rush.store(true, Ordering::Relaxed);
             }
@@ -1022,6 +1023,15 @@ impl Process {
         }
         if self.threaded {
             self.bell.disarm();
+        }
+        if !sound {
+            return Err(Error::new(
+                Class::Other,
+                "a file descriptor of the transport between nodes has been closed by the program; \
+                 close only those that the program has opened itself",
+            ));
+        }
+        if self.threaded {
             // What rang is taken in at once, whichever VCI it is on.
             if matches!(value, Ok(None)) {
                 self.poll_all()?;

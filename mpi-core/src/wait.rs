@@ -292,13 +292,14 @@ pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
 pub(crate) const TESTS_PER_NAP: u32 = 8;
 
 /// Sleeps until one of the doorbells rings, or another thread of the process if it may, at most for
-/// `nap`; where one has no bell, for `silent_nap`.
+/// `nap`; where one has no bell, for `silent_nap`. Returns whether the bells are there: programs that
+/// close descriptors which they don't know close those of the library, too.
 pub(crate) fn sleep(
     doorbells: &[Doorbell],
     local: Option<&LocalBell>,
     nap: Duration,
     silent_nap: Duration,
-) {
+) -> bool {
     let futexes = doorbells.iter().filter_map(|bell| match bell {
         Doorbell::Futex(word) => Some(*word),
         _ => None,
@@ -319,19 +320,23 @@ pub(crate) fn sleep(
     let mut words: Vec<*const AtomicU32> = futexes.collect();
     // Two kinds of bell cannot be waited for together: look at both, often.
     if silent || (!words.is_empty() && !fds.is_empty()) {
-        return std::thread::sleep(silent_nap);
+        std::thread::sleep(silent_nap);
+        return fds.is_empty() || poll_fds(fds, Duration::ZERO);
     }
     match local {
         Some(local) if fds.is_empty() => words.push(&raw const local.word),
         Some(local) => match local.event() {
             Some(event) => fds.push(poll(event)),
-            None => return std::thread::sleep(nap.min(SHORT_NAP)),
+            None => {
+                std::thread::sleep(nap.min(SHORT_NAP));
+                return true;
+            }
         },
         None => {}
     }
     match (words.as_slice(), fds.is_empty()) {
         ([], true) => std::thread::sleep(nap),
-        ([], false) => poll_fds(fds, nap),
+        ([], false) => return poll_fds(fds, nap),
         ([word], _) => futex_wait(*word, nap),
         (several, _) => {
             if !futex_wait_any(several, nap) {
@@ -339,6 +344,7 @@ pub(crate) fn sleep(
             }
         }
     }
+    true
 }
 
 /// As [`futex_wait`] for several words. Returns whether the kernel can.
@@ -397,10 +403,12 @@ fn futex_wait(word: *const AtomicU32, nap: Duration) {
     }
 }
 
-fn poll_fds(mut fds: Vec<libc::pollfd>, nap: Duration) {
-    let millis = nap.as_millis().max(1) as libc::c_int;
+/// Returns whether all descriptors are open.
+fn poll_fds(mut fds: Vec<libc::pollfd>, nap: Duration) -> bool {
+    let millis = nap.as_nanos().div_ceil(1_000_000) as libc::c_int;
     // SAFETY: the array is valid and as long as said.
     unsafe {
         libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis);
     }
+    fds.iter().all(|fd| fd.revents & libc::POLLNVAL == 0)
 }

@@ -123,6 +123,8 @@ pub(crate) struct OfiLane {
     pub(crate) watched: HashMap<Peer, Watched>,
     /// Where peers connect to, if addresses are those of TCP sockets.
     pub(crate) port: u16,
+    /// The socket there.
+    pub(crate) listener: Option<RawFd>,
     scratch: [u64; INJECT_MOST / 8],
     pub(crate) shared: Arc<Shared>,
 }
@@ -221,6 +223,7 @@ impl OfiLane {
             probes: Self::can_probe(&shared.provider, shared.info.addr_format()),
             watched: HashMap::new(),
             port: links::port(&name[..len]).unwrap_or(0),
+            listener: links::port(&name[..len]).and_then(links::listener),
             scratch: [0; INJECT_MOST / 8],
             objects,
             buffers,

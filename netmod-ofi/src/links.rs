@@ -85,6 +85,19 @@ pub(crate) fn state(peer: &[u8], port: u16) -> Option<State> {
         })
 }
 
+/// The socket that listens at this process's own `port`.
+pub(crate) fn listener(port: u16) -> Option<RawFd> {
+    let files = std::fs::read_dir("/proc/self/fd").ok()?;
+    let mut descriptors =
+        files.filter_map(|file| file.ok()?.file_name().to_str()?.parse::<RawFd>().ok());
+    descriptors.find(|fd| is_at(*fd, port) && name_of(*fd, libc::getpeername).is_none())
+}
+
+/// Whether a descriptor is that of a socket at this process's own `port`.
+pub(crate) fn is_at(fd: RawFd, port: u16) -> bool {
+    name_of(fd, libc::getsockname).is_some_and(|(_, own)| own == port)
+}
+
 impl Link {
     fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) {
         // SAFETY: the value is a whole number, as the options want it.

@@ -180,6 +180,18 @@ impl OfiLane {
         if !self.probes {
             return;
         }
+        let closed = self
+            .listener
+            .is_some_and(|listener| !links::is_at(listener, self.port));
+        if closed {
+            let why = "the descriptors of this process's connections have been closed by the program; \
+                       it must close only those that it has opened itself";
+            for &peer in awaited {
+                self.shared.set_lost(peer, why);
+                sink.peer_lost(peer, format!("{}: {why}", self.shared.provider));
+            }
+            return;
+        }
         let now = Instant::now();
         for (_, watched) in self
             .watched
