@@ -367,7 +367,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         None if here == Some(size) => None, // all on one
         None => pmi.process_mapping().ok().flatten(),
     };
-    let process = Process::new(Config {
+    let mut process = Process::new(Config {
         me,
         transports: transports.clone(),
         router: cards.clone(),
@@ -404,7 +404,19 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             .then(|| node_table::begin(pmi.kvs_name(), node, size, &shmmod::Pieces))
             .flatten();
         pmi.fence().map_err(failed)?;
-        if let Some(table) = table.and_then(|begun| begun.finish(size, &shmmod::Pieces)) {
+        let table = table.and_then(|begun| begun.finish(size, &shmmod::Pieces));
+        let apart = match &table {
+            Some(table) => table.is_apart(),
+            None => crate::scheduling::is_alone(),
+        };
+        if apart && settings.yields.is_none() && process.yield_to_nobody() {
+            notes.push(
+                "ranks of this node are scheduled apart (sessions or cgroups): they sleep rather \
+                 than give up the core"
+                    .to_string(),
+            );
+        }
+        if let Some(table) = table {
             let _ = cards.table.set(table);
         }
     }

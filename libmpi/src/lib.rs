@@ -31,6 +31,7 @@ pub mod raise;
 pub mod report;
 pub mod requests;
 pub mod runtime;
+mod scheduling;
 pub mod settings;
 pub mod status;
 pub mod tool;

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use netmod::{Peer, RemoteKey, SharedMemory, SharedPiece};
 
+use crate::scheduling;
+
 /// Bytes of a slot: its state, the length of a card, and a card.
 const SLOT: usize = 512;
 /// The longest card that is kept.
@@ -74,10 +76,10 @@ pub fn begin(job: &str, node: u64, size: usize, memory: &dyn SharedMemory) -> Op
 impl Begun {
     /// After the fence, when all ranks of the node have begun.
     pub fn finish(self, size: usize, memory: &dyn SharedMemory) -> Option<Table> {
-        let piece = match self {
+        let (piece, apart) = match self {
             Begun::Made(listener, piece) => {
-                tell(&listener, &piece.key());
-                piece
+                let apart = tell(&listener, &piece.key());
+                (piece, apart)
             }
             Begun::Told(mut stream) => {
                 let mut bytes = [0; 24];
@@ -91,24 +93,29 @@ impl Begun {
                     address: word(0),
                     words: [word(1), word(2)],
                 };
-                memory.open(&key, size.checked_mul(SLOT)?).ok()?
+                let piece = memory.open(&key, size.checked_mul(SLOT)?).ok()?;
+                (piece, scheduling::is_apart(scheduling::peer(&stream)))
             }
         };
-        Some(Table { piece, size })
+        Some(Table { piece, size, apart })
     }
 }
 
-/// Tells all who have connected. They have done so before the fence, so nobody is waited for.
-fn tell(listener: &UnixListener, key: &RemoteKey) {
+/// Tells all who have connected. They have done so before the fence, so nobody is waited for. Returns
+/// whether one of them is scheduled apart from this process.
+fn tell(listener: &UnixListener, key: &RemoteKey) -> bool {
     let words = [key.address, key.words[0], key.words[1]];
     let bytes = words.map(u64::to_ne_bytes).concat();
+    let mut apart = false;
     if listener.set_nonblocking(true).is_err() {
-        return;
+        return apart;
     }
     while let Ok((mut stream, _)) = listener.accept() {
+        apart = apart || scheduling::is_apart(scheduling::peer(&stream));
         // Who has ended meanwhile needs no table.
         let _ = stream.write_all(&bytes);
     }
+    apart
 }
 
 /// The cards of peers as the ranks of this node have got them.
@@ -116,6 +123,8 @@ pub struct Table {
     piece: Box<dyn SharedPiece>,
     /// Processes of the job.
     size: usize,
+    /// Whether a rank that made it, or was told of it, is scheduled apart from this one.
+    apart: bool,
 }
 
 /// A slot of the table, which this rank is to fill. If it is dropped empty another may try.
@@ -135,6 +144,11 @@ pub enum Found<'a> {
 }
 
 impl Table {
+    /// Whether yielding the core does nothing for another rank of the node.
+    pub fn is_apart(&self) -> bool {
+        self.apart
+    }
+
     fn place(&self, peer: Peer) -> *mut u8 {
         debug_assert!((peer as usize) < self.size);
         self.piece.as_ptr().wrapping_add(peer as usize * SLOT)

@@ -27,6 +27,9 @@ pub struct WaitPolicy {
     pub global_every: u32,
     /// Threads of this process that can wait at once and still have a core each.
     pub waiters: u32,
+    /// Whether yielding the core gives it to none of the other ranks: then a rank that has none of its
+    /// own sleeps instead.
+    pub apart: bool,
 }
 
 /// So many fruitless polls before a thread looks whether it is one of too many.
@@ -45,6 +48,16 @@ impl WaitPolicy {
             nap: Duration::from_millis(10),
             global_every: 64,
             waiters: (cores / ranks.max(1)).max(1) as u32,
+            apart: false,
+        }
+    }
+
+    /// The policy where the ranks of a node are scheduled apart from each other (by sessions or
+    /// cgroups): a yield is no more than a poll.
+    pub(crate) fn set_apart(&mut self) {
+        self.apart = true;
+        if self.is_crowded() {
+            self.yields = 0;
         }
     }
 
@@ -275,14 +288,18 @@ impl LocalBell {
 /// A nap where not everything that may happen rings a bell.
 pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
 
+/// Where a yield helps nobody, every so many fruitless tests are followed by a nap.
+pub(crate) const TESTS_PER_NAP: u32 = 8;
+
 /// Sleeps until one of the doorbells rings, or another thread of the process if it may, at most for
-/// `nap`; where one has no bell, for `silent_nap`.
+/// `nap`; where one has no bell, for `silent_nap`. Returns whether the bells are there: programs that
+/// close descriptors which they don't know close those of the library, too.
 pub(crate) fn sleep(
     doorbells: &[Doorbell],
     local: Option<&LocalBell>,
     nap: Duration,
     silent_nap: Duration,
-) {
+) -> bool {
     let futexes = doorbells.iter().filter_map(|bell| match bell {
         Doorbell::Futex(word) => Some(*word),
         _ => None,
@@ -303,19 +320,23 @@ pub(crate) fn sleep(
     let mut words: Vec<*const AtomicU32> = futexes.collect();
     // Two kinds of bell cannot be waited for together: look at both, often.
     if silent || (!words.is_empty() && !fds.is_empty()) {
-        return std::thread::sleep(silent_nap);
+        std::thread::sleep(silent_nap);
+        return fds.is_empty() || poll_fds(fds, Duration::ZERO);
     }
     match local {
         Some(local) if fds.is_empty() => words.push(&raw const local.word),
         Some(local) => match local.event() {
             Some(event) => fds.push(poll(event)),
-            None => return std::thread::sleep(nap.min(SHORT_NAP)),
+            None => {
+                std::thread::sleep(nap.min(SHORT_NAP));
+                return true;
+            }
         },
         None => {}
     }
     match (words.as_slice(), fds.is_empty()) {
         ([], true) => std::thread::sleep(nap),
-        ([], false) => poll_fds(fds, nap),
+        ([], false) => return poll_fds(fds, nap),
         ([word], _) => futex_wait(*word, nap),
         (several, _) => {
             if !futex_wait_any(several, nap) {
@@ -323,6 +344,7 @@ pub(crate) fn sleep(
             }
         }
     }
+    true
 }
 
 /// As [`futex_wait`] for several words. Returns whether the kernel can.
@@ -381,10 +403,12 @@ fn futex_wait(word: *const AtomicU32, nap: Duration) {
     }
 }
 
-fn poll_fds(mut fds: Vec<libc::pollfd>, nap: Duration) {
-    let millis = nap.as_millis().max(1) as libc::c_int;
+/// Returns whether all descriptors are open.
+fn poll_fds(mut fds: Vec<libc::pollfd>, nap: Duration) -> bool {
+    let millis = nap.as_nanos().div_ceil(1_000_000) as libc::c_int;
     // SAFETY: the array is valid and as long as said.
     unsafe {
         libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis);
     }
+    fds.iter().all(|fd| fd.revents & libc::POLLNVAL == 0)
 }

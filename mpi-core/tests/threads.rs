@@ -294,7 +294,7 @@ fn collectives(process: &Process, comm: &Arc<Comm>, thread: u32) {
         // SAFETY: a barrier has no data.
         let barrier = unsafe {
             mpi_core::collective::started::start_collective(
-                &process,
+                process,
                 comm.clone(),
                 Buffers::NONE,
                 |schedule| {
@@ -303,16 +303,16 @@ fn collectives(process: &Process, comm: &Arc<Comm>, thread: u32) {
                 },
             )
         };
-        let all = mpi_core::collective::gather_all_u64(&process, comm, value(rank)).unwrap();
+        let all = mpi_core::collective::gather_all_u64(process, comm, value(rank)).unwrap();
         assert!((0..).zip(&all).all(|(rank, got)| *got == value(rank)));
         let mut data = if rank == 0 {
             [round; 200]
         } else {
             [u64::MAX; 200]
         };
-        mpi_core::collective::broadcast_u64(&process, comm, &mut data).unwrap();
+        mpi_core::collective::broadcast_u64(process, comm, &mut data).unwrap();
         assert_eq!(data, [round; 200]);
         assert_eq!(process.wait(barrier.unwrap()).unwrap().1, None);
-        mpi_core::collective::barrier(&process, comm).unwrap();
+        mpi_core::collective::barrier(process, comm).unwrap();
     }
 }

@@ -205,7 +205,7 @@ fn threads_with_tags_of_their_own_use_vcis_of_their_own() {
                     let sent = process.counters(vci).unwrap().eager_sent;
                     assert!(sent >= u64::from(ROUNDS), "VCI {vci} sent {sent}");
                 }
-                mpi_core::collective::barrier(&process, &comm).unwrap();
+                mpi_core::collective::barrier(process, &comm).unwrap();
                 process.drain().unwrap();
             });
         }

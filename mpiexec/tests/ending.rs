@@ -272,6 +272,15 @@ fn the_job_stops_and_goes_on_with_the_launcher() {
 }
 
 #[test]
+fn a_lone_rank_is_not_another() {
+    let job = Watched::start(&["-n", "1"], "echo $$ >> $PIDS; exec sleep 100");
+    job.pids(1);
+    job.running.signal("TERM");
+    let outcome = job.running.finish();
+    outcome.expect(143).says("the rank was ended: 1 by SIGTERM");
+}
+
+#[test]
 fn a_stopped_rank_can_be_ended() {
     let job = Watched::start(
         &["-n", "2"],

@@ -3,7 +3,6 @@
 use crate::ffi::{FI_READ, FI_RECV, FI_SEND, FI_WRITE};
 use crate::transport::{Region, Shared};
 use netmod::{OpenError, Token};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -81,7 +80,7 @@ pub(crate) unsafe fn role(context: *mut c_void) -> Role {
 /// A row of equal buffers.
 struct Area {
     base: *mut u8,
-    layout: Layout,
+    len: usize,
     size: usize,
     region: Option<Region>,
 }
@@ -90,32 +89,44 @@ impl Area {
     fn new(shared: &Shared, size: usize, count: usize, access: u64) -> Result<Self, OpenError> {
         // Multiples of a cache line, so that buffers share none.
         let size = size.next_multiple_of(128);
-        let layout = Layout::from_size_align(size * count, 4096).map_err(|_| {
-            OpenError(format!(
+        let Some(len) = size.checked_mul(count) else {
+            return Err(OpenError(format!(
                 "{count} eager buffers of {size} bytes are too much"
-            ))
-        })?;
-        // SAFETY: the size is not zero.
-        let base = unsafe { alloc_zeroed(layout) };
-        if base.is_null() {
-            handle_alloc_error(layout);
+            )));
+        };
+        // Pages are taken when they are first used, which most never are.
+        // SAFETY: a new mapping, which touches no other memory.
+        let base = unsafe {
+            libc::mmap(
+                null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(OpenError(format!(
+                "there is no memory for {count} eager buffers of {size} bytes"
+            )));
         }
         let mut area = Area {
-            base,
-            layout,
+            base: base.cast(),
+            len,
             size,
             region: None,
         };
         if shared.needs_local_regions() {
             // SAFETY: the region is dropped before the memory (see `Drop`).
-            area.region = Some(unsafe { shared.register(base, layout.size(), access)? });
+            area.region = Some(unsafe { shared.register(area.base, len, access)? });
         }
         Ok(area)
     }
     #[inline]
     fn at(&self, buffer: u32) -> *mut u8 {
         let offset = buffer as usize * self.size;
-        debug_assert!(offset < self.layout.size());
+        debug_assert!(offset < self.len);
         // SAFETY: buffer numbers are made by `Buffers` and less than the count.
         unsafe { self.base.add(offset) }
     }
@@ -127,9 +138,9 @@ impl Area {
 impl Drop for Area {
     fn drop(&mut self) {
         self.region = None;
-        // SAFETY: allocated with this layout, freed once; the endpoint that used it is closed
-        // (lanes drop it first).
-        unsafe { dealloc(self.base, self.layout) };
+        // SAFETY: mapped with this length, unmapped once; the endpoint that used it is closed (lanes
+        // drop it first).
+        unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }
 

@@ -4,6 +4,7 @@ use crate::buffers::{Buffers, Role};
 use crate::connect::tagged_address;
 use crate::emulation::Reply;
 use crate::ffi::*;
+use crate::links;
 use crate::ops::Op;
 use crate::peers::Peers;
 use crate::transport::Shared;
@@ -121,6 +122,10 @@ pub(crate) struct OfiLane {
     pub(crate) probes: bool,
     /// Peers from which something is awaited.
     pub(crate) watched: HashMap<Peer, Watched>,
+    /// Where peers connect to, if addresses are those of TCP sockets.
+    pub(crate) port: u16,
+    /// The socket there.
+    pub(crate) listener: Option<RawFd>,
     scratch: [u64; INJECT_MOST / 8],
     pub(crate) shared: Arc<Shared>,
 }
@@ -135,7 +140,7 @@ impl OfiLane {
         let fail = |what: &str, rc: i32| {
             let hint = match -rc {
                 libc::EMFILE | libc::ENFILE => "; raise the limit on open files (ulimit -n)",
-                libc::ENOMEM => "; raise the limit on locked memory (ulimit -l)",
+                libc::ENOMEM => "; raise the limits on memory (ulimit -l and ulimit -v)",
                 _ => "",
             };
             OpenError(format!(
@@ -218,6 +223,8 @@ impl OfiLane {
             doorbell,
             probes: Self::can_probe(&shared.provider, shared.info.addr_format()),
             watched: HashMap::new(),
+            port: links::port(&name[..len]).unwrap_or(0),
+            listener: links::port(&name[..len]).and_then(links::listener),
             scratch: [0; INJECT_MOST / 8],
             objects,
             buffers,

@@ -30,6 +30,7 @@ mod emulation;
 mod ffi;
 mod lane;
 mod library;
+mod links;
 mod ops;
 mod peers;
 mod probe;

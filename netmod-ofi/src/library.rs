@@ -56,6 +56,9 @@ impl Library {
         library::set_default(c"HFI_NO_BACKTRACE", c"1");
         // Over TCP ofi_rxm sends messages up to this size at once; 16 KiB by default.
         library::set_default(c"FI_OFI_RXM_EAGER_LIMIT", c"66560");
+        // It has a buffer of that size for each of so many messages that may come, and writes to all of
+        // them when an endpoint is opened; 1,024 by default, which are 70 MB.
+        library::set_default(c"FI_OFI_RXM_MSG_RX_SIZE", c"128");
         let opened = library::Library::open(name, ADVICE)?;
         // SAFETY: the types are those of the functions under these names and versions.
         let functions = unsafe { Functions::load(&opened)? };

@@ -170,7 +170,7 @@ impl Shared {
         let rc = unsafe { fi_mr_reg(self.domain, base.cast(), len, access, key, &mut region) };
         if rc != 0 {
             let hint = match -rc {
-                libc::ENOMEM => "; raise the limit on locked memory (ulimit -l)",
+                libc::ENOMEM => "; raise the limits on memory (ulimit -l and ulimit -v)",
                 _ => "",
             };
             return Err(OpenError(format!(

@@ -1,9 +1,13 @@
 //! Looks after peers from which something is awaited.
 //!
-//! Nothing is under way to such a peer, so no broken connection shows that it has gone. As with
-//! peers that take nothing (see `probe`), its listening socket is asked. And its host is: by a port
-//! that nobody uses, whose refusal shows that the host can be reached. A host that answered once and
-//! then is silent for long is lost; one that never answers may just be behind a firewall.
+//! Perhaps nothing is under way to such a peer, so that no broken connection shows that it has gone. As
+//! with peers that take nothing (see `probe`), its listening socket is asked. Its host shows in two ways
+//! that it can be reached: by what comes on connections with it (see `links`), and by the refusal of a
+//! port that nobody uses. A host that is silent for long on a connection is lost, and so is one that
+//! refused once and then does so no more; one that never refuses may just be behind a firewall.
+//!
+//! What is known of a peer is kept while nothing is awaited from it: a program that communicates all
+//! the time waits for somebody else at each look.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -12,6 +16,7 @@ use netmod::{Peer, Sink};
 
 use crate::connect::untagged_address;
 use crate::lane::OfiLane;
+use crate::links;
 use crate::probe::{Verdict, answer, ask, is_gone};
 
 /// Time between two questions to a process at first and at last; each takes a place in the queue of
@@ -20,8 +25,12 @@ const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(10);
 /// Time between two questions to a host.
 const HOST_EVERY: Duration = Duration::from_secs(1);
+/// Time between two looks at a connection.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a host that has answered may be silent.
 const SILENCE: Duration = Duration::from_secs(10);
+/// For so long of that time it must have been asked: nobody asks while nobody waits.
+const ASKED: Duration = Duration::from_secs(8);
 
 /// The TCP port multiplexer's: next to nobody offers it.
 const UNUSED_PORT: u16 = 1;
@@ -33,11 +42,17 @@ pub(crate) struct Watched {
     pause: Duration,
     host: Asked,
     heard: Option<Instant>,
+    /// Since when the kernel asks on a connection.
+    kept: Option<Instant>,
+    /// The next look at the connection.
+    look: Instant,
 }
 
 #[derive(Default)]
 struct Asked {
     question: Option<OwnedFd>,
+    /// When it was asked.
+    since: Option<Instant>,
     next: Option<Instant>,
 }
 
@@ -52,6 +67,7 @@ impl Asked {
                 Ok(socket) => {
                     let verdict = answer(&socket);
                     self.question = Some(socket);
+                    self.since = Some(now);
                     verdict
                 }
             },
@@ -61,11 +77,69 @@ impl Asked {
         }
         verdict
     }
+
+    /// Whether there has been no answer for long.
+    fn is_silent(&self, now: Instant) -> bool {
+        self.question.is_some() && self.since.is_some_and(|since| now > since + ASKED)
+    }
 }
 
 impl Watched {
+    fn new(address: Vec<u8>, now: Instant) -> Watched {
+        Watched {
+            address,
+            process: Asked::default(),
+            pause: FIRST,
+            host: Asked::default(),
+            heard: None,
+            kept: None,
+            look: now,
+        }
+    }
+
+    /// Takes note of answers, and asks nothing.
+    fn settle(&mut self, now: Instant) {
+        for (asked, is_host) in [(&mut self.process, false), (&mut self.host, true)] {
+            let Some(socket) = &asked.question else {
+                continue;
+            };
+            match answer(socket) {
+                Verdict::Unknown => continue,
+                Verdict::Alive | Verdict::Gone(libc::ECONNREFUSED) if is_host => {
+                    self.heard = Some(now);
+                }
+                // It is asked again when it is awaited.
+                _ => {}
+            }
+            asked.question = None;
+        }
+    }
+
+    /// How long nothing has come on a connection with the host, if that means something.
+    fn silence(&mut self, now: Instant, port: u16) -> Option<Duration> {
+        if now < self.look {
+            return None;
+        }
+        self.look = now + LOOK_EVERY;
+        let Some(state) = links::state(&self.address, port) else {
+            self.kept = None;
+            return None;
+        };
+        if state.is_new {
+            self.kept = Some(now);
+        }
+        // Another lane may have begun.
+        let kept = *self.kept.get_or_insert(now);
+        (now > kept + ASKED).then_some(state.silent)
+    }
+
     /// Why the peer is gone, if it is.
-    fn step(&mut self, now: Instant, error_text: impl Fn(i32) -> String) -> Option<String> {
+    fn step(
+        &mut self,
+        now: Instant,
+        port: u16,
+        error_text: impl Fn(i32) -> String,
+    ) -> Option<String> {
         match self.process.step(&self.address, now) {
             Verdict::Unknown => {}
             Verdict::Alive => {
@@ -88,9 +162,9 @@ impl Watched {
             }
             Verdict::Gone(_) => self.host.next = Some(now + HOST_EVERY),
         }
-        // Nobody asks while nobody waits: silence counts from the question on.
-        let silent =
-            self.host.question.is_some() && self.heard.is_some_and(|at| now > at + SILENCE);
+        let refused_before = self.heard.is_some_and(|at| now > at + SILENCE);
+        let silent = refused_before && self.host.is_silent(now)
+            || self.silence(now, port).is_some_and(|long| long > SILENCE);
         silent.then(|| {
             format!(
                 "its host has not answered for {} seconds",
@@ -106,9 +180,26 @@ impl OfiLane {
         if !self.probes {
             return;
         }
+        let closed = self
+            .listener
+            .is_some_and(|listener| !links::is_at(listener, self.port));
+        if closed {
+            let why = "the descriptors of this process's connections have been closed by the program; \
+                       it must close only those that it has opened itself";
+            for &peer in awaited {
+                self.shared.set_lost(peer, why);
+                sink.peer_lost(peer, format!("{}: {why}", self.shared.provider));
+            }
+            return;
+        }
         let now = Instant::now();
-        // Whoever is awaited again later is asked anew.
-        self.watched.retain(|peer, _| awaited.contains(peer));
+        for (_, watched) in self
+            .watched
+            .iter_mut()
+            .filter(|(peer, _)| !awaited.contains(peer))
+        {
+            watched.settle(now);
+        }
         for &peer in awaited {
             if self.shared.lost(peer).is_some() {
                 continue;
@@ -122,20 +213,14 @@ impl OfiLane {
                 let Some(name) = name.filter(|name| name.len() >= 16) else {
                     continue;
                 };
-                let watched = Watched {
-                    address: name.to_vec(),
-                    process: Asked::default(),
-                    pause: FIRST,
-                    host: Asked::default(),
-                    heard: None,
-                };
+                let watched = Watched::new(name.to_vec(), now);
                 self.watched.insert(peer, watched);
             }
-            let lib = self.shared.lib;
+            let (lib, port) = (self.shared.lib, self.port);
             let gone = self
                 .watched
                 .get_mut(&peer)
-                .and_then(|watched| watched.step(now, |number| lib.error_text(number)));
+                .and_then(|watched| watched.step(now, port, |number| lib.error_text(number)));
             let Some(why) = gone else { continue };
             self.watched.remove(&peer);
             match self.peers.find(peer, 0) {

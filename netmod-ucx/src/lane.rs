@@ -134,7 +134,7 @@ impl UcxLane {
         let fail = |what: &str, status: ucs_status_t| {
             OpenError(format!(
                 "UCX: {what} for VCI {vci} failed: {}; if limits are the reason, raise those on \
-                 open files (ulimit -n) and locked memory (ulimit -l)",
+                 open files (ulimit -n) and memory (ulimit -l and ulimit -v)",
                 lib.text(status)
             ))
         };

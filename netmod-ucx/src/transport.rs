@@ -157,7 +157,7 @@ impl Shared {
                     "no device serves; ucx_info -d shows what there is, and UCX_LOG_LEVEL=info why \
                      UCX refuses it"
                 }
-                UCS_ERR_NO_MEMORY => "raise the limit on locked memory (ulimit -l)",
+                UCS_ERR_NO_MEMORY => "raise the limits on memory (ulimit -l and ulimit -v)",
                 _ => "UCX_LOG_LEVEL=info shows what UCX tried",
             };
             return Err(OpenError(format!(
@@ -293,8 +293,8 @@ impl Shared {
         let status = unsafe { (self.lib.mem_map)(self.context, &params, &mut memory) };
         if status != UCS_OK {
             return Err(OpenError(format!(
-                "UCX could not register {len} bytes at {ptr:p}: {}; raise the limit on locked \
-                 memory (ulimit -l)",
+                "UCX could not register {len} bytes at {ptr:p}: {}; raise the limits on memory \
+                 (ulimit -l and ulimit -v)",
                 self.lib.text(status)
             )));
         }

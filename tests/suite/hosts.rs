@@ -104,9 +104,11 @@ impl Hosts {
         words.map(str::to_owned).collect()
     }
 
-    /// Pulls the cable of a host.
-    pub fn unplug(&self, index: usize) -> Result {
-        ip(&format!("-n {} link set weft0 down", self.names[index]))
+    /// Pulls the cable of a host that is connected to a switch: nothing comes through, and its
+    /// interface doesn't notice.
+    pub fn unplug_from_switch(&self, index: usize) -> Result {
+        let switch = self.switch.as_ref().ok_or("there is no switch")?;
+        ip(&format!("-n {switch} link set port{index} nomaster"))
     }
 
     /// Adds the arguments that start `ranks` ranks, by turns on each host.

@@ -32,7 +32,9 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("info/2", &[&LIBFABRIC], info),
         trial("no-library/2", &[], no_library),
-        trial("cable/2", &hosts, cable),
+        trial("cable/2", &hosts, || cable("wait")),
+        trial("cable-talk/2", &hosts, || cable("talk")),
+        trial("apart/8", &[], apart),
         trial("hydra-pmi2/4", &[&HYDRA], hydra_pmi2),
         trial(
             "hydra-hosts/4",
@@ -46,16 +48,27 @@ pub fn trials() -> Vec<Trial> {
 
 fn program() -> Result<PathBuf> {
     static PROGRAM: std::sync::OnceLock<Result<PathBuf>> = std::sync::OnceLock::new();
-    let built = PROGRAM.get_or_init(|| {
-        let prefix = prefix::get()?;
-        let binary = programs(prefix)?.join("launched");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/tools/launched.c");
-        let mut command = Command::new(prefix.join("bin/mpicc"));
-        command.args(["-Wall", "-Wextra", "-Werror", "-o"]);
-        compile(command.arg(&binary).arg(source))?;
-        Ok(binary)
-    });
-    built.clone()
+    PROGRAM.get_or_init(|| tool("launched")).clone()
+}
+
+/// Compiles a program of `tests/c/tools`.
+fn tool(name: &str) -> Result<PathBuf> {
+    let prefix = prefix::get()?;
+    let binary = programs(prefix)?.join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("c/tools/{name}.c"));
+    let mut command = Command::new(prefix.join("bin/mpicc"));
+    command.args(["-Wall", "-Wextra", "-Werror", "-o"]);
+    compile(command.arg(&binary).arg(source))?;
+    Ok(binary)
+}
+
+/// More ranks than cores, each in a session of its own, do not burn the cores while they wait.
+fn apart() -> Result {
+    let room = Room::new()?;
+    let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
+    clear(&mut command);
+    command.args(["-timeout", "60", "-n", "8", "setsid", "-w"]);
+    run(&room, command.arg(tool("apart")?), &Case::default())
 }
 
 /// What four ranks print.
@@ -125,8 +138,9 @@ fn no_library() -> Result {
     own(&arguments, true, &case)
 }
 
-/// A cable that is pulled ends the job, and the message names the peer.
-fn cable() -> Result {
+/// A cable that is pulled ends the job soon, and the message names the peer: whether a rank waits for
+/// one that does nothing, or both communicate all the time.
+fn cable(what: &str) -> Result {
     let hosts = Hosts::new(3)?;
     let room = Room::new()?;
     let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
@@ -134,14 +148,14 @@ fn cable() -> Result {
     command.env("WEFT_NETMOD", "ofi").args(["-timeout", "60"]);
     let program = program()?;
     let dir = prefix::target()?.join("test-rooms");
-    let sign = dir.join(format!("{}-waits", hosts.name(0)));
+    let sign = dir.join(format!("{}-{what}", hosts.name(0)));
     hosts.arguments(&mut command, 2, |command| {
-        command.arg(&program).arg("wait").arg(&sign);
+        command.arg(&program).arg(what).arg(&sign);
     });
     let case = Case {
         // The error's class. After 10 seconds of silence.
         exit: 101,
-        stderr: vec!["process 1 of the job is lost".to_owned()],
+        stderr: vec!["of the job is lost".to_owned()],
         ..Case::default()
     };
     thread::scope(|scope| {
@@ -150,15 +164,19 @@ fn cable() -> Result {
             while !sign.exists() && Instant::now() < until {
                 thread::sleep(Duration::from_millis(20));
             }
-            // By then it has seen that the other host answers.
-            thread::sleep(patience(1.5));
-            let pulled = hosts.unplug(1);
+            // The switch's end, so that both hosts still have an interface.
+            let pulled = hosts.unplug_from_switch(1);
             let _ = fs::remove_file(&sign);
-            pulled
+            pulled.map(|()| Instant::now())
         });
         let ran = run(&room, &mut command, &case);
-        pull.join().map_err(|_| "the cable's thread".to_owned())??;
-        ran
+        let pulled = pull.join().map_err(|_| "the cable's thread".to_owned())??;
+        ran?;
+        let took = pulled.elapsed();
+        if took > patience(12.0) {
+            return Err(format!("it was noticed after {:.1} s", took.as_secs_f64()));
+        }
+        Ok(())
     })
 }
 

@@ -169,7 +169,7 @@ impl Site<'_> {
         match self.how {
             // SAFETY: the caller's contract.
             How::Wait => unsafe {
-                mpi_core::collective::call(&process, &self.object.comm, buffers, call)
+                mpi_core::collective::call(process, &self.object.comm, buffers, call)
             },
             How::Start(request) => {
                 let holder = self.runtime.comm_arc(self.handle)?;
@@ -177,7 +177,7 @@ impl Site<'_> {
                 // completion of the request; `new` found `request` not to be NULL.
                 unsafe {
                     let id =
-                        mpi_core::collective::started::start_call(&process, holder, buffers, call)?;
+                        mpi_core::collective::started::start_call(process, holder, buffers, call)?;
                     request.write(requests::handle(Some(id)));
                 }
                 Ok(())

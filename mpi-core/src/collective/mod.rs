@@ -402,7 +402,7 @@ unsafe fn run(
     // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
     unsafe { run.start(buffers.send, buffers.recv, tag)? };
     let mut port = CommPort {
-        process: process,
+        process,
         comm,
         purpose,
         looks: process.looks(),

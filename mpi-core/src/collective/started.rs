@@ -302,7 +302,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         return end_failed(process, active);
     }
     let mut messages = CommPort {
-        process: process,
+        process,
         comm,
         purpose: Purpose::Collective,
         looks: 1,

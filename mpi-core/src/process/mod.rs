@@ -188,6 +188,8 @@ pub struct Process {
     wait: WaitPolicy,
     /// The policy when more threads wait than have a core.
     wait_crowded: WaitPolicy,
+    /// The last sleep was a very short one: more is about to come.
+    rush: AtomicBool,
     /// Tests and probes that found nothing.
     fruitless_tests: AtomicU32,
     /// Threads that have been waiting for a while.
@@ -250,6 +252,7 @@ impl Process {
             }),
             wait: config.wait,
             wait_crowded: config.wait.crowded(),
+            rush: AtomicBool::new(false),
             fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),
             bell,
@@ -283,6 +286,14 @@ impl Process {
             .iter()
             .for_each(|source| source.attached(&process));
         Ok(process)
+    }
+
+    /// Says that ranks of the node are scheduled apart from each other: see [`WaitPolicy`]. Before
+    /// others may call. Returns whether that changes anything.
+    pub fn yield_to_nobody(&mut self) -> bool {
+        self.wait.set_apart();
+        self.wait_crowded = self.wait.crowded();
+        self.is_crowded()
     }
 
     /// This process's number.
@@ -969,7 +980,11 @@ impl Process {
         let every = if self.is_crowded() { 1 } else { 1024 };
         let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
         if tests.is_multiple_of(every) {
-            std::thread::yield_now();
+            if self.wait.apart && self.is_crowded() && tests.is_multiple_of(wait::TESTS_PER_NAP) {
+                std::thread::sleep(wait::SHORT_NAP);
+            } else {
+                std::thread::yield_now();
+            }
         }
         if tests.is_multiple_of(1024) {
             self.check_peers();
@@ -1016,7 +1031,13 @@ impl Process {
         match step {
             Step::Spin => std::hint::spin_loop(),
             Step::Yield => std::thread::yield_now(),
-            Step::Sleep => return Ok(true),
+            Step::Sleep => {
+                if self.threaded {
+                    // Where no yields came before, it has not yet.
+                    waiting.join(&self.waiters);
+                }
+                return Ok(true);
+            }
         }
         Ok(false)
     }
@@ -1041,7 +1062,8 @@ impl Process {
             false => nap,
         };
         let crowd = self.threaded && !waiting.is_alone();
-        if crowd || patience.take_nap() || (self.threaded && !self.bell.arm()) {
+        let rush = self.wait.apart && self.rush.swap(false, Ordering::Relaxed);
+        if crowd || rush || patience.take_nap() || (self.threaded && !self.bell.arm()) {
             std::thread::sleep(nap.min(wait::SHORT_NAP));
             return Ok(None);
         }
@@ -1060,11 +1082,15 @@ impl Process {
             }
         }
         let start = Instant::now();
+        let mut sound = true;
         // Another thread may have brought it about before it saw that it must ring.
         let value = if self.threaded { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
             let local = self.threaded.then_some(&**self.bell);
-            wait::sleep(&bells, local, nap, patience.short_nap(&self.wait));
+            sound = wait::sleep(&bells, local, nap, patience.short_nap(&self.wait));
+            if self.wait.apart && start.elapsed() < wait::SHORT_NAP {
+                self.rush.store(true, Ordering::Relaxed);
+            }
         }
         for number in armed {
             let slot = self.vci(number)?;
@@ -1078,6 +1104,15 @@ impl Process {
         }
         if self.threaded {
             self.bell.disarm();
+        }
+        if !sound {
+            return Err(Error::new(
+                Class::Other,
+                "a file descriptor of the transport between nodes has been closed by the program; \
+                 close only those that the program has opened itself",
+            ));
+        }
+        if self.threaded {
             // What rang is taken in at once, whichever VCI it is on.
             if matches!(value, Ok(None)) {
                 self.poll_all()?;

@@ -344,7 +344,11 @@ impl Job {
         }
         let code = match &self.cause {
             Some(cause) => {
-                let text = format!("{}\n{}", cause.text, self.ended.tell(cause.others.len()));
+                let text = format!(
+                    "{}\n{}",
+                    cause.text,
+                    self.ended.tell(cause.others.len(), self.ranks.len())
+                );
                 self.sinks[0].write_ready();
                 message(&mut self.sinks[1], &text);
                 cause.code
@@ -381,10 +385,12 @@ impl Job {
 }
 
 impl Ended {
-    /// What became of the `others`.
-    fn tell(&self, others: usize) -> String {
+    /// What became of the `others`; they may be `all`, if no rank was the cause.
+    fn tell(&self, others: usize, all: usize) -> String {
         let head = match others {
             0 => return "no other rank was running".to_owned(),
+            1 if all == 1 => "the rank was ended".to_owned(),
+            n if n == all => format!("all {n} ranks were ended"),
             1 => "the other rank was ended".to_owned(),
             n => format!("the {n} other ranks were ended"),
         };

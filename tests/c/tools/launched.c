@@ -24,6 +24,17 @@ int main(int argc, char **argv) {
         }
         nap(60);
     }
+    if (argc > 2 && strcmp(argv[1], "talk") == 0) {
+        /* Until the network fails. */
+        for (long i = 0;; i++) {
+            if (i == 3000 && rank == 0) {
+                FILE *sign = fopen(argv[2], "w");
+                CHECK(sign != NULL && fclose(sign) == 0);
+            }
+            MPI_Sendrecv(&rank, 1, MPI_INT, 1 - rank, 9, &here, 1, MPI_INT, 1 - rank, 9,
+                         MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    }
     if (argc > 1 && rank == 1) {
         /* The others wait for a rank that is gone. */
         MPI_Abort(MPI_COMM_WORLD, 7);

@@ -1,0 +1,133 @@
+//! Whether giving up the core helps other ranks of the node.
+//!
+//! `sched_yield` gives the core to others of the caller's scheduling group only. Ranks of a job are in
+//! groups of their own where a launcher gives each a session and the kernel groups by sessions
+//! (sched(7), "The autogroup feature"), and where each has a cgroup with the cpu controller. There a
+//! rank must sleep for others to run.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// The process at the other end, if it can be seen from here.
+pub fn peer(stream: &UnixStream) -> Option<libc::pid_t> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `peer` has room for `len` bytes.
+    let rc = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &mut len,
+        )
+    };
+    (rc == 0 && peer.pid > 0).then_some(peer.pid)
+}
+
+/// Whether a process of this machine is in another scheduling group. One that can't be seen, in
+/// another container, is.
+pub fn is_apart(pid: Option<libc::pid_t>) -> bool {
+    let Some(pid) = pid else { return true };
+    let mine = cpu_cgroup("self");
+    if mine != cpu_cgroup(&pid.to_string()) {
+        return true;
+    }
+    mine.is_none() && groups_by_session() && session(pid) != session(0)
+}
+
+/// Whether this process is in a scheduling group of its own, as far as it can tell by itself: it leads
+/// a session, as programs do whose launcher gives them one each.
+pub fn is_alone() -> bool {
+    // SAFETY: no memory is passed.
+    let me = unsafe { libc::getpid() };
+    cpu_cgroup("self").is_none() && groups_by_session() && session(0) == me
+}
+
+fn session(pid: libc::pid_t) -> libc::pid_t {
+    // SAFETY: no memory is passed.
+    unsafe { libc::getsid(pid) }
+}
+
+fn groups_by_session() -> bool {
+    fs::read("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.starts_with(b"1"))
+}
+
+/// The cgroup by which the kernel schedules a process; `None` for the root, to whose processes the
+/// grouping by sessions applies.
+fn cpu_cgroup(process: &str) -> Option<String> {
+    let list = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    find_cpu_cgroup(&list, |path| {
+        Path::new("/sys/fs/cgroup")
+            .join(path.trim_start_matches('/'))
+            .join("cpu.weight")
+            .exists()
+    })
+}
+
+/// See [`cpu_cgroup`]; `has_cpu` says of a path of cgroup v2 whether the controller is there.
+fn find_cpu_cgroup(list: &str, has_cpu: impl Fn(&str) -> bool) -> Option<String> {
+    let fields = |line: &str| -> Option<(String, String)> {
+        let mut fields = line.splitn(3, ':').skip(1);
+        Some((fields.next()?.to_string(), fields.next()?.to_string()))
+    };
+    let lines: Vec<_> = list.lines().filter_map(fields).collect();
+    if let Some((_, path)) = lines
+        .iter()
+        .find(|(controllers, _)| controllers.split(',').any(|name| name == "cpu"))
+    {
+        return (path != "/").then(|| path.clone());
+    }
+    // A process is scheduled by the nearest cgroup above it that has the controller.
+    let (_, path) = lines
+        .iter()
+        .find(|(controllers, _)| controllers.is_empty())?;
+    let mut path = path.as_str();
+    while path.len() > 1 {
+        if has_cpu(path) {
+            return Some(path.to_string());
+        }
+        path = &path[..path.rfind('/')?];
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_a_process_is_that_of_the_cpu_controller() {
+        let never = |_: &str| panic!("version 1 has it in the list");
+        let first = "4:memory:/a\n2:cpuset:/b\n1:cpu,cpuacct:/job/task_0\n0::/c\n";
+        assert_eq!(
+            find_cpu_cgroup(first, never),
+            Some("/job/task_0".to_string())
+        );
+        assert_eq!(find_cpu_cgroup("1:cpu:/\n0::/c\n", never), None);
+        let second = "0::/system.slice/job/task_0\n";
+        let has = |path: &str| path == "/system.slice/job";
+        assert_eq!(
+            find_cpu_cgroup(second, has),
+            Some("/system.slice/job".to_string())
+        );
+        assert_eq!(find_cpu_cgroup(second, |_| false), None);
+        assert_eq!(find_cpu_cgroup("0::/\n", |_| true), None);
+        assert_eq!(find_cpu_cgroup("", |_| true), None);
+    }
+
+    #[test]
+    fn a_process_is_not_apart_from_itself() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let me = peer(&one);
+        assert_eq!(me, Some(std::process::id() as libc::pid_t));
+        assert!(!is_apart(me));
+        assert!(is_apart(None));
+    }
+}
