@@ -223,9 +223,9 @@ fn node_id() -> u64 {
 }
 
 /// How many ranks of the job share this node, as far as the launcher tells.
-fn ranks_here(pmi: &Client) -> Option<usize> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
-    if let Some(count) = number("WEFT_LOCAL_SIZE").or_else(|| number("MPI_LOCALNRANKS")) {
+fn ranks_here(pmi: &Client, settings: &Settings) -> Option<usize> {
+    let hydras = || std::env::var("MPI_LOCALNRANKS").ok()?.parse().ok();
+    if let Some(count) = settings.local_size.or_else(hydras) {
         return Some(count);
     }
     let nodes = pmi.process_mapping().ok()??;
@@ -235,14 +235,12 @@ fn ranks_here(pmi: &Client) -> Option<usize> {
 
 /// How many cores the ranks of this node have together. A rank that is bound to a core of its own
 /// sees one; then it is the machine's that count, unless the launcher has told.
-fn cores_here() -> usize {
-    let told = std::env::var("WEFT_LOCAL_CORES")
-        .ok()
-        .and_then(|text| text.parse().ok());
+fn cores_here(settings: &Settings) -> usize {
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     // SAFETY: reads a system constant.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as usize;
-    told.unwrap_or(if allowed == 1 { online } else { allowed })
+    let seen = if allowed == 1 { online } else { allowed };
+    settings.local_cores.unwrap_or(seen)
 }
 
 /// A started process and the notes on what was chosen.
@@ -278,7 +276,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     let mut notes = Vec::new();
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
 
-    let here = ranks_here(pmi);
+    let here = ranks_here(pmi, settings);
     if size > 1 && settings.shm && here != Some(1) {
         let config = shmmod::Config {
             me,
@@ -303,7 +301,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         ),
         _ => Ok(()),
     };
-    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
+    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here(settings));
     let place = Place {
         me,
         settings,
@@ -486,17 +484,13 @@ fn try_others(place: &Place, opened: &[Arc<dyn Transport>], notes: &mut Vec<Stri
 fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
     let settings = place.settings;
     let mut config = netmod_ofi::Config {
-        provider: settings.ofi_provider.clone(),
-        interface: settings.ofi_interface.clone(),
+        peer: place.me,
         // For its bell the tcp provider makes two system calls per message.
-        doorbell: place.may_sleep,
-        ..netmod_ofi::Config::new(place.me)
+        doorbell: settings.ofi.doorbell.or(Some(place.may_sleep)),
+        ..settings.ofi.clone()
     };
     if config.interface.is_none() && place.one_machine {
         config.interface = Some("lo".to_string());
-    }
-    if let Some(library) = &settings.ofi_library {
-        config.library.clone_from(library);
     }
     let transport = netmod_ofi::OfiTransport::open(config, place.resolver("ofi"))?;
     Ok(Arc::new(transport))

@@ -229,6 +229,40 @@ pub const VARIABLES: &[Variable] = &[
         help: "File name or path of libfabric, 1.17 or newer.",
     },
     Variable {
+        name: "WEFT_OFI_RMA",
+        kind: "auto, native or emulated",
+        default: "auto",
+        help: "MPI_Put and MPI_Get over libfabric, the same on all ranks: by the provider's remote memory where it \
+               pays (auto), wherever the provider has it (native), or by messages that the target's process answers \
+               (emulated).",
+    },
+    Variable {
+        name: "WEFT_OFI_ATOMICS",
+        kind: "auto, native or emulated",
+        default: "auto",
+        help: "The same for atomics over libfabric, the same on all ranks.",
+    },
+    Variable {
+        name: "WEFT_OFI_BUFFER_SIZE",
+        kind: "bytes",
+        default: "16384; 64 KiB and headers over TCP",
+        help: "Size of a buffer for short messages over libfabric, from 2048 to 1048576, headers included, the same \
+               on all ranks. Longer messages are sent when the receiver asks for them.",
+    },
+    Variable {
+        name: "WEFT_OFI_BUFFERS",
+        kind: "count",
+        default: "64",
+        help: "Such buffers of each VCI, from 4 to 16384, for sending and for receiving each.",
+    },
+    Variable {
+        name: "WEFT_OFI_DOORBELL",
+        kind: "auto, 0 or 1",
+        default: "auto",
+        help: "Whether waiting threads can sleep until libfabric has something for them, which costs system calls \
+               per message over TCP. With auto they can where a node has more ranks or threads than cores.",
+    },
+    Variable {
         name: "WEFT_UCX_TLS",
         kind: "list",
         default: "UCX_TLS; without it all transports of UCX that reach other hosts",
@@ -311,6 +345,25 @@ pub const VARIABLES: &[Variable] = &[
         help: "Path of the library that talks to a PMIx server.",
     },
     Variable {
+        name: "WEFT_SINGLETON",
+        kind: "0 or 1",
+        default: "0",
+        help: "With 1 the process runs alone, as rank 0 of 1, whatever launcher has started it.",
+    },
+    Variable {
+        name: "WEFT_LOCAL_SIZE",
+        kind: "count",
+        default: "as the launcher tells",
+        help: "How many ranks of the job this node has; mpiexec sets it.",
+    },
+    Variable {
+        name: "WEFT_LOCAL_CORES",
+        kind: "count",
+        default: "as many as this process may use; all of the machine if it may use one only",
+        help: "How many cores the ranks of this node have together: with more ranks than cores, waiting ranks give \
+               way to each other. mpiexec sets it.",
+    },
+    Variable {
         name: "WEFT_INFO",
         kind: "off, on or all",
         default: "off",
@@ -345,9 +398,8 @@ pub struct Settings {
     pub verbs_gid_index: Option<u32>,
     pub verbs_sharing: Sharing,
     pub verbs_library: Option<String>,
-    pub ofi_provider: Option<String>,
-    pub ofi_interface: Option<String>,
-    pub ofi_library: Option<String>,
+    /// For process 0.
+    pub ofi: netmod_ofi::Config,
     pub ucx_tls: Option<String>,
     pub ucx_devices: Option<String>,
     pub ucx_library: Option<String>,
@@ -356,6 +408,8 @@ pub struct Settings {
     pub coll_costs: Option<mpi_coll::model::Parameters>,
     pub coll_print: bool,
     pub coll_node: Option<u32>,
+    pub local_size: Option<usize>,
+    pub local_cores: Option<usize>,
     pub info: Info,
 }
 
@@ -400,6 +454,7 @@ impl Settings {
                 "WEFT_PMI is {other:?}; it can be auto, pmi1, pmi2, pmix or none"
             ));
         }
+        reader.flag("WEFT_SINGLETON", false)?;
         Ok(Settings {
             shm: reader.flag("WEFT_SHM", true)?,
             shm_single_copy: reader.flag("WEFT_SHM_SINGLE_COPY", true)?,
@@ -471,9 +526,8 @@ impl Settings {
                 })?,
             },
             verbs_library: reader.text("WEFT_VERBS_LIBRARY"),
-            ofi_provider: reader.text("WEFT_OFI_PROVIDER"),
-            ofi_interface: reader.text("WEFT_OFI_INTERFACE"),
-            ofi_library: reader.text("WEFT_OFI_LIBRARY"),
+            ofi: netmod_ofi::Config::from_lookup(0, |name| reader.text(name))
+                .map_err(|error| error.0)?,
             ucx_tls: reader.text("WEFT_UCX_TLS"),
             ucx_devices: reader.text("WEFT_UCX_DEVICES"),
             ucx_library: reader.text("WEFT_UCX_LIBRARY"),
@@ -494,6 +548,12 @@ impl Settings {
             coll_node: reader
                 .number("WEFT_COLL_NODE", 1..=1 << 30)?
                 .map(|count| count as u32),
+            local_size: reader
+                .number("WEFT_LOCAL_SIZE", 1..=1 << 30)?
+                .map(|count| count as usize),
+            local_cores: reader
+                .number("WEFT_LOCAL_CORES", 1..=1 << 30)?
+                .map(|count| count as usize),
             info: match reader.text("WEFT_INFO").as_deref() {
                 None | Some("off" | "0" | "no" | "false") => Info::None,
                 Some("on" | "1" | "yes" | "true") => Info::Used,
@@ -620,6 +680,9 @@ mod tests {
             ("WEFT_VERBS_SHARING", "everything"),
             ("WEFT_VERBS_GID_INDEX", "256"),
             ("WEFT_PMI", "pmi3"),
+            ("WEFT_SINGLETON", "maybe"),
+            ("WEFT_OFI_RMA", "maybe"),
+            ("WEFT_OFI_BUFFERS", "3"),
             ("WEFT_INFO", "2"),
             ("WEFT_CRITICAL_SECTION", "locks"),
             ("WEFT_COLL", "bcast"),

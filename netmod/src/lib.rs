@@ -349,7 +349,7 @@ pub trait Lane: Send {
 
     /// Like [`Lane::send`] with a payload of `len` bytes that `fill` writes where the transport
     /// wants it. `fill` is called at most once, with a slice of `len` bytes, and only if the message
-    /// will be sent. The default goes through a buffer.
+    /// will be sent.
     fn send_with(
         &mut self,
         to: Peer,

@@ -2,11 +2,13 @@
 //! MPICH ABI, and side-by-side comparison of such libraries.
 //!
 //! Each benchmark is a subcommand that runs as an MPI program: `mpiexec -n 2 osu-bench latency`.
-//! The MPI library is the `libmpi.so.12` that the loader finds, so `LD_LIBRARY_PATH` chooses it.
+//! `LD_LIBRARY_PATH` chooses the MPI library; without one there, it is the one installed beside this
+//! program. The first line of the output says which it is.
 
 mod bench;
 mod compare;
 mod error;
+mod find;
 mod isend_count;
 mod library;
 mod mpi;
