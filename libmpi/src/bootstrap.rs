@@ -296,7 +296,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         Netmod::None => Err("WEFT_NETMOD=none; set it to auto".to_string()),
         Netmod::Auto if size == 1 => Err("the job has one process".to_string()),
         Netmod::Auto if all_here => Err(
-            "the launcher said that all ranks share this node; set WEFT_NETMOD=verbs, ofi or ucx"
+            "the launcher said that all ranks share this node; set WEFT_NETMOD=verbs, ofi, ucx or tcp"
                 .to_string(),
         ),
         _ => Ok(()),
@@ -435,6 +435,8 @@ type Open = fn(&Place) -> Result<Arc<dyn Transport>, OpenError>;
 const NETMODS: &[(&str, Netmod, Open)] = &[
     ("verbs", Netmod::Verbs, open_verbs),
     ("ucx for RDMA", Netmod::Ucx, open_ucx_rdma),
+    ("ofi for RDMA", Netmod::Ofi, open_ofi_rdma),
+    ("tcp", Netmod::Tcp, open_tcp),
     ("ofi", Netmod::Ofi, open_ofi),
     ("ucx", Netmod::Ucx, open_ucx),
 ];
@@ -481,7 +483,38 @@ fn try_others(place: &Place, opened: &[Arc<dyn Transport>], notes: &mut Vec<Stri
     }
 }
 
+fn open_tcp(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    let mut config = place.settings.tcp.clone();
+    config.peer = place.me;
+    if !config.names_interfaces() && place.one_machine {
+        config.set_interfaces("lo")?;
+    }
+    let transport = netmod_tcp::TcpTransport::open(config, place.resolver("tcp"))?;
+    Ok(Arc::new(transport))
+}
+
+/// libfabric, if it has more than sockets to use.
+fn open_ofi_rdma(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    if place.settings.netmod != Netmod::Ofi {
+        // Loading it takes its time.
+        let other = std::path::Path::new("/sys/class/cxi").exists();
+        other.then_some(()).map_or_else(need_rdma_device, Ok)?;
+    }
+    let transport = ofi(place)?;
+    if place.settings.netmod != Netmod::Ofi && !transport.has_rdma() {
+        return Err(OpenError(format!(
+            "no RDMA device serves ({})",
+            transport.describe()
+        )));
+    }
+    Ok(Arc::new(transport))
+}
+
 fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    Ok(Arc::new(ofi(place)?))
+}
+
+fn ofi(place: &Place) -> Result<netmod_ofi::OfiTransport, OpenError> {
     let settings = place.settings;
     let mut config = netmod_ofi::Config {
         peer: place.me,
@@ -492,8 +525,7 @@ fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
     if config.interface.is_none() && place.one_machine {
         config.interface = Some("lo".to_string());
     }
-    let transport = netmod_ofi::OfiTransport::open(config, place.resolver("ofi"))?;
-    Ok(Arc::new(transport))
+    netmod_ofi::OfiTransport::open(config, place.resolver("ofi"))
 }
 
 /// Whether there is an RDMA device, so that libraries for them are worth loading.

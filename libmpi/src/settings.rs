@@ -6,11 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use mpi_coll::Choices;
 use mpi_core::process::CriticalSections;
 use mpi_core::rma::NetworkAtomics;
 use netmod_verbs::Sharing;
 use parking_lot::Mutex;
+
+mod algorithms;
+
+pub use algorithms::{add_choices, choices, choices_with_table};
 
 /// A control variable.
 pub struct Variable {
@@ -23,6 +26,18 @@ pub struct Variable {
     pub default: &'static str,
     /// What it does. Where a variable must be, this says "the same on all ranks".
     pub help: &'static str,
+}
+
+impl Variable {
+    /// One that a transport owns.
+    const fn of_tcp(variable: netmod_tcp::Variable) -> Variable {
+        Variable {
+            name: variable.name,
+            kind: variable.kind,
+            default: variable.default,
+            help: variable.help,
+        }
+    }
 }
 
 /// Values that were given by the tool interface, which take the place of the environment's.
@@ -176,12 +191,14 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_NETMOD",
-        kind: "auto, verbs, ofi, ucx or none",
+        kind: "auto, verbs, ofi, ucx, tcp or none",
         default: "auto",
-        help: "The transport between nodes, the same on all ranks: InfiniBand verbs (verbs), libfabric (ofi) or UCX. \
-               With auto it is verbs or else UCX if they have an RDMA device to use, otherwise libfabric, otherwise \
-               UCX; none is opened if the launcher says that all ranks share this node.",
+        help: "The transport between nodes, the same on all ranks: InfiniBand verbs (verbs), libfabric (ofi), UCX or \
+               plain sockets (tcp). With auto it is verbs or else UCX or libfabric if they have an RDMA device to \
+               use, otherwise tcp; none is opened if the launcher says that all ranks share this node.",
     },
+    Variable::of_tcp(netmod_tcp::INTERFACE),
+    Variable::of_tcp(netmod_tcp::PORTS),
     Variable {
         name: "WEFT_VERBS_DEVICE",
         kind: "name",
@@ -403,6 +420,8 @@ pub struct Settings {
     pub ucx_tls: Option<String>,
     pub ucx_devices: Option<String>,
     pub ucx_library: Option<String>,
+    /// For process 0.
+    pub tcp: netmod_tcp::Config,
     pub coll: Option<String>,
     pub coll_table: Option<String>,
     pub coll_costs: Option<mpi_coll::model::Parameters>,
@@ -430,6 +449,7 @@ pub enum Netmod {
     Verbs,
     Ofi,
     Ucx,
+    Tcp,
     None,
 }
 
@@ -506,10 +526,11 @@ impl Settings {
                 Some("verbs") => Netmod::Verbs,
                 Some("ofi") => Netmod::Ofi,
                 Some("ucx") => Netmod::Ucx,
+                Some("tcp") => Netmod::Tcp,
                 Some("none") => Netmod::None,
                 Some(other) => {
                     return Err(format!(
-                        "WEFT_NETMOD is {other:?}; it can be auto, verbs, ofi, ucx or none"
+                        "WEFT_NETMOD is {other:?}; it can be auto, verbs, ofi, ucx, tcp or none"
                     ));
                 }
             },
@@ -531,6 +552,8 @@ impl Settings {
             ucx_tls: reader.text("WEFT_UCX_TLS"),
             ucx_devices: reader.text("WEFT_UCX_DEVICES"),
             ucx_library: reader.text("WEFT_UCX_LIBRARY"),
+            tcp: netmod_tcp::Config::from_lookup(0, |name| reader.text(name))
+                .map_err(|error| error.0)?,
             coll: {
                 let text = reader.text("WEFT_COLL");
                 choices(text.as_deref())?;
@@ -564,45 +587,6 @@ impl Settings {
             },
         })
     }
-}
-
-/// The algorithms that `WEFT_COLL` asks for.
-pub fn choices(text: Option<&str>) -> Result<Choices, String> {
-    add_choices(Choices::default(), text)
-}
-
-/// The same on top of others.
-pub fn add_choices(mut choices: Choices, text: Option<&str>) -> Result<Choices, String> {
-    let items = text.filter(|text| *text != "auto").unwrap_or("");
-    for item in items.split(',').filter(|item| !item.is_empty()) {
-        let Some((collective, algorithm)) = item.split_once('=') else {
-            return Err(format!(
-                "WEFT_COLL has {item:?}; each item must be COLLECTIVE=ALGORITHM"
-            ));
-        };
-        choices
-            .set(collective, algorithm)
-            .map_err(|error| format!("WEFT_COLL has {item:?}: {}", error.detail()))?;
-    }
-    Ok(choices)
-}
-
-/// The algorithms of a table in a file, and on top of it those that `WEFT_COLL` asks for.
-pub fn choices_with_table(text: Option<&str>, table: Option<&str>) -> Result<Choices, String> {
-    let mut choices = Choices::default();
-    if let Some(file) = table {
-        let advice = "write it with osu-bench tune, or leave WEFT_COLL_TABLE away";
-        let text = std::fs::read_to_string(file).map_err(|error| {
-            format!("the table of WEFT_COLL_TABLE, {file}, can't be read ({error}); {advice}")
-        })?;
-        choices.read_table(&text).map_err(|error| {
-            format!(
-                "the table of WEFT_COLL_TABLE, {file}, {}; {advice}",
-                error.detail()
-            )
-        })?;
-    }
-    add_choices(choices, text)
 }
 
 struct Reader<F> {
@@ -683,6 +667,8 @@ mod tests {
             ("WEFT_SINGLETON", "maybe"),
             ("WEFT_OFI_RMA", "maybe"),
             ("WEFT_OFI_BUFFERS", "3"),
+            ("WEFT_TCP_PORTS", "9-8"),
+            ("WEFT_TCP_INTERFACE", "10.0.0.0/40"),
             ("WEFT_INFO", "2"),
             ("WEFT_CRITICAL_SECTION", "locks"),
             ("WEFT_COLL", "bcast"),

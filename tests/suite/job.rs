@@ -18,6 +18,8 @@ pub enum Variant {
     ShmTwoCopy,
     /// libfabric over the loopback interface.
     Ofi,
+    /// Plain sockets over the loopback interface.
+    Tcp,
     /// As `Shm`, but started by MPICH's launcher.
     Hydra,
     /// UCX over the loopback interface, by TCP.
@@ -28,6 +30,8 @@ pub enum Variant {
     FourHosts,
     /// UCX between two, by TCP.
     UcxHosts,
+    /// Plain sockets between two.
+    TcpHosts,
     /// Verbs, ranks by turns on two devices.
     Verbs,
     /// Two hosts with a device each, within which ranks share memory.
@@ -43,15 +47,17 @@ pub enum Variant {
 /// The RDMA devices that ranks use by turns: those of `cargo xtask rdma-vm`.
 const DEVICES: [&str; 2] = ["rxe0", "rxe1"];
 
-const ALL: [Variant; 13] = [
+const ALL: [Variant; 15] = [
     Variant::Shm,
     Variant::ShmTwoCopy,
     Variant::Ofi,
+    Variant::Tcp,
     Variant::Ucx,
     Variant::Hydra,
     Variant::Hosts,
     Variant::FourHosts,
     Variant::UcxHosts,
+    Variant::TcpHosts,
     Variant::Verbs,
     Variant::VerbsHosts,
     Variant::OfiVerbs,
@@ -65,11 +71,13 @@ impl Variant {
             Variant::Shm => "shm",
             Variant::ShmTwoCopy => "shm-2copy",
             Variant::Ofi => "ofi",
+            Variant::Tcp => "tcp",
             Variant::Ucx => "ucx",
             Variant::Hydra => "hydra",
             Variant::Hosts => "hosts",
             Variant::FourHosts => "hosts4",
             Variant::UcxHosts => "ucx-hosts",
+            Variant::TcpHosts => "tcp-hosts",
             Variant::Verbs => "verbs",
             Variant::VerbsHosts => "verbs-hosts",
             Variant::OfiVerbs => "ofi-verbs",
@@ -87,7 +95,17 @@ impl Variant {
         match self {
             Variant::Shm | Variant::Hydra | Variant::Single => &[],
             Variant::ShmTwoCopy => &[("WEFT_SHM_SINGLE_COPY", "0")],
-            Variant::Ofi => &[("WEFT_SHM", "0"), ("WEFT_OFI_INTERFACE", "lo")],
+            Variant::Ofi => &[
+                ("WEFT_SHM", "0"),
+                ("WEFT_NETMOD", "ofi"),
+                ("WEFT_OFI_INTERFACE", "lo"),
+            ],
+            Variant::Tcp => &[
+                ("WEFT_SHM", "0"),
+                ("WEFT_NETMOD", "tcp"),
+                ("WEFT_TCP_INTERFACE", "lo"),
+            ],
+            Variant::TcpHosts => &[("WEFT_NETMOD", "tcp")],
             Variant::Ucx => &[
                 ("WEFT_SHM", "0"),
                 ("WEFT_NETMOD", "ucx"),
@@ -155,7 +173,8 @@ impl Variant {
                 .any(|device| !Path::new("/sys/class/infiniband").join(device).exists())
         };
         match self {
-            Variant::Shm | Variant::ShmTwoCopy | Variant::Single => false,
+            Variant::Shm | Variant::ShmTwoCopy | Variant::Tcp | Variant::Single => false,
+            Variant::TcpHosts => !can_mount() || !Hosts::possible(),
             Variant::Ofi => libfabric(),
             Variant::Hydra => !Path::new("/usr/bin/mpiexec.hydra").exists(),
             Variant::Ucx => ucx(),
@@ -195,7 +214,7 @@ impl Job<'_> {
     pub fn run(&self, prefix: &Path) -> Result {
         let room = Room::new()?;
         let hosts = match self.variant {
-            Variant::Hosts | Variant::UcxHosts => Some(Hosts::new(2)?),
+            Variant::Hosts | Variant::UcxHosts | Variant::TcpHosts => Some(Hosts::new(2)?),
             Variant::FourHosts => Some(Hosts::new(4)?),
             _ => None,
         };
