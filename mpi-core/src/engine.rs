@@ -9,6 +9,8 @@
 //! matched, reads the data from the sender's memory (then says `Fin`) or, where it can't, asks for
 //! it in pieces (`Cts`, `Data`).
 
+mod place;
+
 use netmod::{Header, LaneError, Peer, PeerTable, RemoteAddr, Sink, Token, VciId};
 
 use crate::buffer::Buffer;
@@ -64,6 +66,8 @@ impl Action {
 /// In a token: the payload of a message has left the program's memory. (Without any such mark: data
 /// has been read for a receive.)
 pub(crate) const LEFT: u64 = 1 << 32;
+/// In a token: the payload of a message has come to its receive's buffer.
+const PLACED: u64 = 2 << 32;
 
 /// A message that has arrived and not been received.
 pub(crate) struct Message {
@@ -686,6 +690,10 @@ impl Sink for Engine {
         }
     }
 
+    fn place(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+        self.place_for(from, header, len)
+    }
+
     fn complete(&mut self, token: Token, result: std::result::Result<(), LaneError>) {
         if Engine::is_remote(token) {
             return self.remote_done(token, result);
@@ -696,6 +704,7 @@ impl Sink for Engine {
         match token.0 & !u64::from(u32::MAX) {
             0 => {}
             LEFT => return self.has_left(id, result),
+            PLACED => return self.placed(id, result),
             _ => return,
         }
         match result {

@@ -143,6 +143,18 @@ impl<T> PostedQueue<T> {
     /// Takes out the oldest receive that accepts a message with `key`.
     #[inline]
     pub fn take_match(&mut self, key: &Key) -> Option<T> {
+        let found = self.find_match(key)?;
+        self.remove(found)
+    }
+
+    /// What [`PostedQueue::take_match`] would take out.
+    pub fn peek_match(&self, key: &Key) -> Option<&T> {
+        let Place(found) = self.find_match(key)?;
+        self.entries.get(found as usize)?.value.as_ref()
+    }
+
+    #[inline(always)]
+    fn find_match(&self, key: &Key) -> Option<Place> {
         let exact = self.first_in(self.buckets[bucket_of(key)].head, key);
         let found = if self.wild.head == NIL {
             exact?
@@ -155,7 +167,7 @@ impl<T> PostedQueue<T> {
                 (a, b) => a.or(b)?,
             }
         };
-        self.remove(Place(found))
+        Some(Place(found))
     }
 
     /// Takes out a receive (cancelled, or its peer is lost).

@@ -13,6 +13,9 @@ use crate::wire::{self, Kind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 /// Reads of one connection in one poll, at most.
 const READS: usize = 8;
 
+/// Payloads from this size on go to their place at once, in bytes.
+const PLACE: usize = 2 << 10;
+
 /// What a read has brought.
 struct Brought {
     /// Bytes at the beginning of the buffer.
@@ -108,7 +111,8 @@ impl Conn {
             }
             stream.read_vectored(&mut [IoSliceMut::new(place), IoSliceMut::new(buffer)])
         });
-        let (got, room) = match read {
+        let (got, offered) = match read {
+            Some(read) if left > room => (read?, left),
             Some(read) => (read?, left + room),
             // Nobody wants it any more.
             None => {
@@ -124,7 +128,7 @@ impl Conn {
         incoming.advance(placed, peer, ops);
         Ok(Brought {
             bytes: got - placed,
-            full: got == room || placed < left,
+            full: got == offered,
         })
     }
 }
@@ -281,30 +285,33 @@ impl TcpLane {
         fixed: &[u8],
         len: usize,
         data: &[u8],
-        _sink: &mut dyn Sink,
+        sink: &mut dyn Sink,
     ) {
         let peer = self.endpoints[index as usize].peer;
         let (first, second) = (wire::word(fixed, 0), wire::word(fixed, 1));
-        let target = match kind {
-            Kind::Put
-                if self
-                    .shared
-                    .exposures
-                    .with(first, second, len, |_| ())
-                    .is_some() =>
-            {
-                Target::Exposed {
-                    number: first,
-                    offset: second,
+        let placed = match fixed.first_chunk() {
+            Some(header) if kind == Kind::Message && len >= PLACE => {
+                sink.place(peer, &Header::from_bytes(header), len)
+            }
+            _ => None,
+        };
+        let target = match (kind, placed) {
+            (_, Some((ptr, token))) => Target::Placed { ptr, token },
+            (Kind::Put, _) => {
+                let exposures = &self.shared.exposures;
+                if exposures.with(first, second, len, |_| ()).is_some() {
+                    Target::Exposed {
+                        number: first,
+                        offset: second,
+                    }
+                } else {
+                    if let Some(conn) = self.conn(index) {
+                        conn.put_failed = true;
+                    }
+                    Target::Nowhere
                 }
             }
-            Kind::Put => {
-                if let Some(conn) = self.conn(index) {
-                    conn.put_failed = true;
-                }
-                Target::Nowhere
-            }
-            Kind::Data => match self.ops.get(first, peer).map(|op| &op.act) {
+            (Kind::Data, _) => match self.ops.get(first, peer).map(|op| &op.act) {
                 Some(Act::Get {
                     len: all, filled, ..
                 }) if len <= all - filled => Target::Get { cookie: first },

@@ -484,3 +484,70 @@ fn the_doorbell_rings() {
     assert!(rings(10_000));
     nodes[1].lanes[0].disarm();
 }
+
+#[test]
+fn long_messages_go_straight_to_their_place() {
+    let mut nodes = pair(1);
+    let to = nodes[1].peer;
+    let mut random = Random::new();
+    let count = 200;
+    nodes[1].sinks[0].places = vec![vec![0; 256 << 10]; count];
+    let mut sent = Vec::new();
+    for number in 0..count as u64 {
+        let long = number % 3 != 0;
+        let len = if long {
+            40_000 + random.below(200_000)
+        } else {
+            random.below(3000)
+        };
+        let payload = random.bytes(len);
+        send(&mut nodes, 0, to, Header([number, 0, 0]), &payload);
+        sent.push(payload);
+    }
+    poll_until(&mut nodes, "messages", |nodes| {
+        let sink = &nodes[1].sinks[0];
+        sink.messages.len() + sink.completed.len() == count
+    });
+    let sink = &nodes[1].sinks[0];
+    assert!(
+        sink.placed > count / 2,
+        "{} of {count} were placed",
+        sink.placed
+    );
+    let whole: Vec<u64> = sink.messages.iter().map(|message| message.1.0[0]).collect();
+    let placed = sent.iter().enumerate();
+    let placed = placed.filter(|(number, _)| !whole.contains(&(*number as u64)));
+    for ((_, payload), place) in placed.zip(&sink.places) {
+        assert!(place[..payload.len()] == payload[..]);
+    }
+    for message in &sink.messages {
+        assert!(message.2 == sent[message.1.0[0] as usize]);
+    }
+}
+
+#[test]
+fn a_sender_that_dies_within_a_message_gives_its_place_back() {
+    let mut nodes = pair(1);
+    let to = nodes[0].peer;
+    send(&mut nodes, 0, 8, Header([0; 3]), &[]);
+    nodes[0].sinks[0].places = vec![vec![0; 256 << 10]];
+    // As much as the kernel takes.
+    let payload = vec![7; 256 << 10];
+    while nodes[1].lanes[0]
+        .send(to, 0, &Header([1; 3]), &payload)
+        .is_err()
+    {
+        nodes.iter_mut().for_each(|node| _ = node.poll());
+    }
+    while nodes[1].lanes[0]
+        .send(to, 0, &Header([2; 3]), &payload)
+        .is_ok()
+    {}
+    nodes[1].break_connections();
+    poll_until(&mut nodes[..1], "the end", |nodes| {
+        !nodes[0].sinks[0].lost.is_empty()
+    });
+    let sink = &nodes[0].sinks[0];
+    assert_eq!(sink.placed, sink.completed.len());
+    assert_eq!(sink.lost.len(), 1);
+}

@@ -18,6 +18,7 @@ mod process;
 mod put_count;
 mod startup;
 mod stats;
+mod tcp_floor;
 mod threading;
 mod tune;
 mod verbs_sharing;
@@ -137,6 +138,9 @@ enum Command {
     /// The message rate with all that makes VCIs fast, and without one thing at a time.
     #[command(name = "vci-ablation")]
     VciAblation(threading::StudyOptions),
+    /// What two sockets on this machine take, with no library around them; needs no launcher.
+    #[command(name = "tcp-floor")]
+    TcpFloor(tcp_floor::FloorOptions),
     #[command(hide = true)]
     ThreadingRank(threading::RankOptions),
     #[command(hide = true)]
@@ -187,6 +191,7 @@ fn run(command: &Command) -> Result<()> {
             return Ok(());
         }
         Command::VerbsSharing(options) => return verbs_sharing::run(options),
+        Command::TcpFloor(options) => return tcp_floor::run(options),
         Command::Compare(options) => return compare::run(options),
         Command::Startup(options) => return startup::run(options),
         Command::StartupRank(options) => return startup::run_rank(options),
