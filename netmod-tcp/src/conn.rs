@@ -89,6 +89,9 @@ pub(crate) struct Conn {
     /// The beginning of a frame, less than prefix and fixed part.
     pub rest: Vec<u8>,
     pub incoming: Option<Incoming>,
+    /// The last frame was long, so the next one may be: little of it is read before its place is
+    /// known.
+    pub long: bool,
 }
 
 impl Conn {
@@ -110,6 +113,7 @@ impl Conn {
             bye: false,
             rest: Vec::new(),
             incoming: None,
+            long: false,
         }
     }
 

@@ -16,6 +16,12 @@ const READS: usize = 8;
 /// Payloads from this size on go to their place at once, in bytes.
 const PLACE: usize = 2 << 10;
 
+/// Frames with so much data count as long, in bytes: an additional call costs less than to copy them.
+const LONG: usize = 32 << 10;
+
+/// What is read where a long frame may come.
+const LITTLE: usize = 1 << 10;
+
 /// What a read has brought.
 struct Brought {
     /// Bytes at the beginning of the buffer.
@@ -88,6 +94,10 @@ impl Conn {
         buffer: &mut [u8],
     ) -> io::Result<Brought> {
         let mut stream = &self.stream;
+        let buffer = match self.long {
+            true => &mut buffer[..LITTLE],
+            false => buffer,
+        };
         let Some(incoming) = &mut self.incoming else {
             let before = self.rest.len();
             buffer[..before].copy_from_slice(&self.rest);
@@ -266,6 +276,9 @@ impl TcpLane {
                     len,
                     data,
                 } => {
+                    if let Some(conn) = self.conn(index) {
+                        conn.long = len >= LONG;
+                    }
                     if data.len() < len {
                         return self.begin_long(index, kind, code, fixed, len, data, sink);
                     }

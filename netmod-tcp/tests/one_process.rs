@@ -117,14 +117,11 @@ fn both_call_at_the_same_time() {
     for round in 0..30 {
         let mut nodes = nodes(4, 1);
         // All to all, without a poll in between: all calls cross.
+        let peers: Vec<u32> = nodes.iter().map(|node| node.peer).collect();
         let mut open: Vec<(usize, u32)> = Vec::new();
         for from in 0..4 {
-            for to in 0..4 {
-                if from != to {
-                    let to = nodes[to].peer;
-                    open.push((from, to));
-                }
-            }
+            let others = peers.iter().filter(|peer| **peer != peers[from]);
+            open.extend(others.map(|peer| (from, *peer)));
         }
         let mut random = Random(round);
         let start = Instant::now();
@@ -154,7 +151,7 @@ fn vcis_reach_each_other_also_within_a_process() {
     let mut count = 0;
     for from in 0..2 {
         for lane in 0..3_usize {
-            for to in 0..2 {
+            for (to, peer) in peers.into_iter().enumerate() {
                 for vci in 0..3_u16 {
                     if (from, lane) == (to, vci.into()) {
                         continue;
@@ -163,7 +160,7 @@ fn vcis_reach_each_other_also_within_a_process() {
                     let header = Header([from as u64, lane as u64, u64::from(vci)]);
                     let start = Instant::now();
                     while nodes[from].lanes[lane]
-                        .send(peers[to], vci, &header, &[])
+                        .send(peer, vci, &header, &[])
                         .is_err()
                     {
                         nodes.iter_mut().for_each(|node| _ = node.poll());
