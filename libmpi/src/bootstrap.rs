@@ -226,9 +226,9 @@ fn node_id() -> u64 {
 }
 
 /// How many ranks of the job share this node, as far as the launcher tells.
-fn ranks_here(pmi: &Client) -> Option<usize> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
-    if let Some(count) = number("WEFT_LOCAL_SIZE").or_else(|| number("MPI_LOCALNRANKS")) {
+fn ranks_here(pmi: &Client, settings: &Settings) -> Option<usize> {
+    let hydras = || std::env::var("MPI_LOCALNRANKS").ok()?.parse().ok();
+    if let Some(count) = settings.local_size.or_else(hydras) {
         return Some(count);
     }
     let nodes = pmi.process_mapping().ok()??;
@@ -238,14 +238,12 @@ fn ranks_here(pmi: &Client) -> Option<usize> {
 
 /// How many cores the ranks of this node have together. A rank that is bound to a core of its own
 /// sees one; then it is the machine's that count, unless the launcher has told.
-fn cores_here() -> usize {
-    let told = std::env::var("WEFT_LOCAL_CORES")
-        .ok()
-        .and_then(|text| text.parse().ok());
+fn cores_here(settings: &Settings) -> usize {
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     // SAFETY: reads a system constant.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as usize;
-    told.unwrap_or(if allowed == 1 { online } else { allowed })
+    let seen = if allowed == 1 { online } else { allowed };
+    settings.local_cores.unwrap_or(seen)
 }
 
 /// A started process and the notes on what was chosen.
@@ -281,7 +279,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     let mut notes = Vec::new();
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
 
-    let here = ranks_here(pmi);
+    let here = ranks_here(pmi, settings);
     if size > 1 && settings.shm && here != Some(1) {
         let config = shmmod::Config {
             me,
@@ -301,12 +299,12 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         Netmod::None => Err("WEFT_NETMOD=none; set it to auto".to_string()),
         Netmod::Auto if size == 1 => Err("the job has one process".to_string()),
         Netmod::Auto if all_here => Err(
-            "the launcher said that all ranks share this node; set WEFT_NETMOD=verbs, ofi or ucx"
+            "the launcher said that all ranks share this node; set WEFT_NETMOD=verbs, ofi, ucx or tcp"
                 .to_string(),
         ),
         _ => Ok(()),
     };
-    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here());
+    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here(settings));
     let place = Place {
         me,
         settings,
@@ -454,6 +452,8 @@ type Open = fn(&Place) -> Result<Arc<dyn Transport>, OpenError>;
 const NETMODS: &[(&str, Netmod, Open)] = &[
     ("verbs", Netmod::Verbs, open_verbs),
     ("ucx for RDMA", Netmod::Ucx, open_ucx_rdma),
+    ("ofi for RDMA", Netmod::Ofi, open_ofi_rdma),
+    ("tcp", Netmod::Tcp, open_tcp),
     ("ofi", Netmod::Ofi, open_ofi),
     ("ucx", Netmod::Ucx, open_ucx),
 ];
@@ -500,23 +500,49 @@ fn try_others(place: &Place, opened: &[Arc<dyn Transport>], notes: &mut Vec<Stri
     }
 }
 
+fn open_tcp(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    let mut config = place.settings.tcp.clone();
+    config.peer = place.me;
+    if !config.names_interfaces() && place.one_machine {
+        config.set_interfaces("lo")?;
+    }
+    let transport = netmod_tcp::TcpTransport::open(config, place.resolver("tcp"))?;
+    Ok(Arc::new(transport))
+}
+
+/// libfabric, if it has more than sockets to use.
+fn open_ofi_rdma(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    if place.settings.netmod != Netmod::Ofi {
+        // Loading it takes its time.
+        let other = std::path::Path::new("/sys/class/cxi").exists();
+        other.then_some(()).map_or_else(need_rdma_device, Ok)?;
+    }
+    let transport = ofi(place)?;
+    if place.settings.netmod != Netmod::Ofi && !transport.has_rdma() {
+        return Err(OpenError(format!(
+            "no RDMA device serves ({})",
+            transport.describe()
+        )));
+    }
+    Ok(Arc::new(transport))
+}
+
 fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
+    Ok(Arc::new(ofi(place)?))
+}
+
+fn ofi(place: &Place) -> Result<netmod_ofi::OfiTransport, OpenError> {
     let settings = place.settings;
     let mut config = netmod_ofi::Config {
-        provider: settings.ofi_provider.clone(),
-        interface: settings.ofi_interface.clone(),
+        peer: place.me,
         // For its bell the tcp provider makes two system calls per message.
-        doorbell: place.may_sleep,
-        ..netmod_ofi::Config::new(place.me)
+        doorbell: settings.ofi.doorbell.or(Some(place.may_sleep)),
+        ..settings.ofi.clone()
     };
     if config.interface.is_none() && place.one_machine {
         config.interface = Some("lo".to_string());
     }
-    if let Some(library) = &settings.ofi_library {
-        config.library.clone_from(library);
-    }
-    let transport = netmod_ofi::OfiTransport::open(config, place.resolver("ofi"))?;
-    Ok(Arc::new(transport))
+    netmod_ofi::OfiTransport::open(config, place.resolver("ofi"))
 }
 
 /// Whether there is an RDMA device, so that libraries for them are worth loading.

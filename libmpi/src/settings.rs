@@ -6,11 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use mpi_coll::Choices;
 use mpi_core::process::CriticalSections;
 use mpi_core::rma::NetworkAtomics;
 use netmod_verbs::Sharing;
 use parking_lot::Mutex;
+
+mod algorithms;
+
+pub use algorithms::{add_choices, choices, choices_with_table};
 
 /// A control variable.
 pub struct Variable {
@@ -23,6 +26,18 @@ pub struct Variable {
     pub default: &'static str,
     /// What it does. Where a variable must be, this says "the same on all ranks".
     pub help: &'static str,
+}
+
+impl Variable {
+    /// One that a transport owns.
+    const fn of_tcp(variable: netmod_tcp::Variable) -> Variable {
+        Variable {
+            name: variable.name,
+            kind: variable.kind,
+            default: variable.default,
+            help: variable.help,
+        }
+    }
 }
 
 /// Values that were given by the tool interface, which take the place of the environment's.
@@ -176,12 +191,14 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_NETMOD",
-        kind: "auto, verbs, ofi, ucx or none",
+        kind: "auto, verbs, ofi, ucx, tcp or none",
         default: "auto",
-        help: "The transport between nodes, the same on all ranks: InfiniBand verbs (verbs), libfabric (ofi) or UCX. \
-               With auto it is verbs or else UCX if they have an RDMA device to use, otherwise libfabric, otherwise \
-               UCX; none is opened if the launcher says that all ranks share this node.",
+        help: "The transport between nodes, the same on all ranks: InfiniBand verbs (verbs), libfabric (ofi), UCX or \
+               plain sockets (tcp). With auto it is verbs or else UCX or libfabric if they have an RDMA device to \
+               use, otherwise tcp; none is opened if the launcher says that all ranks share this node.",
     },
+    Variable::of_tcp(netmod_tcp::INTERFACE),
+    Variable::of_tcp(netmod_tcp::PORTS),
     Variable {
         name: "WEFT_VERBS_DEVICE",
         kind: "name",
@@ -227,6 +244,40 @@ pub const VARIABLES: &[Variable] = &[
         kind: "name",
         default: "libfabric.so.1",
         help: "File name or path of libfabric, 1.17 or newer.",
+    },
+    Variable {
+        name: "WEFT_OFI_RMA",
+        kind: "auto, native or emulated",
+        default: "auto",
+        help: "MPI_Put and MPI_Get over libfabric, the same on all ranks: by the provider's remote memory where it \
+               pays (auto), wherever the provider has it (native), or by messages that the target's process answers \
+               (emulated).",
+    },
+    Variable {
+        name: "WEFT_OFI_ATOMICS",
+        kind: "auto, native or emulated",
+        default: "auto",
+        help: "The same for atomics over libfabric, the same on all ranks.",
+    },
+    Variable {
+        name: "WEFT_OFI_BUFFER_SIZE",
+        kind: "bytes",
+        default: "16384; 64 KiB and headers over TCP",
+        help: "Size of a buffer for short messages over libfabric, from 2048 to 1048576, headers included, the same \
+               on all ranks. Longer messages are sent when the receiver asks for them.",
+    },
+    Variable {
+        name: "WEFT_OFI_BUFFERS",
+        kind: "count",
+        default: "64",
+        help: "Such buffers of each VCI, from 4 to 16384, for sending and for receiving each.",
+    },
+    Variable {
+        name: "WEFT_OFI_DOORBELL",
+        kind: "auto, 0 or 1",
+        default: "auto",
+        help: "Whether waiting threads can sleep until libfabric has something for them, which costs system calls \
+               per message over TCP. With auto they can where a node has more ranks or threads than cores.",
     },
     Variable {
         name: "WEFT_UCX_TLS",
@@ -311,6 +362,25 @@ pub const VARIABLES: &[Variable] = &[
         help: "Path of the library that talks to a PMIx server.",
     },
     Variable {
+        name: "WEFT_SINGLETON",
+        kind: "0 or 1",
+        default: "0",
+        help: "With 1 the process runs alone, as rank 0 of 1, whatever launcher has started it.",
+    },
+    Variable {
+        name: "WEFT_LOCAL_SIZE",
+        kind: "count",
+        default: "as the launcher tells",
+        help: "How many ranks of the job this node has; mpiexec sets it.",
+    },
+    Variable {
+        name: "WEFT_LOCAL_CORES",
+        kind: "count",
+        default: "as many as this process may use; all of the machine if it may use one only",
+        help: "How many cores the ranks of this node have together: with more ranks than cores, waiting ranks give \
+               way to each other. mpiexec sets it.",
+    },
+    Variable {
         name: "WEFT_INFO",
         kind: "off, on or all",
         default: "off",
@@ -345,17 +415,20 @@ pub struct Settings {
     pub verbs_gid_index: Option<u32>,
     pub verbs_sharing: Sharing,
     pub verbs_library: Option<String>,
-    pub ofi_provider: Option<String>,
-    pub ofi_interface: Option<String>,
-    pub ofi_library: Option<String>,
+    /// For process 0.
+    pub ofi: netmod_ofi::Config,
     pub ucx_tls: Option<String>,
     pub ucx_devices: Option<String>,
     pub ucx_library: Option<String>,
+    /// For process 0.
+    pub tcp: netmod_tcp::Config,
     pub coll: Option<String>,
     pub coll_table: Option<String>,
     pub coll_costs: Option<mpi_coll::model::Parameters>,
     pub coll_print: bool,
     pub coll_node: Option<u32>,
+    pub local_size: Option<usize>,
+    pub local_cores: Option<usize>,
     pub info: Info,
 }
 
@@ -376,6 +449,7 @@ pub enum Netmod {
     Verbs,
     Ofi,
     Ucx,
+    Tcp,
     None,
 }
 
@@ -400,6 +474,7 @@ impl Settings {
                 "WEFT_PMI is {other:?}; it can be auto, pmi1, pmi2, pmix or none"
             ));
         }
+        reader.flag("WEFT_SINGLETON", false)?;
         Ok(Settings {
             shm: reader.flag("WEFT_SHM", true)?,
             shm_single_copy: reader.flag("WEFT_SHM_SINGLE_COPY", true)?,
@@ -451,10 +526,11 @@ impl Settings {
                 Some("verbs") => Netmod::Verbs,
                 Some("ofi") => Netmod::Ofi,
                 Some("ucx") => Netmod::Ucx,
+                Some("tcp") => Netmod::Tcp,
                 Some("none") => Netmod::None,
                 Some(other) => {
                     return Err(format!(
-                        "WEFT_NETMOD is {other:?}; it can be auto, verbs, ofi, ucx or none"
+                        "WEFT_NETMOD is {other:?}; it can be auto, verbs, ofi, ucx, tcp or none"
                     ));
                 }
             },
@@ -471,12 +547,13 @@ impl Settings {
                 })?,
             },
             verbs_library: reader.text("WEFT_VERBS_LIBRARY"),
-            ofi_provider: reader.text("WEFT_OFI_PROVIDER"),
-            ofi_interface: reader.text("WEFT_OFI_INTERFACE"),
-            ofi_library: reader.text("WEFT_OFI_LIBRARY"),
+            ofi: netmod_ofi::Config::from_lookup(0, |name| reader.text(name))
+                .map_err(|error| error.0)?,
             ucx_tls: reader.text("WEFT_UCX_TLS"),
             ucx_devices: reader.text("WEFT_UCX_DEVICES"),
             ucx_library: reader.text("WEFT_UCX_LIBRARY"),
+            tcp: netmod_tcp::Config::from_lookup(0, |name| reader.text(name))
+                .map_err(|error| error.0)?,
             coll: {
                 let text = reader.text("WEFT_COLL");
                 choices(text.as_deref())?;
@@ -494,6 +571,12 @@ impl Settings {
             coll_node: reader
                 .number("WEFT_COLL_NODE", 1..=1 << 30)?
                 .map(|count| count as u32),
+            local_size: reader
+                .number("WEFT_LOCAL_SIZE", 1..=1 << 30)?
+                .map(|count| count as usize),
+            local_cores: reader
+                .number("WEFT_LOCAL_CORES", 1..=1 << 30)?
+                .map(|count| count as usize),
             info: match reader.text("WEFT_INFO").as_deref() {
                 None | Some("off" | "0" | "no" | "false") => Info::None,
                 Some("on" | "1" | "yes" | "true") => Info::Used,
@@ -504,45 +587,6 @@ impl Settings {
             },
         })
     }
-}
-
-/// The algorithms that `WEFT_COLL` asks for.
-pub fn choices(text: Option<&str>) -> Result<Choices, String> {
-    add_choices(Choices::default(), text)
-}
-
-/// The same on top of others.
-pub fn add_choices(mut choices: Choices, text: Option<&str>) -> Result<Choices, String> {
-    let items = text.filter(|text| *text != "auto").unwrap_or("");
-    for item in items.split(',').filter(|item| !item.is_empty()) {
-        let Some((collective, algorithm)) = item.split_once('=') else {
-            return Err(format!(
-                "WEFT_COLL has {item:?}; each item must be COLLECTIVE=ALGORITHM"
-            ));
-        };
-        choices
-            .set(collective, algorithm)
-            .map_err(|error| format!("WEFT_COLL has {item:?}: {}", error.detail()))?;
-    }
-    Ok(choices)
-}
-
-/// The algorithms of a table in a file, and on top of it those that `WEFT_COLL` asks for.
-pub fn choices_with_table(text: Option<&str>, table: Option<&str>) -> Result<Choices, String> {
-    let mut choices = Choices::default();
-    if let Some(file) = table {
-        let advice = "write it with osu-bench tune, or leave WEFT_COLL_TABLE away";
-        let text = std::fs::read_to_string(file).map_err(|error| {
-            format!("the table of WEFT_COLL_TABLE, {file}, can't be read ({error}); {advice}")
-        })?;
-        choices.read_table(&text).map_err(|error| {
-            format!(
-                "the table of WEFT_COLL_TABLE, {file}, {}; {advice}",
-                error.detail()
-            )
-        })?;
-    }
-    add_choices(choices, text)
 }
 
 struct Reader<F> {
@@ -620,6 +664,11 @@ mod tests {
             ("WEFT_VERBS_SHARING", "everything"),
             ("WEFT_VERBS_GID_INDEX", "256"),
             ("WEFT_PMI", "pmi3"),
+            ("WEFT_SINGLETON", "maybe"),
+            ("WEFT_OFI_RMA", "maybe"),
+            ("WEFT_OFI_BUFFERS", "3"),
+            ("WEFT_TCP_PORTS", "9-8"),
+            ("WEFT_TCP_INTERFACE", "10.0.0.0/40"),
             ("WEFT_INFO", "2"),
             ("WEFT_CRITICAL_SECTION", "locks"),
             ("WEFT_COLL", "bcast"),

@@ -42,6 +42,70 @@ pub fn document() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use crate::settings;
+
+    /// The string literals that name variables in sources below `folder`, tests left out.
+    fn named_in(folder: &Path, names: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                named_in(&path, names);
+                continue;
+            }
+            let is_source = path
+                .extension()
+                .is_some_and(|end| end == "rs" || end == "cpp");
+            // Categories are given by beginnings of names.
+            if !is_source || path.ends_with("tool/categories.rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("a readable source");
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for rest in text.split("\"WEFT_").skip(1) {
+                let name = rest.split('"').next().unwrap_or_default();
+                // Messages may begin with a name, too.
+                let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+                if name.chars().all(is_name) && !name.starts_with("TEST_") {
+                    names.insert(format!("WEFT_{name}"));
+                }
+            }
+        }
+    }
+
+    /// The crates that become the library.
+    const CRATES: &[&str] = &[
+        "libmpi",
+        "mpicxx",
+        "mpi-core",
+        "mpi-coll",
+        "mpi-types",
+        "mpifort",
+        "netmod",
+        "pmi",
+        "shmmod",
+    ];
+
+    #[test]
+    fn every_variable_that_the_library_reads_is_on_the_page() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut names = BTreeSet::new();
+        for entry in fs::read_dir(root).expect("the workspace").flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            if name.starts_with("netmod-") || CRATES.contains(&name.as_str()) {
+                named_in(&entry.path().join("src"), &mut names);
+            }
+        }
+        assert!(names.contains("WEFT_OFI_RMA") && names.contains("WEFT_SINGLETON"));
+        for name in &names {
+            let known = settings::VARIABLES.iter().any(|it| it.name == *name);
+            assert!(known, "{name} is read, but settings::VARIABLES lacks it");
+        }
+    }
+
     #[test]
     fn the_page_is_that_of_the_tables() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tuning.md");

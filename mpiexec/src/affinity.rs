@@ -29,15 +29,27 @@ pub fn masks(bind: Bind, ranks: usize) -> Vec<Mask> {
 fn share(bind: Bind, ranks: usize, cores: &[Vec<usize>]) -> Vec<Mask> {
     let rank = |rank: usize| {
         let mine = match bind {
-            Bind::None => &[][..],
-            _ if cores.is_empty() => &[],
-            Bind::Core => &cores[rank % cores.len()..][..1],
+            Bind::None => vec![],
+            _ if cores.is_empty() => vec![],
+            // Round the machine as often as needed.
+            Bind::Core(width) => {
+                let first = rank.wrapping_mul(width) % cores.len();
+                cores
+                    .iter()
+                    .cycle()
+                    .skip(first)
+                    .take(width.min(cores.len()))
+                    .collect()
+            }
             // Sharing some cores but not others would be worse than sharing all.
-            Bind::Auto if ranks > cores.len() => &[],
+            Bind::Auto if ranks > cores.len() => vec![],
             // All cores are given out; shares differ by one at most.
-            Bind::Auto => &cores[rank * cores.len() / ranks..(rank + 1) * cores.len() / ranks],
+            Bind::Auto => {
+                let share = rank * cores.len() / ranks..(rank + 1) * cores.len() / ranks;
+                cores[share].iter().collect()
+            }
         };
-        mask(mine.iter().flatten().copied())
+        mask(mine.into_iter().flatten().copied())
     };
     (0..ranks).map(rank).collect()
 }
@@ -114,10 +126,18 @@ mod tests {
         );
         assert_eq!(bits(&share(Bind::Auto, 5, &cores)), vec![vec![]; 5]);
         assert_eq!(
-            bits(&share(Bind::Core, 5, &cores))[3..],
+            bits(&share(Bind::Core(1), 5, &cores))[3..],
             [vec![70], vec![0, 4]]
         );
-        assert_eq!(bits(&share(Bind::Core, 1, &[])), [vec![]]);
+        assert_eq!(
+            bits(&share(Bind::Core(3), 2, &cores)),
+            [vec![0, 1, 2, 4, 5, 6], vec![0, 1, 4, 5, 70]]
+        );
+        assert_eq!(
+            bits(&share(Bind::Core(usize::MAX), 1, &cores)),
+            [vec![0, 1, 2, 4, 5, 6, 70]]
+        );
+        assert_eq!(bits(&share(Bind::Core(1), 1, &[])), [vec![]]);
     }
 
     #[test]

@@ -75,8 +75,8 @@ pub enum Inherit {
 pub enum Bind {
     /// Equal shares of the cores if there are enough, otherwise like `None`.
     Auto,
-    /// One core each, in turn.
-    Core,
+    /// So many cores each, in turn.
+    Core(usize),
     /// All that the launcher may use.
     None,
 }
@@ -101,9 +101,9 @@ For the whole job:
                         standard output (error) of each rank to a file of this name,
                         in which %r stands for the rank and %h for the host
   -timeout SECONDS      end the job after this time (also MPIEXEC_TIMEOUT; 0: no limit)
-  -bind-to core|none|auto
-                        bind each rank to one core, to none, or (default) to an equal
-                        share of the cores if there is at least one core per rank
+  -bind-to core[:N]|none|auto
+                        bind each rank to one core (or N), to none, or (default) to an
+                        equal share of the cores if there is at least one core per rank
   -disable-auto-cleanup
                         the loss of a rank does not end the others
   -configfile FILE      read the sections from a file, one in each line
@@ -323,17 +323,10 @@ fn option<'a>(
         "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
         "bind-to" => {
             let how = value("'core', 'none' or 'auto'")?;
-            job.bind = match how.to_str() {
-                Some("core") => Bind::Core,
-                Some("none") => Bind::None,
-                Some("auto") => Bind::Auto,
-                _ => {
-                    return Err(format!(
-                        "option -bind-to takes 'core', 'none' or 'auto', not '{}'",
-                        how.to_string_lossy()
-                    ));
-                }
-            };
+            job.bind = how.to_str().and_then(bind).ok_or_else(|| {
+                let how = how.to_string_lossy();
+                format!("option -bind-to takes 'core', 'core:N', 'none' or 'auto', not '{how}'")
+            })?;
         }
         "info" => return Ok(Some(Request::Info)),
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
@@ -397,6 +390,19 @@ fn list(names: &OsStr) -> Inherit {
     let names = names.to_string_lossy();
     let names = names.split(',').filter(|name| !name.is_empty());
     Inherit::List(names.map(OsString::from).collect())
+}
+
+/// What `-bind-to` is given.
+fn bind(how: &str) -> Option<Bind> {
+    match how {
+        "core" => Some(Bind::Core(1)),
+        "none" => Some(Bind::None),
+        "auto" => Some(Bind::Auto),
+        _ => {
+            let width = how.strip_prefix("core:")?.parse().ok()?;
+            (width > 0).then_some(Bind::Core(width))
+        }
+    }
 }
 
 fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {
@@ -618,6 +624,12 @@ mod tests {
     }
 
     #[test]
+    fn ranks_are_bound_to_one_core_or_several() {
+        assert_eq!(job("-bind-to core a").bind, Bind::Core(1));
+        assert_eq!(job("-bind-to core:2 a").bind, Bind::Core(2));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (line, part) in [
             ("", "no program"),
@@ -646,6 +658,7 @@ mod tests {
             ("-timeout nan a", "'nan' is none"),
             ("-bind-to socket a", "not 'socket'"),
             ("-env =1 b c", "'=1' is no name"),
+            ("-bind-to core:0 a", "not 'core:0'"),
         ] {
             let error = read(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -16,7 +16,7 @@ pub enum Offload {
 }
 
 /// How to open an [`OfiTransport`](crate::OfiTransport).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The number of this process.
     pub peer: Peer,
@@ -45,8 +45,8 @@ pub struct Config {
     pub rma: Offload,
     /// Atomics: by the provider or by messages.
     pub atomics: Offload,
-    /// Whether lanes offer a file descriptor as doorbell (where the provider can).
-    pub doorbell: bool,
+    /// Whether lanes offer a file descriptor as doorbell (where the provider can). `None`: they do.
+    pub doorbell: Option<bool>,
 }
 
 impl Config {
@@ -65,14 +65,14 @@ impl Config {
             register_local: false,
             rma: Offload::Auto,
             atomics: Offload::Auto,
-            doorbell: true,
+            doorbell: None,
         }
     }
 
     /// The defaults, changed by the variables that `lookup` finds: `WEFT_OFI_LIBRARY`,
     /// `WEFT_OFI_PROVIDER`, `WEFT_OFI_INTERFACE`, `WEFT_OFI_RMA` and `WEFT_OFI_ATOMICS` ("auto",
     /// "native" or "emulated"), `WEFT_OFI_BUFFER_SIZE` and `WEFT_OFI_BUFFERS` (for sending and
-    /// receiving each), `WEFT_OFI_DOORBELL` (0 or 1). Empty values count as unset.
+    /// receiving each), `WEFT_OFI_DOORBELL` (auto, 0 or 1). Empty values count as unset.
     pub fn from_lookup(
         peer: Peer,
         lookup: impl Fn(&str) -> Option<String>,
@@ -107,11 +107,12 @@ impl Config {
         config.send_buffers = buffers;
         config.recv_buffers = buffers;
         config.doorbell = match lookup("WEFT_OFI_DOORBELL").as_deref() {
-            None | Some("1") => true,
-            Some("0") => false,
+            None | Some("auto") => None,
+            Some("1") => Some(true),
+            Some("0") => Some(false),
             Some(other) => {
                 return Err(OpenError(format!(
-                    "WEFT_OFI_DOORBELL is {other:?}; it must be 0 or 1"
+                    "WEFT_OFI_DOORBELL is {other:?}; it must be auto, 0 or 1"
                 )));
             }
         };
@@ -123,13 +124,23 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bounds = [
             (
-                "the eager buffer size",
+                "the eager buffer size (WEFT_OFI_BUFFER_SIZE)",
                 self.buffer_size.unwrap_or(2048),
                 2048,
                 1 << 20,
             ),
-            ("the number of send buffers", self.send_buffers, 4, 16384),
-            ("the number of receive buffers", self.recv_buffers, 4, 16384),
+            (
+                "the number of send buffers (WEFT_OFI_BUFFERS)",
+                self.send_buffers,
+                4,
+                16384,
+            ),
+            (
+                "the number of receive buffers (WEFT_OFI_BUFFERS)",
+                self.recv_buffers,
+                4,
+                16384,
+            ),
             ("the number of operations", self.operations, 4, 16384),
             ("the largest part", self.max_part, 1, usize::MAX),
         ];

@@ -499,7 +499,7 @@ fn open_cq(shared: &Shared, objects: &mut Objects) -> Result<Option<RawFd>, i32>
         wait_cond: 0,
         wait_set: null_mut(),
     };
-    if config.doorbell {
+    if config.doorbell.unwrap_or(true) {
         // SAFETY: the domain is open, `attr` valid, the place for the result too.
         let rc = unsafe { fi_cq_open(shared.domain, &mut attr, &mut objects.cq) };
         if rc == 0 {

@@ -224,6 +224,12 @@ pub struct OfiTransport {
 }
 
 impl OfiTransport {
+    /// Whether the provider chosen is one of an adapter, not of sockets or of this node alone.
+    pub fn has_rdma(&self) -> bool {
+        let first = self.shared.provider.split(';').next().unwrap_or_default();
+        !["tcp", "net", "sockets", "udp", "shm", "sm2"].contains(&first)
+    }
+
     /// Opens the library, chooses a provider and an interface and opens them.
     ///
     /// The error names the library, what was tried and why it was refused.

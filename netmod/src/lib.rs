@@ -372,7 +372,7 @@ pub trait Lane: Send {
 
     /// Like [`Lane::send`] with a payload of `len` bytes that `fill` writes where the transport
     /// wants it. `fill` is called at most once, with a slice of `len` bytes, and only if the message
-    /// will be sent. The default goes through a buffer.
+    /// will be sent.
     fn send_with(
         &mut self,
         to: Peer,
@@ -552,6 +552,14 @@ pub trait Lane: Send {
 pub trait Sink {
     /// An active message arrived. `payload` is valid during the call only.
     fn message(&mut self, from: Peer, header: &Header, payload: &[u8]);
+    /// A long active message begins to arrive. If it is known where its `len` bytes of payload belong,
+    /// all of them, the answer is that place, which stays valid until completion: then
+    /// [`Sink::message`] is not called, but [`Sink::complete`] with the token, once the payload is
+    /// there or its sender is lost. What arrives later on the same way may be told before that.
+    /// `None`: the message is told of when it is there.
+    fn place(&mut self, _from: Peer, _header: &Header, _len: usize) -> Option<(*mut u8, Token)> {
+        None
+    }
     /// An operation that was issued as [`Issued::Pending`] has completed.
     fn complete(&mut self, token: Token, result: Result<(), LaneError>);
     /// A peer is lost; the text names cause and next step. May be reported more than once.

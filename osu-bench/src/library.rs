@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::mpi::LIBRARY_NAMES;
+use crate::find::LIBRARY_NAMES;
 use crate::process;
 
 /// The limit for asking a library or a launcher for its version.
@@ -36,6 +36,8 @@ pub struct Library {
     pub dir: PathBuf,
     /// What the library says of itself, on one line.
     pub version: String,
+    /// Whose it is.
+    pub family: Family,
     /// The launcher.
     pub launcher: PathBuf,
     /// Whether the launcher is Intel's, which binds by itself.
@@ -73,16 +75,40 @@ impl Library {
         let base = base_env(&dir);
         let version = ask_library(&dir, &merged(&base, extra))?;
         let mut env = base;
-        env.extend(family_env(family(&version), tcp));
+        let family = family(&version);
+        env.extend(family_env(family, tcp));
         let launcher_binds = launcher_is_intels(&launcher, &env);
         let version = one_line(&version);
         Ok(Self {
             dir,
             version,
+            family,
             launcher,
             launcher_binds,
             env: merged(&env, extra),
         })
+    }
+
+    /// What the first line of the output says of it.
+    pub fn label(&self) -> String {
+        format!("{}, {}", self.version, self.dir.display())
+    }
+
+    /// An error unless this is Weft: `what` measures what only Weft has.
+    pub fn must_be_weft(&self, what: &str) -> Result<()> {
+        match self.family {
+            Family::Weft => Ok(()),
+            _ => Err(Error::new(format!(
+                "{what} measures settings that only Weft has, and the library is {}; name Weft's \
+                 folder with --lib",
+                self.label()
+            ))),
+        }
+    }
+
+    /// Whether `MPIX_Comm_create_endpoints` can be expected.
+    pub fn has_endpoints(&self) -> bool {
+        self.family == Family::Weft
     }
 
     /// The start of a launch: `chrt` if wanted, the launcher, and binding if `ranks` have a core
@@ -225,7 +251,7 @@ fn family(version: &str) -> Family {
 }
 
 /// The first line of a version text, and the device if one is named, with single spaces.
-fn one_line(version: &str) -> String {
+pub fn one_line(version: &str) -> String {
     let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let first = version
         .lines()

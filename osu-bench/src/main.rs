@@ -2,11 +2,13 @@
 //! MPICH ABI, and side-by-side comparison of such libraries.
 //!
 //! Each benchmark is a subcommand that runs as an MPI program: `mpiexec -n 2 osu-bench latency`.
-//! The MPI library is the `libmpi.so.12` that the loader finds, so `LD_LIBRARY_PATH` chooses it.
+//! `LD_LIBRARY_PATH` chooses the MPI library; without one there, it is the one installed beside this
+//! program. The first line of the output says which it is.
 
 mod bench;
 mod compare;
 mod error;
+mod find;
 mod isend_count;
 mod library;
 mod mpi;
@@ -16,6 +18,7 @@ mod process;
 mod put_count;
 mod startup;
 mod stats;
+mod tcp_floor;
 mod threading;
 mod tune;
 mod verbs_sharing;
@@ -135,6 +138,9 @@ enum Command {
     /// The message rate with all that makes VCIs fast, and without one thing at a time.
     #[command(name = "vci-ablation")]
     VciAblation(threading::StudyOptions),
+    /// What two sockets on this machine take, with no library around them; needs no launcher.
+    #[command(name = "tcp-floor")]
+    TcpFloor(tcp_floor::FloorOptions),
     #[command(hide = true)]
     ThreadingRank(threading::RankOptions),
     #[command(hide = true)]
@@ -185,6 +191,7 @@ fn run(command: &Command) -> Result<()> {
             return Ok(());
         }
         Command::VerbsSharing(options) => return verbs_sharing::run(options),
+        Command::TcpFloor(options) => return tcp_floor::run(options),
         Command::Compare(options) => return compare::run(options),
         Command::Startup(options) => return startup::run(options),
         Command::StartupRank(options) => return startup::run_rank(options),

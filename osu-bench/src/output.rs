@@ -8,10 +8,10 @@ const SIZE_WIDTH: usize = 10;
 /// Width of every other column.
 const FIELD_WIDTH: usize = 18;
 
-/// The first line: which test, and whose program.
-pub fn title(name: &str) -> String {
+/// The first line: which test, whose program, and which library is measured.
+pub fn title(name: &str, library: &str) -> String {
     format!(
-        "# OSU MPI {name} (osu-bench of Weft {})",
+        "# OSU MPI {name} (osu-bench of Weft {}), {library}",
         env!("CARGO_PKG_VERSION")
     )
 }
@@ -96,14 +96,17 @@ mod tests {
             ),
             "1024                    1.00              1000              Fail"
         );
-        assert!(title("Latency Test").starts_with("# OSU MPI Latency Test (osu-bench of Weft "));
+        assert!(
+            title("Latency Test", "MPICH 4.0")
+                .starts_with("# OSU MPI Latency Test (osu-bench of Weft ")
+        );
     }
 
     #[test]
     fn output_reads_back() {
         let text = format!(
             "{}\n{}\n{}\n{}\n",
-            title("Latency Test"),
+            title("Latency Test", "MPICH 4.0"),
             columns(&["Latency (us)"]),
             row(0, &[Field::Number(0.25)], 2),
             row(8, &[Field::Number(0.5), Field::Valid(true)], 2)

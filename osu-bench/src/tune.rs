@@ -11,13 +11,14 @@ use clap::Args;
 
 use crate::bench::Name;
 use crate::error::{Error, Result};
+use crate::find;
 use crate::library::{Library, this_program};
 use crate::{output, process};
 
 /// What `tune` and `consistency` have in common.
 #[derive(Args, Debug)]
 pub struct Measuring {
-    /// The folder of Weft's libmpi.so.12; otherwise lib beside the folder of this program.
+    /// The folder of Weft's libmpi.so.12; otherwise the one in LD_LIBRARY_PATH or beside this program.
     #[arg(long, value_name = "DIR")]
     lib: Option<PathBuf>,
     /// Ranks per job.
@@ -151,19 +152,15 @@ impl Measuring {
     fn library(&self, choice: Option<String>) -> Result<Library> {
         let dir = match &self.lib {
             Some(dir) => dir.clone(),
-            None => {
-                let program = this_program()?;
-                let beside = program.parent().and_then(|bin| bin.parent());
-                beside.map(|root| root.join("lib")).ok_or_else(|| {
-                    Error::new("where Weft's library is can't be told; give its folder by --lib")
-                })?
-            }
+            None => find::folder()?,
         };
         let env: Vec<(String, String)> = choice
             .into_iter()
             .map(|choice| ("WEFT_COLL".to_string(), choice))
             .collect();
-        Library::open(&dir, None, false, &env)
+        let library = Library::open(&dir, None, false, &env)?;
+        library.must_be_weft("this command")?;
+        Ok(library)
     }
 
     /// The times of one benchmark at all sizes, in microseconds, or why there are none.

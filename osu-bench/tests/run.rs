@@ -106,6 +106,28 @@ fn latency_between_two_ranks() {
 }
 
 #[test]
+fn two_sockets_show_the_floor_of_tcp() {
+    let output = limited(Path::new(PROGRAM))
+        .args([
+            "tcp-floor",
+            "--sizes",
+            "8,65536",
+            "--budget",
+            "2",
+            "--rounds",
+            "3",
+        ])
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}{}", stderr(&output));
+    for size in [8, 65_536] {
+        let latency: f64 = row(&text, size)[1].parse().unwrap();
+        assert!(latency > 0.1, "{text}");
+    }
+}
+
+#[test]
 fn every_benchmark_moves_the_right_data() {
     let Some(mpich) = mpich() else { return };
     let names = [

@@ -44,7 +44,7 @@ pub enum Version {
     Two,
 }
 
-/// Setting this to anything but empty or `0` says that the process is meant to run alone.
+/// Setting this to anything but empty, `0`, `no`, `off` or `false` says that the process is meant to run alone.
 const ALONE: &str = "WEFT_SINGLETON";
 
 /// Setting this says which protocol to speak.
@@ -75,7 +75,8 @@ pub fn detect(variable: impl Fn(&str) -> Option<OsString>) -> Result<Launch, Pmi
             .map(|value| value.to_string_lossy().trim().to_owned())
             .filter(|value| !value.is_empty())
     };
-    if look(ALONE).is_some_and(|value| value != "0") {
+    let off = ["0", "no", "off", "false"];
+    if look(ALONE).is_some_and(|value| !off.contains(&value.as_str())) {
         return Ok(Launch::Alone);
     }
     let forced = look(FORCED).filter(|value| value != "auto");

@@ -20,6 +20,8 @@ pub enum Variant {
     ShmTwoCopy,
     /// libfabric over the loopback interface.
     Ofi,
+    /// Plain sockets over the loopback interface.
+    Tcp,
     /// As `Shm`, but started by MPICH's launcher.
     Hydra,
     /// UCX over the loopback interface, by TCP.
@@ -30,6 +32,8 @@ pub enum Variant {
     FourHosts,
     /// UCX between two, by TCP.
     UcxHosts,
+    /// Plain sockets between two.
+    TcpHosts,
     /// Verbs, ranks by turns on two devices.
     Verbs,
     /// Two hosts with a device each, within which ranks share memory.
@@ -45,15 +49,17 @@ pub enum Variant {
 /// The RDMA devices that ranks use by turns: those of `cargo xtask rdma-vm`.
 const DEVICES: [&str; 2] = ["rxe0", "rxe1"];
 
-const ALL: [Variant; 13] = [
+const ALL: [Variant; 15] = [
     Variant::Shm,
     Variant::ShmTwoCopy,
     Variant::Ofi,
+    Variant::Tcp,
     Variant::Ucx,
     Variant::Hydra,
     Variant::Hosts,
     Variant::FourHosts,
     Variant::UcxHosts,
+    Variant::TcpHosts,
     Variant::Verbs,
     Variant::VerbsHosts,
     Variant::OfiVerbs,
@@ -67,11 +73,13 @@ impl Variant {
             Variant::Shm => "shm",
             Variant::ShmTwoCopy => "shm-2copy",
             Variant::Ofi => "ofi",
+            Variant::Tcp => "tcp",
             Variant::Ucx => "ucx",
             Variant::Hydra => "hydra",
             Variant::Hosts => "hosts",
             Variant::FourHosts => "hosts4",
             Variant::UcxHosts => "ucx-hosts",
+            Variant::TcpHosts => "tcp-hosts",
             Variant::Verbs => "verbs",
             Variant::VerbsHosts => "verbs-hosts",
             Variant::OfiVerbs => "ofi-verbs",
@@ -89,7 +97,17 @@ impl Variant {
         match self {
             Variant::Shm | Variant::Hydra | Variant::Single => &[],
             Variant::ShmTwoCopy => &[("WEFT_SHM_SINGLE_COPY", "0")],
-            Variant::Ofi => &[("WEFT_SHM", "0"), ("WEFT_OFI_INTERFACE", "lo")],
+            Variant::Ofi => &[
+                ("WEFT_SHM", "0"),
+                ("WEFT_NETMOD", "ofi"),
+                ("WEFT_OFI_INTERFACE", "lo"),
+            ],
+            Variant::Tcp => &[
+                ("WEFT_SHM", "0"),
+                ("WEFT_NETMOD", "tcp"),
+                ("WEFT_TCP_INTERFACE", "lo"),
+            ],
+            Variant::TcpHosts => &[("WEFT_NETMOD", "tcp")],
             Variant::Ucx => &[
                 ("WEFT_SHM", "0"),
                 ("WEFT_NETMOD", "ucx"),
@@ -150,12 +168,17 @@ impl Variant {
     /// What it needs of the machine, besides the RDMA devices.
     pub fn needs(self) -> Vec<&'static Need> {
         match self {
-            Variant::Shm | Variant::ShmTwoCopy | Variant::Single | Variant::Verbs => vec![],
+            Variant::Shm
+            | Variant::ShmTwoCopy
+            | Variant::Tcp
+            | Variant::Single
+            | Variant::Verbs => vec![],
             Variant::Ofi | Variant::OfiVerbs => vec![&LIBFABRIC],
             Variant::Hydra => vec![&HYDRA],
             Variant::Ucx | Variant::UcxVerbs => vec![&UCX],
             Variant::Hosts | Variant::FourHosts => vec![&LIBFABRIC, &MOUNTS, &NAMESPACES],
             Variant::UcxHosts => vec![&UCX, &MOUNTS, &NAMESPACES],
+            Variant::TcpHosts => vec![&MOUNTS, &NAMESPACES],
             Variant::VerbsHosts => vec![&MOUNTS],
         }
     }
@@ -185,7 +208,7 @@ impl Job<'_> {
     pub fn run(&self, prefix: &Path) -> Result {
         let room = Room::new()?;
         let hosts = match self.variant {
-            Variant::Hosts | Variant::UcxHosts => Some(Hosts::new(2)?),
+            Variant::Hosts | Variant::UcxHosts | Variant::TcpHosts => Some(Hosts::new(2)?),
             Variant::FourHosts => Some(Hosts::new(4)?),
             _ => None,
         };

@@ -157,6 +157,8 @@ impl Program {
         let twins = [
             (Variant::Ofi, Variant::Ucx, "WEFT_TEST_UCX"),
             (Variant::Hosts, Variant::UcxHosts, "WEFT_TEST_UCX"),
+            (Variant::Ofi, Variant::Tcp, "WEFT_TEST_TCP"),
+            (Variant::Hosts, Variant::TcpHosts, "WEFT_TEST_TCP"),
             (Variant::Ofi, Variant::Verbs, "WEFT_TEST_ALL_VERBS"),
             (Variant::Ofi, Variant::OfiVerbs, "WEFT_TEST_ALL_VERBS"),
             (Variant::Ofi, Variant::UcxVerbs, "WEFT_TEST_ALL_VERBS"),

@@ -179,7 +179,7 @@ mod tests {
             }
         }
         let netmod = VARIABLES.iter().find(|it| it.name == "WEFT_NETMOD");
-        let names = vec!["auto", "verbs", "ofi", "ucx", "none"];
+        let names = vec!["auto", "verbs", "ofi", "ucx", "tcp", "none"];
         assert_eq!(netmod.map(Variable::holds), Some(Holds::Choice(names)));
     }
 }

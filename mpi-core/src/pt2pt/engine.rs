@@ -23,6 +23,7 @@ use crate::pt2pt::wire::{self, Control, Key, Kind, Name, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
 
 mod answers;
+mod place;
 
 /// One VCI of one process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -73,6 +74,8 @@ impl Action {
 /// In a token: the payload of a message has left the program's memory. (Without any such mark: data
 /// has been read for a receive.)
 pub(crate) const LEFT: u64 = 1 << 32;
+/// In a token: the payload of a message has come to its receive's buffer.
+const PLACED: u64 = 2 << 32;
 
 /// A message that has arrived and not been received.
 pub(crate) struct Message {
@@ -637,6 +640,10 @@ impl Sink for Engine {
         }
     }
 
+    fn place(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+        self.place_for(from, header, len)
+    }
+
     fn complete(&mut self, token: Token, result: std::result::Result<(), LaneError>) {
         if Engine::is_remote(token) {
             return self.remote_done(token, result);
@@ -650,6 +657,7 @@ impl Sink for Engine {
         match (token.0 & !u64::from(u32::MAX), record.role) {
             (0, Role::Receiving) if record.fetching => {}
             (LEFT, Role::Leaving) => return self.has_left(id, result),
+            (PLACED, Role::Receiving) if record.fetching => return self.placed(id, result),
             _ => return,
         }
         match result {

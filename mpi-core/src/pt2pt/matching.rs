@@ -238,12 +238,23 @@ impl<T> PostedQueue<T> {
     /// Takes out the oldest receive that accepts a message with `key`.
     #[inline]
     pub fn take_match(&mut self, key: &Key) -> Option<T> {
+        let found = self.find_match(key)?;
+        self.remove(found)
+    }
+
+    /// What [`PostedQueue::take_match`] would take out.
+    pub fn peek_match(&self, key: &Key) -> Option<&T> {
+        let Place(found) = self.find_match(key)?;
+        self.entries.get(found as usize)?.value.as_ref()
+    }
+
+    #[inline(always)]
+    fn find_match(&self, key: &Key) -> Option<Place> {
         let exact = self.first_of(key);
-        let found = match self.wild_all {
+        Some(Place(match self.wild_all {
             0 => exact?,
             _ => self.oldest(exact, key)?,
-        };
-        self.remove(Place(found))
+        }))
     }
 
     /// The older of a receive and the oldest with a wildcard that accepts a message with `key`.

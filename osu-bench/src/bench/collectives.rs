@@ -5,7 +5,7 @@ use super::{Bench, Name, fill, matches, pattern};
 use crate::error::{Error, Result};
 use crate::mpi::World;
 use crate::options::{Defaults, Options};
-use crate::output::{self, Field};
+use crate::output::Field;
 
 /// Defaults of data movement; reductions start at the size of a float.
 const MOVING: Defaults = Defaults {
@@ -85,7 +85,7 @@ fn whole_floats(bench: &Bench<'_>) -> Result<()> {
 
 fn barrier(bench: &Bench<'_>) -> Result<bool> {
     let full = bench.options.full;
-    bench.say(&output::title("Barrier Latency Test"));
+    bench.say(&bench.world.title("Barrier Latency Test"));
     let precision = usize::from(bench.options.precision);
     let columns = Times::columns(full);
     bench.say(&format!("# {}", columns.join("   ")));

@@ -232,7 +232,7 @@ impl Bench<'_> {
 
     /// Prints the first lines: title and columns.
     fn header(&self, title: &str, columns: &[&str]) {
-        self.say(&output::title(title));
+        self.say(&self.world.title(title));
         self.columns(columns);
     }
 

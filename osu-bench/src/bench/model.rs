@@ -23,7 +23,7 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
         options,
         defaults: LATENCY,
     };
-    bench.say(&crate::output::title("One-Sided Communication Model"));
+    bench.say(&world.title("One-Sided Communication Model"));
     bench.say(&format!(
         "# {} ranks, {:?} windows, medians of {ROUNDS}; s in bytes, p ranks, k neighbours",
         world.size, options.windows

@@ -5,7 +5,7 @@ use super::pt2pt::{BANDWIDTH, LATENCY, Window, check_ping_pong, ping_pong};
 use crate::error::{Error, Result};
 use crate::mpi::{Combine, World};
 use crate::options::Options;
-use crate::output::{self, Field};
+use crate::output::Field;
 
 /// What a rank does: the first `pairs` ranks send to (or begin with) the next `pairs` ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn bandwidth_and_rate(world: &World, options: &Options) -> Result<bool> {
         options,
         defaults: BANDWIDTH,
     };
-    bench.say(&output::title("Multiple Bandwidth / Message Rate Test"));
+    bench.say(&bench.world.title("Multiple Bandwidth / Message Rate Test"));
     bench.say(&format!(
         "# [ pairs: {pairs} ] [ window size: {} ]",
         options.window

@@ -15,7 +15,7 @@ pub fn init(world: &World, options: &Options, took: Duration) -> Result<bool> {
     let max = world.combine(milliseconds, Combine::Max)?;
     let mean = world.combine(milliseconds, Combine::Sum)? / world.size as f64;
     if world.rank == 0 {
-        output::say(&output::title("Init Test"));
+        output::say(&world.title("Init Test"));
         println!(
             "nprocs: {}, min: {min:.p$} ms, max: {max:.p$} ms, avg: {mean:.p$} ms",
             world.size
@@ -34,7 +34,7 @@ pub fn parse_init(text: &str) -> Option<f64> {
 pub fn hello(world: &World) -> Result<bool> {
     world.barrier()?;
     if world.rank == 0 {
-        output::say(&output::title("Hello World Test"));
+        output::say(&world.title("Hello World Test"));
         output::say(&format!("This is a test with {} processes", world.size));
     }
     Ok(true)

@@ -78,9 +78,11 @@ pub fn bandwidth_and_rate(world: &World, options: &Options) -> Result<bool> {
         defaults: BANDWIDTH,
     };
     let sizes = bench.sizes(2 * usize::from(threads))?;
-    bench.say(&output::title(
-        "Multi-threaded Multiple Bandwidth / Message Rate Test",
-    ));
+    bench.say(
+        &bench
+            .world
+            .title("Multi-threaded Multiple Bandwidth / Message Rate Test"),
+    );
     bench.say(&format!(
         "# [ pairs: {pairs} ] [ threads: {threads}, {} ] [ window size: {} ]",
         if options.shared {

@@ -307,6 +307,7 @@ mod tests {
     fn library(version: &str) -> Library {
         Library {
             dir: PathBuf::from("/lib"),
+            family: crate::library::Family::MpichOfi,
             version: version.to_owned(),
             launcher: PathBuf::from("mpiexec"),
             launcher_binds: false,

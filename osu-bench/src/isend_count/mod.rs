@@ -12,7 +12,6 @@ mod page;
 mod plan;
 mod rank;
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +20,7 @@ use clap::Args;
 use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
+use crate::find;
 use crate::library::{Library, this_program};
 use crate::{output, process};
 use plan::{BATCH, Side};
@@ -31,7 +31,8 @@ pub use rank::{RankOptions, run as run_rank};
 /// Options of `isend-count`.
 #[derive(Args, Debug)]
 pub struct CountOptions {
-    /// The folder of libmpi.so.12; otherwise the one that LD_LIBRARY_PATH or the system has.
+    /// The folder of libmpi.so.12; otherwise the one in LD_LIBRARY_PATH, beside this program
+    /// or of the system.
     #[arg(long, value_name = "DIR")]
     lib: Option<PathBuf>,
     /// The launcher; otherwise chosen as by compare.
@@ -79,7 +80,7 @@ impl CountOptions {
             .collect::<Result<Vec<_>>>()?;
         let dir = match &self.lib {
             Some(dir) => dir.clone(),
-            None => find_library()?,
+            None => find::folder()?,
         };
         let library = Library::open(&dir, self.launcher.as_deref(), self.tcp, &env)?;
         Ok((library, few, many))
@@ -89,8 +90,7 @@ impl CountOptions {
 /// Counts, and prints the table.
 pub fn run(options: &CountOptions) -> Result<()> {
     let (library, few, many) = options.prepare()?;
-    output::say(&output::title("Isend Instruction Count"));
-    output::say(&format!("# {}, {}", library.version, library.dir.display()));
+    output::say(&output::title("Isend Instruction Count", &library.label()));
     output::say(&format!(
         "{:<24}{:>14}",
         "# 8 bytes, 2 ranks", "Instructions"
@@ -169,30 +169,6 @@ pub(crate) fn variable(text: &str) -> Result<(String, String)> {
             "'{text}' is not VARIABLE=VALUE, as in FI_PROVIDER=tcp"
         ))),
     }
-}
-
-/// The folder of the library that the loader would take.
-pub(crate) fn find_library() -> Result<PathBuf> {
-    let path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let system = [
-        "/usr/local/lib",
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib64",
-        "/usr/lib",
-    ]
-    .map(PathBuf::from);
-    let places: Vec<PathBuf> = env::split_paths(&path).chain(system).collect();
-    let holding = |name: &str| {
-        places
-            .iter()
-            .find(|place| place.join(name).exists())
-            .cloned()
-    };
-    holding("libmpi.so.12")
-        .or_else(|| holding("libmpich.so.12"))
-        .ok_or_else(|| {
-            Error::new("found no libmpi.so.12; name its folder with --lib DIR or LD_LIBRARY_PATH")
-        })
 }
 
 /// Runs the two ranks once and returns the instructions per iteration of each part.

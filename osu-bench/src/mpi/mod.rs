@@ -9,8 +9,7 @@ mod world;
 
 pub use form::{Collective, Shape};
 pub use table::{
-    Accumulate, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, LIBRARY_NAMES, Put, Request, Table,
-    Wait, WinTwo,
+    Accumulate, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, Put, Request, Table, Wait, WinTwo,
 };
 pub use window::{Epochs, Memory, Window};
 pub use world::{Combine, World, library_version};

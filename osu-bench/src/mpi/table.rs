@@ -2,13 +2,16 @@
 //! lacks is an error only for the benchmark that calls it.
 
 use std::error::Error as _;
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
+use super::world::library_version;
 use crate::error::{Error, Result};
+use crate::find::{self, LIBRARY_NAMES};
+use crate::library::one_line;
 
 /// An `MPI_Request`.
 pub type Request = c_int;
@@ -169,6 +172,15 @@ pub type FetchAndOp =
 pub type CompareAndSwap =
     unsafe extern "C" fn(ConstBuffer, ConstBuffer, Buffer, c_int, c_int, isize, c_int) -> c_int;
 
+/// Whether a library of this name is in the process already.
+fn is_loaded(name: &&str) -> bool {
+    // SAFETY: a name and flags; nothing is loaded that wasn't.
+    let handle = CString::new(*name)
+        .map(|name| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) });
+    // The handle stays: so does the library.
+    handle.is_ok_and(|handle| !handle.is_null())
+}
+
 /// The functions of the opened library; each field is the MPI function of its name.
 pub struct Table {
     pub get_library_version: Entry<LibraryVersion>,
@@ -225,15 +237,21 @@ pub struct Table {
     pub compare_and_swap: Entry<CompareAndSwap>,
 }
 
-/// The names under which the library is looked for, in this order.
-pub const LIBRARY_NAMES: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
-
 impl Table {
-    /// Opens the MPI library that the loader finds (`LD_LIBRARY_PATH` first) and looks its
-    /// functions up; both stay for good.
+    /// Opens the MPI library and looks its functions up; both stay for good. It is one that is in
+    /// the process already (`LD_PRELOAD`), the one that [`find::beside`] names, or the one that the
+    /// loader finds.
     pub fn open() -> Result<&'static Self> {
         let mut tried = Vec::new();
-        for name in LIBRARY_NAMES {
+        let beside = match LIBRARY_NAMES.iter().any(is_loaded) {
+            true => None,
+            false => find::beside(),
+        };
+        let names: Vec<OsString> = match beside {
+            Some(file) => vec![file.into()],
+            None => LIBRARY_NAMES.map(OsString::from).into(),
+        };
+        for name in &names {
             // Global, as if the program had been linked to it: plugins of the library may refer
             // to its symbols.
             // SAFETY: loading runs the library's initializers; that is what opening an MPI
@@ -251,7 +269,7 @@ impl Table {
                     let text = error
                         .source()
                         .map_or_else(|| error.to_string(), |e| e.to_string());
-                    let absent = text.starts_with(&format!("{name}: cannot open"));
+                    let absent = text.starts_with(&format!("{}: cannot open", name.display()));
                     tried.push(text);
                     // One that is there but does not load must not be replaced in silence.
                     if !absent {
@@ -265,6 +283,12 @@ impl Table {
              libmpi.so.12 into LD_LIBRARY_PATH",
             tried.join("; ")
         )))
+    }
+
+    /// What the first line of the output says of the library: its version and its file.
+    pub fn label(&self) -> Result<String> {
+        let version = one_line(&library_version(self)?);
+        Ok(format!("{version}, {}", self.file()?.display()))
     }
 
     /// The file that was opened, as the loader names it.

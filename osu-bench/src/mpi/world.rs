@@ -98,6 +98,13 @@ fn require(holds: bool, what: &'static str) -> Result<()> {
 }
 
 impl World {
+    /// The first line of a benchmark's output.
+    pub fn title(&self, name: &str) -> String {
+        let library = self.table.label();
+        let library = library.unwrap_or_else(|error| error.to_string());
+        crate::output::title(name, &library)
+    }
+
     /// Calls `MPI_Init`, or `MPI_Init_thread` for `MPI_THREAD_MULTIPLE` if `threads` are to
     /// communicate, and asks for rank and size.
     pub fn init(table: &'static Table, threads: bool) -> Result<Self> {

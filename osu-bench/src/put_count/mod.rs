@@ -42,8 +42,10 @@ pub struct RankOptions {
 /// Counts, and prints the table.
 pub fn run(options: &CountOptions) -> Result<()> {
     let (library, few, many) = options.prepare()?;
-    output::say(&output::title("One-Sided Instruction Count"));
-    output::say(&format!("# {}, {}", library.version, library.dir.display()));
+    output::say(&output::title(
+        "One-Sided Instruction Count",
+        &library.label(),
+    ));
     output::say(&format!(
         "{:<24}{:>14}",
         "# 8 bytes, 2 ranks", "Instructions"

@@ -12,7 +12,8 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::error::{Error, Result};
-use crate::isend_count::{find_library, variable};
+use crate::find;
+use crate::isend_count::variable;
 use crate::library::{Library, cores, this_program};
 use crate::{output, process};
 use mode::Mode;
@@ -24,7 +25,8 @@ pub use rank::{RankOptions, run as run_rank};
 /// Options of these benchmarks.
 #[derive(Args, Clone, Debug)]
 pub struct StudyOptions {
-    /// The folder of libmpi.so.12; otherwise the one that LD_LIBRARY_PATH or the system has.
+    /// The folder of libmpi.so.12; otherwise the one in LD_LIBRARY_PATH, beside this program
+    /// or of the system.
     #[arg(long, value_name = "DIR")]
     lib: Option<PathBuf>,
     /// The launcher; otherwise chosen as by compare.
@@ -193,9 +195,12 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let dir = match &options.lib {
         Some(dir) => dir.clone(),
-        None => find_library()?,
+        None => find::folder()?,
     };
     let library = Library::open(&dir, options.launcher.as_deref(), options.tcp, &env)?;
+    if study == Study::Ablation {
+        library.must_be_weft("vci-ablation")?;
+    }
     let threads = match options.threads.as_slice() {
         [] => default_threads(),
         given => given.to_vec(),
@@ -212,10 +217,16 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
         false => threads.iter().map(|count| (*count, sizes[0])).collect(),
     };
     let pattern = study.pattern(options);
-    output::say(&format!("# {} ({pattern:?}), per second", study.name()));
-    output::say(&format!("# {}, {}", library.version, library.dir.display()));
+    output::say(&format!(
+        "# {} ({pattern:?}), per second, {}",
+        study.name(),
+        library.label()
+    ));
     let axis = if by_size { "bytes" } else { "workers" };
-    let curves = study.curves();
+    let mut curves = study.curves();
+    if !library.has_endpoints() {
+        curves.retain(|curve| curve.mode != Mode::Endpoints);
+    }
     let mut head = format!("# {axis:<10}");
     for curve in &curves {
         head.push_str(&format!("{:>17}", curve.name));

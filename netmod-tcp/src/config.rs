@@ -1,0 +1,167 @@
+//! What the user may choose.
+
+use netmod::{OpenError, Peer};
+
+use crate::subnet::Subnet;
+
+/// A control variable of this transport.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Name in the environment.
+    pub name: &'static str,
+    /// What it holds, in the words of the library's table.
+    pub kind: &'static str,
+    /// Its value when it is not set, for people.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// `WEFT_TCP_INTERFACE`.
+pub const INTERFACE: Variable = Variable {
+    name: "WEFT_TCP_INTERFACE",
+    kind: "list",
+    default: "lo when all ranks share this node, otherwise all that are up but lo and bridges to containers",
+    help: "Network interfaces that TCP uses, by name or subnet, IPv4 or IPv6, for instance eth0 or \
+           10.1.0.0/16,fd00::/8. Others are told the addresses of these, in this order; who connects tries first \
+           those that are on a network of its own.",
+};
+
+/// `WEFT_TCP_PORTS`.
+pub const PORTS: Variable = Variable {
+    name: "WEFT_TCP_PORTS",
+    kind: "list",
+    default: "any that is free",
+    help: "The ports on which TCP connections are accepted, for firewalls: FIRST-LAST, for instance 40000-40999. \
+           Each rank takes one per VCI.",
+};
+
+/// The variables of this transport.
+pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS];
+
+/// One interface, or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// By name.
+    Name(String),
+    /// By address.
+    Subnet(Subnet),
+}
+
+/// How to open a [`TcpTransport`](crate::TcpTransport).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The number of this process.
+    pub peer: Peer,
+    /// Which interfaces to use; empty: chosen.
+    pub(crate) interfaces: Vec<Wanted>,
+    /// Ports for accepting connections, first and last.
+    pub(crate) ports: Option<(u16, u16)>,
+    /// Connections up to this number are looked at directly by each poll.
+    pub(crate) direct: usize,
+}
+
+impl Config {
+    /// The defaults for process `peer`.
+    pub fn new(peer: Peer) -> Self {
+        Config {
+            peer,
+            interfaces: Vec::new(),
+            ports: None,
+            direct: 2,
+        }
+    }
+
+    /// The defaults, changed by the variables of [`VARIABLES`] that `lookup` finds. Empty values
+    /// count as unset.
+    ///
+    /// # Errors
+    /// A value can't be understood.
+    pub fn from_lookup(
+        peer: Peer,
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, OpenError> {
+        let lookup = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let mut config = Config::new(peer);
+        if let Some(list) = lookup(INTERFACE.name) {
+            config.set_interfaces(&list)?;
+        }
+        if let Some(text) = lookup(PORTS.name) {
+            let (first, last) = text.split_once('-').unwrap_or((&text, &text));
+            let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
+            config.ports = match (port(first), port(last)) {
+                (Some(first), Some(last)) if first <= last => Some((first, last)),
+                _ => {
+                    return Err(OpenError(format!(
+                        "{} is {text:?}; it can be FIRST-LAST, two ports from 1 to 65535, as in \
+                         40000-40999",
+                        PORTS.name
+                    )));
+                }
+            };
+        }
+        Ok(config)
+    }
+
+    /// Chooses interfaces by a list of names and subnets.
+    ///
+    /// # Errors
+    /// A subnet can't be read.
+    pub fn set_interfaces(&mut self, list: &str) -> Result<(), OpenError> {
+        let items = list.split(',').map(str::trim);
+        self.interfaces = items
+            .filter(|item| !item.is_empty())
+            .map(|item| {
+                if !item.contains(['/', ':']) && item.parse::<std::net::IpAddr>().is_err() {
+                    return Ok(Wanted::Name(item.to_string()));
+                }
+                let subnet = Subnet::parse(item).ok_or_else(|| {
+                    OpenError(format!(
+                        "{} has {item:?}; it can hold names of interfaces (eth0) and subnets \
+                         (10.1.0.0/16, fd00::/8)",
+                        INTERFACE.name
+                    ))
+                })?;
+                Ok(Wanted::Subnet(subnet))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// Whether interfaces were named.
+    pub fn names_interfaces(&self) -> bool {
+        !self.interfaces.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_read_and_wrong_ones_named() {
+        let with = |name: &'static str, value: &'static str| {
+            Config::from_lookup(0, move |asked| (asked == name).then(|| value.to_string()))
+        };
+        let config = with(INTERFACE.name, "eth0, 10.1.0.0/16,fd00::/8,192.0.2.7").unwrap();
+        assert_eq!(config.interfaces.len(), 4);
+        assert_eq!(config.interfaces[0], Wanted::Name("eth0".into()));
+        assert_eq!(
+            with(PORTS.name, "40000-40999").unwrap().ports,
+            Some((40000, 40999))
+        );
+        assert_eq!(with(PORTS.name, "99").unwrap().ports, Some((99, 99)));
+        assert_eq!(with(PORTS.name, "").unwrap(), Config::new(0));
+        for (name, value) in [
+            (PORTS.name, "0"),
+            (PORTS.name, "70000"),
+            (PORTS.name, "9-8"),
+            (PORTS.name, "a-b"),
+            (INTERFACE.name, "10.1.0.0/33"),
+            (INTERFACE.name, "fd00::/x"),
+        ] {
+            let error = with(name, value).unwrap_err().0;
+            assert!(error.contains(name) && error.contains(value), "{error}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! One open connection: what is to be written, and what is half read.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::net::TcpStream;
+
+use netmod::Token;
+use netmod_kit::bundle::Pace;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+
+use crate::exposure::Exposures;
+use crate::wire::{self, Kind, MAX_FIXED};
+
+/// Frames up to this size are put together in one piece before they are written; of longer ones the
+/// data stays where it is.
+pub(crate) const COPY: usize = 4 << 10;
+
+/// What the kernel had no room for.
+pub(crate) enum Out {
+    /// Bytes of ours, from a place on.
+    Own(Vec<u8>, usize),
+    /// The program's, until its completion.
+    Lent {
+        ptr: *const u8,
+        len: usize,
+        token: Token,
+    },
+    /// Exposed memory that a peer asked for.
+    Exposed {
+        number: u64,
+        offset: u64,
+        len: usize,
+    },
+}
+
+/// Where data goes that has not come as a whole.
+pub(crate) enum Target {
+    /// A buffer of the lane's, for a message or signal with this fixed part.
+    Assembly {
+        kind: Kind,
+        code: u8,
+        fixed: [u8; MAX_FIXED],
+        bytes: Vec<u8>,
+    },
+    /// Exposed memory.
+    Exposed { number: u64, offset: u64 },
+    /// The memory of a get.
+    Get { cookie: u64 },
+    /// A receive's buffer, from which nothing is missing.
+    Placed { ptr: *mut u8, token: Token },
+    /// Nowhere.
+    Nowhere,
+}
+
+/// A frame that is half read.
+pub(crate) struct Incoming {
+    pub target: Target,
+    pub len: usize,
+    pub filled: usize,
+}
+
+/// A connection that both ends use.
+pub(crate) struct Conn {
+    pub stream: TcpStream,
+    /// In order, before what is in `held`.
+    pub out: VecDeque<Out>,
+    /// Frames that leave together.
+    pub held: Vec<u8>,
+    /// Messages in it.
+    pub gathered: u32,
+    pub pace: Pace,
+    /// Something was written since it was last known that all has arrived.
+    pub wrote: bool,
+    /// Writing has failed; reading will tell why.
+    pub failed: Option<String>,
+    /// Puts were written since the last flush.
+    pub puts: bool,
+    /// A put of the peer's did not fit what is exposed here.
+    pub put_failed: bool,
+    /// It is in the lane's lists of those that are stuck and of those that hold something.
+    pub is_stuck: bool,
+    pub is_dirty: bool,
+    /// The epoll set tells when there is room.
+    pub watched: bool,
+    /// Polls in a row that brought nothing.
+    pub idle: u32,
+    /// The peer has said farewell.
+    pub bye: bool,
+    /// The beginning of a frame, less than prefix and fixed part.
+    pub rest: Vec<u8>,
+    pub incoming: Option<Incoming>,
+    /// The last frame was long, so the next one may be: little of it is read before its place is
+    /// known.
+    pub long: bool,
+}
+
+impl Conn {
+    pub(crate) fn new(stream: TcpStream) -> Conn {
+        Conn {
+            stream,
+            out: VecDeque::new(),
+            held: Vec::new(),
+            gathered: 0,
+            pace: Pace::default(),
+            wrote: false,
+            failed: None,
+            puts: false,
+            put_failed: false,
+            is_stuck: false,
+            is_dirty: false,
+            watched: false,
+            idle: 0,
+            bye: false,
+            rest: Vec::new(),
+            incoming: None,
+            long: false,
+        }
+    }
+
+    /// Whether something waits for room in the kernel.
+    #[inline(always)]
+    pub(crate) fn waits(&self) -> bool {
+        !self.out.is_empty() || self.failed.is_some()
+    }
+
+    /// Adds a frame to what leaves next.
+    #[inline]
+    pub(crate) fn append(&mut self, kind: Kind, code: u8, fixed: &[u8], data: &[u8]) {
+        wire::begin(&mut self.held, kind, code, fixed, data.len());
+        self.held.extend_from_slice(data);
+    }
+
+    /// Writes what is held; what finds no room waits.
+    #[inline]
+    pub(crate) fn write(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        if self.waits() {
+            let held = std::mem::take(&mut self.held);
+            return self.out.push_back(Out::Own(held, 0));
+        }
+        self.wrote = true;
+        match (&self.stream).write(&self.held) {
+            Ok(all) if all == self.held.len() => self.held.clear(),
+            Ok(some) => {
+                let held = std::mem::take(&mut self.held);
+                self.out.push_back(Out::Own(held, some));
+            }
+            Err(error) => {
+                let held = std::mem::take(&mut self.held);
+                self.out.push_back(Out::Own(held, 0));
+                self.refused(&error);
+            }
+        }
+    }
+
+    /// Writes what is held and `data` behind it. Returns how much of the data was written; the rest
+    /// is the caller's to keep.
+    pub(crate) fn write_with(&mut self, data: &[u8]) -> usize {
+        if self.waits() {
+            self.write();
+            return 0;
+        }
+        self.wrote = true;
+        let pieces = [IoSlice::new(&self.held), IoSlice::new(data)];
+        let mut nothing = SendAncillaryBuffer::default();
+        let sent = rustix::net::sendmsg(&self.stream, &pieces, &mut nothing, SendFlags::NOSIGNAL);
+        match sent {
+            Ok(count) if count >= self.held.len() => {
+                let written = count - self.held.len();
+                self.held.clear();
+                written
+            }
+            Ok(count) => {
+                let held = std::mem::take(&mut self.held);
+                self.out.push_back(Out::Own(held, count));
+                0
+            }
+            Err(error) => {
+                let held = std::mem::take(&mut self.held);
+                self.out.push_back(Out::Own(held, 0));
+                self.refused(&error.into());
+                0
+            }
+        }
+    }
+
+    fn refused(&mut self, error: &io::Error) {
+        if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
+            self.failed = Some(error.to_string());
+        }
+    }
+
+    /// Writes more of what waits. Tokens of what has left are added to `done`. Returns whether
+    /// anything was written.
+    #[allow(unsafe_code)]
+    pub(crate) fn push_on(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
+        let mut any = false;
+        while let (Some(first), None) = (self.out.front_mut(), &self.failed) {
+            let stream = &self.stream;
+            let written = match first {
+                Out::Own(bytes, at) => send(stream, &bytes[*at..]),
+                // SAFETY: the program has lent the memory until its completion, which is told only
+                // when all has been written.
+                Out::Lent { ptr, len, .. } => unsafe {
+                    send(stream, std::slice::from_raw_parts(*ptr, *len))
+                },
+                Out::Exposed {
+                    number,
+                    offset,
+                    len,
+                } => {
+                    let part = (*len).min(1 << 20);
+                    let sent = exposures.with(*number, *offset, part, |ptr| {
+                        // SAFETY: exposed, so valid by the contract of `expose`, and it stays so
+                        // during the call.
+                        send(stream, unsafe { std::slice::from_raw_parts(ptr, part) })
+                    });
+                    sent.unwrap_or_else(|| {
+                        Err(io::Error::other(
+                            "memory was withdrawn while a peer read it",
+                        ))
+                    })
+                }
+            };
+            let written = match written {
+                Ok(written) => written,
+                Err(error) => {
+                    self.refused(&error);
+                    break;
+                }
+            };
+            any = true;
+            self.wrote = true;
+            let is_over = match first {
+                Out::Own(bytes, at) => {
+                    *at += written;
+                    *at >= bytes.len()
+                }
+                Out::Lent { ptr, len, token } => {
+                    *ptr = ptr.wrapping_add(written);
+                    *len -= written;
+                    if *len == 0 {
+                        done.push(*token);
+                    }
+                    *len == 0
+                }
+                Out::Exposed { offset, len, .. } => {
+                    *offset += written as u64;
+                    *len -= written;
+                    *len == 0
+                }
+            };
+            if is_over {
+                self.out.pop_front();
+            }
+        }
+        if self.out.is_empty() && !self.held.is_empty() {
+            self.write();
+        }
+        any
+    }
+
+    /// Bytes that the peer's kernel has not acknowledged.
+    #[allow(unsafe_code)]
+    pub(crate) fn is_under_way(&self) -> bool {
+        use std::os::fd::AsRawFd;
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the request writes one integer.
+        let code = unsafe { libc::ioctl(self.stream.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+        code == 0 && bytes > 0
+    }
+}
+
+fn send(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    match stream.write(bytes) {
+        Ok(0) if !bytes.is_empty() => Err(ErrorKind::WouldBlock.into()),
+        other => other,
+    }
+}

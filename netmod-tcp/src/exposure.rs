@@ -1,0 +1,77 @@
+//! Memory that peers may access.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use netmod::RemoteKey;
+
+#[derive(Clone, Copy)]
+struct Exposure {
+    base: usize,
+    len: usize,
+}
+
+/// All that is exposed, by number.
+#[derive(Default)]
+pub(crate) struct Exposures {
+    next: AtomicU64,
+    all: RwLock<HashMap<u64, Exposure>>,
+}
+
+impl Exposures {
+    /// Exposes `len` bytes at `ptr`.
+    pub(crate) fn add(&self, ptr: *mut u8, len: usize) -> RemoteKey {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let base = ptr.expose_provenance();
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(number, Exposure { base, len });
+        RemoteKey {
+            address: base as u64,
+            words: [number, len as u64],
+        }
+    }
+
+    /// Ends an exposure.
+    pub(crate) fn remove(&self, key: &RemoteKey) {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&key.words[0]);
+    }
+
+    /// Gives `act` the address of a piece, if all of it is exposed; it stays so meanwhile.
+    #[inline]
+    pub(crate) fn with<T>(
+        &self,
+        number: u64,
+        offset: u64,
+        len: usize,
+        act: impl FnOnce(*mut u8) -> T,
+    ) -> Option<T> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        let found = all.get(&number)?;
+        let offset = usize::try_from(offset).ok()?;
+        let end = offset.checked_add(len)?;
+        (end <= found.len).then(|| act(std::ptr::with_exposed_provenance_mut(found.base + offset)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_exposed_is_given() {
+        let exposures = Exposures::default();
+        let mut bytes = [0_u8; 100];
+        let key = exposures.add(bytes.as_mut_ptr(), bytes.len());
+        let at = |offset, len| exposures.with(key.words[0], offset, len, |ptr| ptr as u64);
+        assert_eq!(at(10, 90), Some(key.address + 10));
+        assert_eq!(at(100, 0), Some(key.address + 100));
+        assert_eq!(at(10, 91), None);
+        assert_eq!(at(u64::MAX, 1), None);
+        assert_eq!(at(1, usize::MAX), None);
+        assert_eq!(exposures.with(key.words[0] + 1, 0, 1, |_| ()), None);
+        exposures.remove(&key);
+        assert_eq!(at(0, 1), None);
+    }
+}

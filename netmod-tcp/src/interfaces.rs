@@ -1,0 +1,228 @@
+//! The network interfaces of this host, and which of them are used.
+
+use std::ffi::CStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netmod::OpenError;
+
+use crate::config::{INTERFACE, Wanted};
+use crate::subnet::Subnet;
+
+/// An address of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub name: String,
+    pub address: IpAddr,
+    pub subnet: Subnet,
+}
+
+impl std::fmt::Display for Interface {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.name, self.address)
+    }
+}
+
+/// The address in a `sockaddr`, if it is one of the internet.
+///
+/// # Safety
+/// `address` is null or points to a `sockaddr` of the length that its family has.
+unsafe fn read(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: the caller's contract.
+    let family = i32::from(unsafe { address.as_ref() }?.sa_family);
+    match family {
+        libc::AF_INET => {
+            // SAFETY: of this family, so of this type.
+            let address = unsafe { &*address.cast::<libc::sockaddr_in>() };
+            let number = u32::from_be(address.sin_addr.s_addr);
+            Some(Ipv4Addr::from(number).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
+            Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
+/// How many of the first bits a mask has.
+fn bits(mask: IpAddr) -> u32 {
+    match mask {
+        IpAddr::V4(mask) => u32::from(mask).leading_ones(),
+        IpAddr::V6(mask) => u128::from(mask).leading_ones(),
+    }
+}
+
+/// Whether others can be told of an address: of those for one link alone nobody knows which link.
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.segments()[0] & 0xffc0 == 0xfe80,
+    }
+}
+
+/// The addresses of all interfaces that are up.
+pub(crate) fn all() -> std::io::Result<Vec<Interface>> {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: the list is written on success, and given back below.
+    if unsafe { libc::getifaddrs(&mut first) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut next = first;
+    // SAFETY: the list and all it points to are valid until it is given back.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        if entry.ifa_flags & libc::IFF_UP as u32 == 0 {
+            continue;
+        }
+        // SAFETY: as above.
+        let (address, mask) = unsafe { (read(entry.ifa_addr), read(entry.ifa_netmask)) };
+        let subnet = address.and_then(|address| Subnet::new(address, mask.map(bits)));
+        if let (Some(address), Some(subnet)) = (address, subnet) {
+            // SAFETY: as above; the name ends with NUL.
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+            found.push(Interface {
+                name: name.to_string_lossy().into_owned(),
+                address,
+                subnet,
+            });
+        }
+    }
+    // SAFETY: the list is the one that was given, and not used again.
+    unsafe { libc::freeifaddrs(first) };
+    found.retain(|interface| !is_link_local(interface.address));
+    Ok(found)
+}
+
+/// Interfaces of containers and virtual machines on this host, whose addresses other hosts have, too.
+fn is_bridge(name: &str) -> bool {
+    ["docker", "br-", "virbr", "veth", "cni", "lxcbr", "podman"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
+/// Those that are used, in the order in which others are told of them, and why not the others.
+///
+/// # Errors
+/// One that was asked for is not there, or there is none.
+pub(crate) fn choose(
+    all: &[Interface],
+    wanted: &[Wanted],
+) -> Result<(Vec<Interface>, Vec<String>), OpenError> {
+    let known = || {
+        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+        names.join(", ")
+    };
+    let mut used: Vec<Interface> = Vec::new();
+    for item in wanted {
+        let fits = |interface: &&Interface| match item {
+            Wanted::Name(name) => interface.name == *name,
+            Wanted::Subnet(subnet) => subnet.contains(interface.address),
+        };
+        let before = used.len();
+        for interface in all.iter().filter(fits) {
+            if !used.contains(interface) {
+                used.push(interface.clone());
+            }
+        }
+        if used.len() == before {
+            return Err(OpenError(format!(
+                "no interface that is up and has an address fits {item:?} of {}; there are {}",
+                INTERFACE.name,
+                known()
+            )));
+        }
+    }
+    if wanted.is_empty() {
+        let outward = |it: &&Interface| !it.address.is_loopback();
+        let plain = |it: &&Interface| outward(it) && !is_bridge(&it.name);
+        used = all.iter().filter(plain).cloned().collect();
+        if used.is_empty() {
+            // In a container its one interface may be called anything.
+            used = all.iter().filter(outward).cloned().collect();
+        }
+        if used.is_empty() {
+            used = all.to_vec();
+        }
+    }
+    if used.is_empty() {
+        return Err(OpenError(
+            "this host has no network interface that is up and has an address (not even lo): ip link \
+             set lo up"
+                .to_string(),
+        ));
+    }
+    if used.iter().all(|it| it.address.is_loopback()) {
+        // One address will do within a host, and then the port is open to nobody else.
+        used.truncate(1);
+    }
+    let left_out = all.iter().filter(|it| !used.contains(it));
+    let why = |it: &Interface| match wanted.is_empty() {
+        true if it.address.is_loopback() => format!("{it}: reaches this host only"),
+        true => format!(
+            "{it}: a bridge to containers, by its name ({} may name it)",
+            INTERFACE.name
+        ),
+        false => format!("{it}: not among those of {}", INTERFACE.name),
+    };
+    let left_out = left_out.map(why).collect();
+    Ok((used, left_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(name: &str, address: &str, bits: u32) -> Interface {
+        let address = address.parse().expect("an address");
+        Interface {
+            name: name.into(),
+            address,
+            subnet: Subnet::new(address, Some(bits)).expect("a subnet"),
+        }
+    }
+
+    #[test]
+    fn loopback_is_there() {
+        let all = all().expect("a list of interfaces");
+        assert!(all.iter().any(|it| it.address.is_loopback()), "{all:?}");
+    }
+
+    #[test]
+    fn those_that_reach_others_are_chosen() {
+        let all = [
+            interface("lo", "127.0.0.1", 8),
+            interface("docker0", "172.17.0.1", 16),
+            interface("eth0", "10.1.2.3", 16),
+            interface("eth0", "fd00::3", 64),
+        ];
+        let names = |wanted: &str| {
+            let mut config = crate::Config::new(0);
+            config.set_interfaces(wanted).expect("a list");
+            choose(&all, &config.interfaces).map(|(used, left)| {
+                let used = used.into_iter().map(|it| it.address.to_string());
+                (used.collect::<Vec<_>>(), left.len())
+            })
+        };
+        assert_eq!(
+            names("").unwrap(),
+            (vec!["10.1.2.3".into(), "fd00::3".into()], 2)
+        );
+        assert_eq!(names("docker0").unwrap(), (vec!["172.17.0.1".into()], 3));
+        assert_eq!(
+            names("fd00::/8,lo").unwrap(),
+            (vec!["fd00::3".into(), "127.0.0.1".into()], 2)
+        );
+        let error = names("eth1").unwrap_err().0;
+        assert!(
+            error.contains("eth1") && error.contains("eth0 (10.1.2.3)"),
+            "{error}"
+        );
+        let (used, _) = choose(&all[..2], &[]).unwrap();
+        assert_eq!(used[0].name, "docker0");
+        let (used, _) = choose(&all[..1], &[]).unwrap();
+        assert_eq!(used[0].name, "lo");
+        assert!(choose(&[], &[]).is_err());
+    }
+}

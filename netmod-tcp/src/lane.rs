@@ -1,0 +1,687 @@
+//! A lane: the connections of one VCI; sending, and the round of a poll.
+
+use std::collections::VecDeque;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use netmod::{
+    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId,
+};
+use netmod_kit::{PeerTable, bundle};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+
+use crate::conn::{COPY, Conn, Out};
+use crate::connect::{Attempt, Guest};
+use crate::ops::Ops;
+use crate::remote::NOBODY;
+use crate::transport::Shared;
+use crate::wire::{self, Kind, MAX_PAYLOAD};
+
+/// Bytes that one read brings at most, besides what goes to its place at once. More would mean that long
+/// messages come whole and have to be copied.
+const BUFFER: usize = 16 << 10;
+
+/// Held frames that are written although more may come, in bytes.
+const HELD_MOST: usize = 32 << 10;
+
+/// Descriptors that one question to epoll tells of.
+const EVENTS: usize = 64;
+
+/// Polls between two questions to epoll while all connections are looked at directly: somebody may
+/// call.
+const QUIET_LOOK: u32 = 64;
+
+/// Something to tell the sink at the next poll.
+pub(crate) enum Notice {
+    Complete(Token, Result<(), LaneError>),
+    Lost(Peer, String),
+}
+
+/// How far a VCI of a peer is.
+pub(crate) enum State {
+    /// Nobody has called.
+    Idle,
+    /// This side calls.
+    Calling(Box<Attempt>),
+    /// The other side's call is the one that counts, and will come.
+    Expecting(std::time::Instant),
+    Open(Box<Conn>),
+    /// It has left MPI.
+    Left,
+    /// Why it is lost.
+    Lost(String),
+}
+
+/// A VCI of a peer.
+pub(crate) struct Endpoint {
+    pub peer: Peer,
+    pub vci: VciId,
+    pub state: State,
+}
+
+/// What an event of the epoll set is about: in the upper half of its number; an index in the lower.
+pub(crate) mod about {
+    pub const LISTENER: u64 = 0;
+    pub const CONN: u64 = 1;
+    pub const CALL: u64 = 2;
+    pub const GUEST: u64 = 3;
+}
+
+/// The number of an event.
+pub(crate) fn event(about: u64, index: u32) -> EventData {
+    EventData::new_u64(about << 32 | u64::from(index))
+}
+
+/// One VCI's connections.
+pub(crate) struct TcpLane {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) vci: VciId,
+    pub(crate) listener: TcpListener,
+    pub(crate) epoll: OwnedFd,
+    /// Numbers of endpoints, from 1 on.
+    table: PeerTable<u32>,
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// Endpoints that are looked at directly.
+    hot: Vec<u32>,
+    /// How many connections are open.
+    pub(crate) open: usize,
+    /// Endpoints that call or expect a call.
+    pub(crate) attempts: Vec<u32>,
+    /// Who has called and has not proved anything.
+    pub(crate) guests: Vec<Option<Box<Guest>>>,
+    pub(crate) guest_count: usize,
+    /// Endpoints for which the kernel had no room.
+    stuck: Vec<u32>,
+    /// Endpoints that hold frames.
+    pub(crate) dirty: Vec<u32>,
+    pub(crate) notices: VecDeque<Notice>,
+    pub(crate) ops: Ops,
+    /// Counts polls.
+    round: u32,
+    since_look: u32,
+    gathering: bool,
+    pub(crate) buffer: Box<[u8]>,
+    /// Buffers for messages that come in parts.
+    pub(crate) spare: Vec<Vec<u8>>,
+    events: Vec<epoll::Event>,
+    done: Vec<Token>,
+}
+
+// SAFETY: raw pointers are to memory that its user keeps valid until completion.
+unsafe impl Send for TcpLane {}
+
+impl TcpLane {
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        vci: VciId,
+        listener: TcpListener,
+    ) -> std::io::Result<TcpLane> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &listener, event(about::LISTENER, 0), EventFlags::IN)?;
+        Ok(TcpLane {
+            shared,
+            vci,
+            listener,
+            epoll,
+            table: PeerTable::new(vci),
+            endpoints: Vec::new(),
+            hot: Vec::new(),
+            open: 0,
+            attempts: Vec::new(),
+            guests: Vec::new(),
+            guest_count: 0,
+            stuck: Vec::new(),
+            dirty: Vec::new(),
+            notices: VecDeque::new(),
+            ops: Ops::default(),
+            round: 0,
+            since_look: 0,
+            gathering: false,
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            spare: Vec::new(),
+            events: Vec::with_capacity(EVENTS),
+            done: Vec::new(),
+        })
+    }
+
+    /// The number of this process.
+    pub(crate) fn me(&self) -> Peer {
+        self.shared.config.peer
+    }
+
+    /// The endpoint of a peer's VCI, made on first use.
+    pub(crate) fn index_of(&mut self, peer: Peer, vci: VciId) -> u32 {
+        let number = self.table.get(peer, vci);
+        if *number == 0 {
+            self.endpoints.push(Endpoint {
+                peer,
+                vci,
+                state: State::Idle,
+            });
+            *number = self.endpoints.len() as u32;
+        }
+        *number - 1
+    }
+
+    /// An open connection.
+    #[inline(always)]
+    pub(crate) fn conn(&mut self, index: u32) -> Option<&mut Conn> {
+        match self.endpoints.get_mut(index as usize) {
+            Some(Endpoint {
+                state: State::Open(conn),
+                ..
+            }) => Some(conn),
+            _ => None,
+        }
+    }
+
+    /// The endpoint of a VCI that can be written to; `None` if its process has left MPI, which hears
+    /// nothing any more.
+    #[inline]
+    pub(crate) fn ready(&mut self, peer: Peer, vci: VciId) -> Result<Option<u32>, LaneError> {
+        if let Some(&mut number) = self.table.peek(peer, vci)
+            && let Some(index) = number.checked_sub(1)
+            && let Some(conn) = self.conn(index)
+        {
+            return match conn.waits() {
+                false => Ok(Some(index)),
+                true => Err(LaneError::Again),
+            };
+        }
+        self.make_ready(peer, vci)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_ready(&mut self, peer: Peer, vci: VciId) -> Result<Option<u32>, LaneError> {
+        if (peer, vci) == (self.me(), self.vci) {
+            return Err(LaneError::Unsupported);
+        }
+        let index = self.index_of(peer, vci);
+        match &self.endpoints[index as usize].state {
+            State::Open(conn) => match conn.waits() {
+                false => Ok(Some(index)),
+                true => Err(LaneError::Again),
+            },
+            State::Idle => {
+                self.call(index);
+                match &self.endpoints[index as usize].state {
+                    State::Lost(why) => Err(LaneError::lost(peer, why.clone())),
+                    _ => Err(LaneError::Again),
+                }
+            }
+            State::Calling(_) | State::Expecting(_) => Err(LaneError::Again),
+            State::Left => Ok(None),
+            State::Lost(why) => Err(LaneError::lost(peer, why.clone())),
+        }
+    }
+
+    /// Notes that a connection holds frames, which leave at the end of a poll at the latest.
+    #[inline]
+    pub(crate) fn mark_dirty(&mut self, index: u32) {
+        if let Some(conn) = self.conn(index)
+            && !std::mem::replace(&mut conn.is_dirty, true)
+        {
+            self.dirty.push(index);
+        }
+    }
+
+    /// Notes a connection for which the kernel had no room, if that is so.
+    #[inline]
+    pub(crate) fn mark_stuck(&mut self, index: u32) {
+        if let Some(conn) = self.conn(index)
+            && conn.waits()
+            && !std::mem::replace(&mut conn.is_stuck, true)
+        {
+            self.stuck.push(index);
+        }
+    }
+
+    /// Writes what a connection holds.
+    #[inline]
+    pub(crate) fn write(&mut self, index: u32) {
+        if let Some(conn) = self.conn(index) {
+            conn.write();
+            if conn.waits() {
+                self.mark_stuck(index);
+            }
+        }
+    }
+
+    /// Writes what all connections hold.
+    pub(crate) fn write_held(&mut self) {
+        while let Some(index) = self.dirty.pop() {
+            if let Some(conn) = self.conn(index) {
+                conn.is_dirty = false;
+                if conn.gathered > 0 {
+                    let gathered = std::mem::take(&mut conn.gathered);
+                    conn.pace.gathered(gathered);
+                }
+            }
+            self.write(index);
+        }
+    }
+
+    /// Writes more of what found no room. Returns whether anything was written.
+    fn push_on(&mut self) -> bool {
+        let mut any = false;
+        let mut still = Vec::new();
+        for index in std::mem::take(&mut self.stuck) {
+            let shared = self.shared.clone();
+            let mut done = std::mem::take(&mut self.done);
+            let mut unwatch = false;
+            if let Some(conn) = self.conn(index) {
+                any |= conn.push_on(&shared.exposures, &mut done);
+                conn.is_stuck = conn.waits();
+                if conn.is_stuck {
+                    still.push(index);
+                } else {
+                    unwatch = conn.watched;
+                }
+            }
+            if unwatch {
+                self.watch(index, false);
+            }
+            for token in done.drain(..).filter(|token| *token != NOBODY) {
+                self.notices.push_back(Notice::Complete(token, Ok(())));
+            }
+            self.done = done;
+        }
+        self.stuck.append(&mut still);
+        any
+    }
+
+    /// Has the epoll set tell when the kernel has room for a connection's bytes, or no longer.
+    fn watch(&mut self, index: u32, on: bool) {
+        let Some(Endpoint {
+            state: State::Open(conn),
+            ..
+        }) = self.endpoints.get_mut(index as usize)
+        else {
+            return;
+        };
+        conn.watched = on;
+        let flags = match on {
+            true => EventFlags::IN | EventFlags::OUT,
+            false => EventFlags::IN,
+        };
+        let _ = epoll::modify(&self.epoll, &conn.stream, event(about::CONN, index), flags);
+    }
+
+    /// Tells the sink what there is to tell.
+    fn tell(&mut self, sink: &mut dyn Sink) -> bool {
+        let any = !self.notices.is_empty();
+        while let Some(notice) = self.notices.pop_front() {
+            match notice {
+                Notice::Complete(token, result) => sink.complete(token, result),
+                Notice::Lost(peer, why) => sink.peer_lost(peer, why),
+            }
+        }
+        any
+    }
+
+    /// Looks at a connection directly from now on, in place of one that is quiet.
+    pub(crate) fn heat(&mut self, index: u32) {
+        if self.hot.contains(&index) {
+            return;
+        }
+        if self.hot.len() < self.shared.config.direct {
+            return self.hot.push(index);
+        }
+        let idle = |lane: &mut Self, index| lane.conn(index).map_or(u32::MAX, |conn| conn.idle);
+        for place in 0..self.hot.len() {
+            let other = self.hot[place];
+            if idle(self, other) > 8 {
+                self.hot[place] = index;
+                return;
+            }
+        }
+    }
+
+    /// Asks epoll what there is, and sees to it.
+    fn look(&mut self, sink: &mut dyn Sink) -> bool {
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        let now = rustix::event::Timespec::default();
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        if epoll::wait(&self.epoll, buffer, Some(&now)).is_err() {
+            events.clear();
+        }
+        let mut any = false;
+        for event in &events {
+            let data = event.data;
+            let number = data.u64();
+            let (what, index) = (number >> 32, number as u32);
+            match what {
+                about::LISTENER => self.accept(),
+                about::CALL => self.call_goes_on(index),
+                about::GUEST => self.guest_speaks(index),
+                _ => {
+                    if self.receive(index, sink) {
+                        any = true;
+                        self.heat(index);
+                    }
+                }
+            }
+        }
+        self.events = events;
+        if !self.attempts.is_empty() || self.guest_count > 0 {
+            self.look_at_clock();
+        }
+        any
+    }
+
+    /// Sends a message whose payload stays where it is until completion.
+    ///
+    /// # Safety
+    /// As for `Lane::send_from`.
+    unsafe fn lend(
+        &mut self,
+        index: u32,
+        header: &Header,
+        payload: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Issued {
+        // SAFETY: valid until completion, by the contract.
+        let data = unsafe { std::slice::from_raw_parts(payload, len) };
+        let Some(conn) = self.conn(index) else {
+            return Issued::Done;
+        };
+        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+        let written = conn.write_with(data);
+        if written == len {
+            return Issued::Done;
+        }
+        conn.out.push_back(Out::Lent {
+            ptr: payload.wrapping_add(written),
+            len: len - written,
+            token,
+        });
+        self.mark_stuck(index);
+        Issued::Pending
+    }
+
+    /// Whether a small message may leave now; counts it.
+    #[inline]
+    fn may_leave(&mut self, index: u32, len: usize) -> bool {
+        let (round, gathering) = (self.round, self.gathering);
+        match self.conn(index) {
+            Some(conn) if len <= bundle::SMALL && !gathering => conn.pace.may_leave(round),
+            _ => true,
+        }
+    }
+
+    /// After a frame was added to what a connection holds.
+    #[inline]
+    fn leave(&mut self, index: u32, len: usize) {
+        let gathering = self.gathering && len <= bundle::SMALL;
+        let Some(conn) = self.conn(index) else {
+            return;
+        };
+        if gathering && conn.held.len() < HELD_MOST {
+            conn.gathered += 1;
+            self.mark_dirty(index);
+        } else {
+            self.write(index);
+        }
+    }
+}
+
+impl Lane for TcpLane {
+    #[inline]
+    fn send(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        if payload.len() > MAX_PAYLOAD {
+            return Err(LaneError::Unsupported);
+        }
+        let Some(index) = self.ready(to, vci)? else {
+            return Ok(());
+        };
+        if !self.may_leave(index, payload.len()) {
+            return Err(LaneError::Again);
+        }
+        let Some(conn) = self.conn(index) else {
+            return Err(LaneError::Again);
+        };
+        if payload.len() <= COPY {
+            conn.append(Kind::Message, 0, &header.to_bytes(), payload);
+            self.leave(index, payload.len());
+            return Ok(());
+        }
+        wire::begin(
+            &mut conn.held,
+            Kind::Message,
+            0,
+            &header.to_bytes(),
+            payload.len(),
+        );
+        let written = conn.write_with(payload);
+        if written < payload.len() {
+            conn.out.push_back(Out::Own(payload[written..].to_vec(), 0));
+            self.mark_stuck(index);
+        }
+        Ok(())
+    }
+
+    fn send_with(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        if len > MAX_PAYLOAD {
+            return Err(LaneError::Unsupported);
+        }
+        let Some(index) = self.ready(to, vci)? else {
+            return Ok(());
+        };
+        if !self.may_leave(index, len) {
+            return Err(LaneError::Again);
+        }
+        let Some(conn) = self.conn(index) else {
+            return Err(LaneError::Again);
+        };
+        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+        let before = conn.held.len();
+        conn.held.resize(before + len, 0);
+        fill(&mut conn.held[before..]);
+        self.leave(index, len);
+        Ok(())
+    }
+
+    unsafe fn send_from(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        if len > MAX_PAYLOAD {
+            return Err(LaneError::Unsupported);
+        }
+        match self.ready(to, vci)? {
+            // SAFETY: passed on.
+            Some(index) => Ok(unsafe { self.lend(index, header, payload, len, token) }),
+            None => Ok(Issued::Done),
+        }
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn gather(&mut self, on: bool) {
+        self.gathering = on;
+        if !on && !self.dirty.is_empty() {
+            self.write_held();
+        }
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, _budget: usize) -> bool {
+        self.round = self.round.wrapping_add(1);
+        let mut any = false;
+        if !self.stuck.is_empty() {
+            any |= self.push_on();
+        }
+        let mut place = 0;
+        while let Some(&index) = self.hot.get(place) {
+            let got = self.receive(index, sink);
+            any |= got;
+            match self.conn(index) {
+                Some(conn) => {
+                    conn.idle = if got { 0 } else { conn.idle.saturating_add(1) };
+                    place += 1;
+                }
+                None => drop(self.hot.swap_remove(place)),
+            }
+        }
+        let quiet = self.open <= self.hot.len() && !self.hot.is_empty();
+        let every = match (self.attempts.is_empty(), quiet, self.guest_count) {
+            (true, true, 0) => QUIET_LOOK,
+            (true, true, _) => 8,
+            (true, false, _) if !self.hot.is_empty() => 2,
+            _ => 1,
+        };
+        self.since_look += 1;
+        if self.since_look >= every {
+            self.since_look = 0;
+            any |= self.look(sink);
+        }
+        if !self.dirty.is_empty() {
+            self.write_held();
+        }
+        if !self.notices.is_empty() {
+            any |= self.tell(sink);
+        }
+        any
+    }
+
+    unsafe fn get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        // SAFETY: passed on.
+        unsafe { self.issue_get(peer, vci, local, len, remote, token) }
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        // SAFETY: passed on.
+        unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+    }
+
+    fn signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        self.issue_signal(peer, vci, data, remote, words, at)
+    }
+
+    unsafe fn atomic(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        op: AtomicOp,
+        operand: u64,
+        compare: u64,
+        result: *mut u64,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        // SAFETY: passed on.
+        unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
+    }
+
+    fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
+        self.issue_flush(peer, token)
+    }
+
+    fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
+        for endpoint in &self.endpoints {
+            if matches!(endpoint.state, State::Left) && awaited.contains(&endpoint.peer) {
+                let why = "it has left MPI (MPI_Finalize), so nothing comes from it any more";
+                sink.peer_lost(endpoint.peer, why.to_string());
+            }
+        }
+    }
+
+    fn drained(&mut self) -> bool {
+        self.write_held();
+        self.push_on();
+        for endpoint in &mut self.endpoints {
+            if let State::Open(conn) = &mut endpoint.state
+                && conn.failed.is_none()
+            {
+                if conn.waits() {
+                    return false;
+                }
+                if conn.wrote {
+                    if conn.is_under_way() {
+                        return false;
+                    }
+                    conn.wrote = false;
+                }
+            }
+        }
+        true
+    }
+
+    fn doorbell(&self) -> Doorbell {
+        Doorbell::Fd(self.epoll.as_fd().as_raw_fd())
+    }
+
+    fn arm(&mut self) -> bool {
+        if !self.notices.is_empty() || !self.dirty.is_empty() {
+            return false;
+        }
+        for place in 0..self.stuck.len() {
+            let index = self.stuck[place];
+            if self.conn(index).is_some_and(|conn| !conn.watched) {
+                self.watch(index, true);
+            }
+        }
+        // The set tells as long as there is something to read, also from before now.
+        true
+    }
+
+    fn disarm(&mut self) {}
+}
+
+impl Drop for TcpLane {
+    fn drop(&mut self) {
+        for endpoint in &mut self.endpoints {
+            if let State::Open(conn) = &mut endpoint.state {
+                conn.append(Kind::Bye, 0, &[], &[]);
+                conn.write();
+            }
+        }
+    }
+}

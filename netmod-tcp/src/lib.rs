@@ -1,0 +1,44 @@
+//! Weft's transport over plain TCP sockets: nothing to install, one connection per pair of VCIs.
+//!
+//! # How the contract is met
+//! - **Active messages** are frames ([`wire`]) on a connection that is made at first contact, from
+//!   either side ([`connect`]). A short message is one `send` with nothing else before or after it;
+//!   one `recv` brings as many as have come ([`receive`]). A lane looks directly at the few
+//!   connections that were last in use and asks epoll for the others, so that a ping-pong makes no
+//!   other system calls.
+//! - **Long messages** are written straight from the program's memory and, where somebody waits for
+//!   them, read straight into it.
+//! - **Put, get, atomics** are frames with at most one answer each; a flush is one round trip for
+//!   everything before it, since frames stay in order. Small puts leave with what follows them.
+//! - **Signals** are frames that the target's poll stores at once.
+//! - **Waiting**: the epoll descriptor is the doorbell.
+//! - **Loss**: a connection that ends without a farewell is the loss of its process; a silent host
+//!   shows by the kernel's keep-alive and user timeout, after 10 seconds. A connection that breaks
+//!   while both processes live is reported as a loss, too: numbering and keeping what was sent would
+//!   cost every message a copy.
+//! - **Strangers** at the port have to prove that they know the job's secret ([`proof`]).
+
+#![deny(unsafe_code)]
+
+mod config;
+mod conn;
+mod connect;
+mod exposure;
+#[allow(unsafe_code, reason = "getifaddrs is a C list")]
+mod interfaces;
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod lane;
+mod ops;
+mod proof;
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod receive;
+mod record;
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod remote;
+mod subnet;
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod transport;
+mod wire;
+
+pub use config::{Config, INTERFACE, PORTS, VARIABLES, Variable};
+pub use transport::TcpTransport;

@@ -1,0 +1,477 @@
+//! Reading connections: what comes goes to the sink, to memory, or into an answer.
+
+use std::io::{self, ErrorKind, IoSliceMut, Read};
+
+use netmod::{Header, LaneError, Sink};
+
+use crate::conn::{Conn, Incoming, Target};
+use crate::exposure::Exposures;
+use crate::lane::{Notice, TcpLane};
+use crate::ops::{Act, Ops};
+use crate::wire::{self, Kind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
+
+/// Reads of one connection in one poll, at most.
+const READS: usize = 8;
+
+/// Payloads from this size on go to their place at once, in bytes.
+const PLACE: usize = 2 << 10;
+
+/// Frames with so much data count as long, in bytes: an additional call costs less than to copy them.
+const LONG: usize = 32 << 10;
+
+/// What is read where a long frame may come.
+const LITTLE: usize = 1 << 10;
+
+/// What a read has brought.
+struct Brought {
+    /// Bytes at the beginning of the buffer.
+    bytes: usize,
+    /// There was no room for more, so there may be more.
+    full: bool,
+}
+
+impl Incoming {
+    /// Calls `act` with the place of the bytes to come.
+    fn with_place<T>(
+        &mut self,
+        peer: netmod::Peer,
+        exposures: &Exposures,
+        ops: &mut Ops,
+        act: impl FnOnce(&mut [u8]) -> T,
+    ) -> Option<T> {
+        let (filled, left) = (self.filled, self.len - self.filled);
+        // SAFETY (of all slices below): memory that is exposed, or lent until completion, or ours;
+        // what others of this process do to it meanwhile is the program's affair, as on any network.
+        match &mut self.target {
+            Target::Assembly { bytes, .. } => bytes.get_mut(filled..self.len).map(act),
+            Target::Exposed { number, offset } => {
+                exposures.with(*number, *offset + filled as u64, left, |ptr| {
+                    // SAFETY: see above; it stays exposed during the call.
+                    act(unsafe { std::slice::from_raw_parts_mut(ptr, left) })
+                })
+            }
+            Target::Get { cookie } => match ops.get(*cookie, peer).map(|op| &op.act) {
+                Some(Act::Get {
+                    local,
+                    len,
+                    filled: before,
+                }) if left <= len - before => {
+                    // SAFETY: see above; within the `len` bytes of `local`.
+                    let place = unsafe { std::slice::from_raw_parts_mut(local.add(*before), left) };
+                    Some(act(place))
+                }
+                _ => None,
+            },
+            Target::Placed { ptr, .. } => {
+                // SAFETY: see above; the sink has given room for all of it.
+                Some(act(unsafe {
+                    std::slice::from_raw_parts_mut(ptr.add(filled), left)
+                }))
+            }
+            Target::Nowhere => None,
+        }
+    }
+
+    /// So many bytes have come to their place.
+    fn advance(&mut self, count: usize, peer: netmod::Peer, ops: &mut Ops) {
+        self.filled += count;
+        if let Target::Get { cookie } = self.target
+            && let Some(op) = ops.get(cookie, peer)
+            && let Act::Get { filled, .. } = &mut op.act
+        {
+            *filled += count;
+        }
+    }
+}
+
+impl Conn {
+    /// Reads once.
+    fn read(
+        &mut self,
+        peer: netmod::Peer,
+        exposures: &Exposures,
+        ops: &mut Ops,
+        buffer: &mut [u8],
+    ) -> io::Result<Brought> {
+        let mut stream = &self.stream;
+        let buffer = match self.long {
+            true => &mut buffer[..LITTLE],
+            false => buffer,
+        };
+        let Some(incoming) = &mut self.incoming else {
+            let before = self.rest.len();
+            buffer[..before].copy_from_slice(&self.rest);
+            let got = stream.read(&mut buffer[before..])?;
+            if got == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            self.rest.clear();
+            let bytes = before + got;
+            return Ok(Brought {
+                bytes,
+                full: bytes == buffer.len(),
+            });
+        };
+        let left = incoming.len - incoming.filled;
+        let room = buffer.len();
+        let read = incoming.with_place(peer, exposures, ops, |place| {
+            // With a long way to go, nothing of the next frame comes anyway.
+            if left > room {
+                return stream.read(place);
+            }
+            stream.read_vectored(&mut [IoSliceMut::new(place), IoSliceMut::new(buffer)])
+        });
+        let (got, offered) = match read {
+            Some(read) if left > room => (read?, left),
+            Some(read) => (read?, left + room),
+            // Nobody wants it any more.
+            None => {
+                incoming.target = Target::Nowhere;
+                let most = left.min(room);
+                (stream.read(&mut buffer[..most])?, most)
+            }
+        };
+        if got == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let placed = got.min(left);
+        incoming.advance(placed, peer, ops);
+        Ok(Brought {
+            bytes: got - placed,
+            full: got == offered,
+        })
+    }
+}
+
+impl TcpLane {
+    /// Reads what has come on a connection. Returns whether anything has.
+    #[inline]
+    pub(crate) fn receive(&mut self, index: u32, sink: &mut dyn Sink) -> bool {
+        let mut any = false;
+        for _ in 0..READS {
+            let peer = self.endpoints[index as usize].peer;
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let shared = &self.shared;
+            let read = match self
+                .endpoints
+                .get_mut(index as usize)
+                .map(|it| &mut it.state)
+            {
+                Some(crate::lane::State::Open(conn)) => {
+                    Some(conn.read(peer, &shared.exposures, &mut self.ops, &mut buffer))
+                }
+                _ => None,
+            };
+            let more = match read {
+                Some(Ok(brought)) => {
+                    any = true;
+                    self.arrived(index, sink);
+                    self.take_apart(index, &buffer[..brought.bytes], sink);
+                    brought.full
+                }
+                Some(Err(error)) => {
+                    any |= self.read_failed(index, &error);
+                    false
+                }
+                None => false,
+            };
+            self.buffer = buffer;
+            if !more {
+                break;
+            }
+        }
+        any
+    }
+
+    /// A read that brought nothing. Returns whether that is news.
+    #[inline]
+    fn read_failed(&mut self, index: u32, error: &io::Error) -> bool {
+        if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+            && self.conn(index).is_some_and(|conn| conn.failed.is_none())
+        {
+            return false;
+        }
+        self.ended(index, error);
+        true
+    }
+
+    /// A connection has ended.
+    #[cold]
+    fn ended(&mut self, index: u32, error: &io::Error) {
+        let peer = self.endpoints[index as usize].peer;
+        let Some(conn) = self.conn(index) else {
+            return;
+        };
+        if conn.bye {
+            return self.leave_taken(peer);
+        }
+        let written = conn.failed.take();
+        let why = match (error.kind(), written) {
+            (ErrorKind::UnexpectedEof, _) => {
+                "its TCP connection was closed: the process has ended without MPI_Finalize; its launcher's \
+                 messages or its own output may say why"
+                    .to_string()
+            }
+            (ErrorKind::TimedOut, _) => {
+                "its host has not answered for 10 seconds: it is down, or the network between is"
+                    .to_string()
+            }
+            (ErrorKind::WouldBlock, Some(why)) => format!("writing to its TCP connection failed: {why}"),
+            _ => format!("its TCP connection broke: {error}"),
+        };
+        self.lose(peer, &why);
+    }
+
+    /// The peer has sent what no Weft of this version sends.
+    #[cold]
+    fn misunderstood(&mut self, index: u32, what: &str) {
+        let peer = self.endpoints[index as usize].peer;
+        let why = format!("it has sent {what}; do all processes run the same Weft?");
+        self.lose(peer, &why);
+    }
+
+    /// If all of a frame that came in parts is there, sees to it.
+    #[inline]
+    fn arrived(&mut self, index: u32, sink: &mut dyn Sink) {
+        let Some(conn) = self.conn(index) else {
+            return;
+        };
+        let over = |incoming: &mut Incoming| incoming.filled == incoming.len;
+        let Some(incoming) = conn.incoming.take_if(over) else {
+            return;
+        };
+        match incoming.target {
+            Target::Assembly {
+                kind,
+                code,
+                fixed,
+                bytes,
+            } => {
+                let fixed = &fixed[..kind.sizes().0];
+                self.frame(index, kind, code, fixed, &bytes[..incoming.len], sink);
+                self.spare.push(bytes);
+            }
+            Target::Get { cookie } => self.got(index, cookie),
+            Target::Placed { token, .. } => sink.complete(token, Ok(())),
+            Target::Exposed { .. } | Target::Nowhere => {}
+        }
+    }
+
+    /// Sees to all frames in `bytes`; what is left of the last is kept.
+    fn take_apart(&mut self, index: u32, bytes: &[u8], sink: &mut dyn Sink) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match wire::next(rest) {
+                Next::Short => {
+                    if let Some(conn) = self.conn(index) {
+                        conn.rest.extend_from_slice(rest);
+                    }
+                    return;
+                }
+                Next::Bad(bad) => return self.misunderstood(index, &bad.to_string()),
+                Next::Frame {
+                    kind,
+                    code,
+                    fixed,
+                    len,
+                    data,
+                } => {
+                    if let Some(conn) = self.conn(index) {
+                        conn.long = len >= LONG;
+                    }
+                    if data.len() < len {
+                        return self.begin_long(index, kind, code, fixed, len, data, sink);
+                    }
+                    self.frame(index, kind, code, fixed, data, sink);
+                    rest = &rest[PREFIX + fixed.len() + len..];
+                }
+            }
+        }
+    }
+
+    /// A frame of which the data is not all there: finds the place for it.
+    fn begin_long(
+        &mut self,
+        index: u32,
+        kind: Kind,
+        code: u8,
+        fixed: &[u8],
+        len: usize,
+        data: &[u8],
+        sink: &mut dyn Sink,
+    ) {
+        let peer = self.endpoints[index as usize].peer;
+        let (first, second) = (wire::word(fixed, 0), wire::word(fixed, 1));
+        let placed = match fixed.first_chunk() {
+            Some(header) if kind == Kind::Message && len >= PLACE => {
+                sink.place(peer, &Header::from_bytes(header), len)
+            }
+            _ => None,
+        };
+        let target = match (kind, placed) {
+            (_, Some((ptr, token))) => Target::Placed { ptr, token },
+            (Kind::Put, _) => {
+                let exposures = &self.shared.exposures;
+                if exposures.with(first, second, len, |_| ()).is_some() {
+                    Target::Exposed {
+                        number: first,
+                        offset: second,
+                    }
+                } else {
+                    if let Some(conn) = self.conn(index) {
+                        conn.put_failed = true;
+                    }
+                    Target::Nowhere
+                }
+            }
+            (Kind::Data, _) => match self.ops.get(first, peer).map(|op| &op.act) {
+                Some(Act::Get {
+                    len: all, filled, ..
+                }) if len <= all - filled => Target::Get { cookie: first },
+                _ => return self.misunderstood(index, "data that nobody has asked for"),
+            },
+            _ => {
+                let mut bytes = self.spare.pop().unwrap_or_default();
+                if bytes.len() < len {
+                    bytes.resize(len.max(MAX_PAYLOAD), 0);
+                }
+                let mut all = [0; MAX_FIXED];
+                all[..fixed.len()].copy_from_slice(fixed);
+                Target::Assembly {
+                    kind,
+                    code,
+                    fixed: all,
+                    bytes,
+                }
+            }
+        };
+        let mut incoming = Incoming {
+            target,
+            len,
+            filled: 0,
+        };
+        let have = data.len();
+        incoming.with_place(peer, &self.shared.exposures, &mut self.ops, |place| {
+            place[..have].copy_from_slice(data);
+        });
+        incoming.advance(have, peer, &mut self.ops);
+        if let Some(conn) = self.conn(index) {
+            conn.incoming = Some(incoming);
+        }
+    }
+
+    /// Sees to a frame that is there as a whole.
+    #[inline]
+    fn frame(
+        &mut self,
+        index: u32,
+        kind: Kind,
+        code: u8,
+        fixed: &[u8],
+        data: &[u8],
+        sink: &mut dyn Sink,
+    ) {
+        if kind == Kind::Message {
+            if let Some(header) = fixed.first_chunk() {
+                let peer = self.endpoints[index as usize].peer;
+                sink.message(peer, &Header::from_bytes(header), data);
+            }
+            return;
+        }
+        self.serve(index, kind, code, fixed, data);
+    }
+
+    /// Sees to everything but messages.
+    fn serve(&mut self, index: u32, kind: Kind, code: u8, fixed: &[u8], data: &[u8]) {
+        let peer = self.endpoints[index as usize].peer;
+        let cookie = wire::word(fixed, 0);
+        match kind {
+            Kind::Message => {}
+            Kind::Put => self.serve_put(index, fixed, data),
+            Kind::Get => self.serve_get(index, fixed),
+            Kind::Atomic => self.serve_atomic(index, code, fixed),
+            Kind::Signal => self.serve_signal(index, code, fixed, data),
+            Kind::Flush => {
+                if let Some(conn) = self.conn(index) {
+                    let code = u8::from(std::mem::take(&mut conn.put_failed));
+                    conn.append(Kind::Flushed, code, &cookie.to_ne_bytes(), &[]);
+                    self.mark_dirty(index);
+                }
+            }
+            Kind::Data => {
+                let place = match self.ops.get(cookie, peer).map(|op| &mut op.act) {
+                    Some(Act::Get { local, len, filled }) if data.len() <= *len - *filled => {
+                        let place = local.wrapping_add(*filled);
+                        *filled += data.len();
+                        place
+                    }
+                    _ => return self.misunderstood(index, "data that nobody has asked for"),
+                };
+                // SAFETY: within the `len` bytes of `local`, valid until completion.
+                unsafe { netmod_kit::copy(data.as_ptr(), place, data.len()) };
+                self.got(index, cookie);
+            }
+            Kind::Found => match self.ops.take(cookie, peer) {
+                Some(op) => {
+                    if let Act::Atomic { result } = op.act {
+                        // SAFETY: aligned and valid until completion.
+                        unsafe { result.write(wire::word(fixed, 1)) };
+                    }
+                    self.notices.push_back(Notice::Complete(op.token, Ok(())));
+                }
+                None => self.misunderstood(index, "an answer that nobody waits for"),
+            },
+            Kind::Flushed => {
+                let over = match self.ops.get(cookie, peer).map(|op| &mut op.act) {
+                    Some(Act::Flush { left, failed }) => {
+                        *left -= 1;
+                        *failed |= code != 0;
+                        *left == 0
+                    }
+                    _ => return self.misunderstood(index, "an answer that nobody waits for"),
+                };
+                if over && let Some(op) = self.ops.take(cookie, peer) {
+                    let failed = matches!(op.act, Act::Flush { failed: true, .. });
+                    let result = if failed {
+                        Err(not_exposed(peer))
+                    } else {
+                        Ok(())
+                    };
+                    self.notices.push_back(Notice::Complete(op.token, result));
+                }
+            }
+            Kind::Refused => {
+                if let Some(op) = self.ops.take(cookie, peer) {
+                    let result = Err(not_exposed(peer));
+                    self.notices.push_back(Notice::Complete(op.token, result));
+                }
+            }
+            Kind::Bye => {
+                if let Some(conn) = self.conn(index) {
+                    conn.bye = true;
+                }
+            }
+        }
+    }
+
+    /// Part of a get's data has come; it may be the last.
+    fn got(&mut self, index: u32, cookie: u64) {
+        let peer = self.endpoints[index as usize].peer;
+        let over = match self.ops.get(cookie, peer).map(|op| &op.act) {
+            Some(Act::Get { len, filled, .. }) => filled == len,
+            _ => false,
+        };
+        if over && let Some(op) = self.ops.take(cookie, peer) {
+            self.notices.push_back(Notice::Complete(op.token, Ok(())));
+        }
+    }
+}
+
+/// The error of an access beyond what is exposed.
+pub(crate) fn not_exposed(peer: netmod::Peer) -> LaneError {
+    let why = format!(
+        "process {peer} exposes no memory at the place that was accessed (it was withdrawn, or the \
+         access goes beyond its end)"
+    );
+    LaneError::lost(peer, why)
+}

@@ -1,0 +1,105 @@
+//! The address of a VCI, as others get it by the launcher: secret, port, addresses.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::proof::{SECRET, Secret};
+
+const VERSION: u8 = 1;
+
+/// What an address may take.
+const MOST: usize = 320;
+
+/// Where a VCI can be called, and what only its job knows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Record {
+    pub secret: Secret,
+    pub port: u16,
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Record {
+    /// As bytes; addresses that don't fit are left out.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        bytes.extend(self.secret);
+        bytes.extend(self.port.to_le_bytes());
+        for address in &self.addresses {
+            let (family, octets) = match address {
+                IpAddr::V4(address) => (4, address.octets().to_vec()),
+                IpAddr::V6(address) => (6, address.octets().to_vec()),
+            };
+            if bytes.len() + 1 + octets.len() <= MOST {
+                bytes.push(family);
+                bytes.extend(octets);
+            }
+        }
+        bytes
+    }
+
+    /// From bytes; `None` if they are none.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Record> {
+        let (version, rest) = bytes.split_first()?;
+        let (secret, rest) = rest.split_first_chunk::<SECRET>()?;
+        let (port, mut rest) = rest.split_first_chunk::<2>()?;
+        if *version != VERSION {
+            return None;
+        }
+        let mut addresses = Vec::new();
+        while let Some((family, after)) = rest.split_first() {
+            rest = match family {
+                4 => {
+                    let (octets, after) = after.split_first_chunk::<4>()?;
+                    addresses.push(Ipv4Addr::from(*octets).into());
+                    after
+                }
+                6 => {
+                    let (octets, after) = after.split_first_chunk::<16>()?;
+                    addresses.push(Ipv6Addr::from(*octets).into());
+                    after
+                }
+                _ => return None,
+            };
+        }
+        (!addresses.is_empty()).then_some(Record {
+            secret: *secret,
+            port: u16::from_le_bytes(*port),
+            addresses,
+        })
+    }
+
+    /// Where to call.
+    pub(crate) fn places(&self) -> impl Iterator<Item = SocketAddr> {
+        let port = self.port;
+        self.addresses
+            .iter()
+            .map(move |address| SocketAddr::new(*address, port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip_and_other_bytes_are_refused() {
+        let record = Record {
+            secret: [9; SECRET],
+            port: 40_000,
+            addresses: vec!["10.1.2.3".parse().unwrap(), "fd00::1".parse().unwrap()],
+        };
+        let bytes = record.to_bytes();
+        assert_eq!(Record::parse(&bytes), Some(record.clone()));
+        for end in 0..bytes.len() {
+            if let Some(part) = Record::parse(&bytes[..end]) {
+                assert!(part.addresses.len() < 2);
+            }
+        }
+        let many = Record {
+            addresses: vec!["fd00::1".parse().unwrap(); 40],
+            ..record
+        };
+        assert!(many.to_bytes().len() <= MOST);
+        assert!(Record::parse(&many.to_bytes()).is_some_and(|it| it.addresses.len() > 10));
+        assert_eq!(Record::parse(&[2; 100]), None);
+    }
+}

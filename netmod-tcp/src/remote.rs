@@ -1,0 +1,405 @@
+//! Put, get, atomics, flush and signals: asking for them and carrying them out.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use netmod::{AtomicOp, Issued, LaneError, MAX_WORDS, Peer, RemoteAddr, Token, VciId};
+
+use crate::conn::{COPY, Out};
+use crate::lane::{State, TcpLane};
+use crate::ops::{Act, Op};
+use crate::receive::not_exposed;
+use crate::wire::{self, Kind, MAX_SIGNAL, PART, word, words};
+
+/// Held puts are written when there are so many bytes of them.
+const PUTS_MOST: usize = 16 << 10;
+
+/// Carries out an atomic.
+///
+/// # Safety
+/// `place` is valid, and others that write it do so by atomics, too.
+unsafe fn carry_out(place: *mut u64, op: AtomicOp, operand: u64, compare: u64) -> u64 {
+    const ORDER: Ordering = Ordering::SeqCst;
+    // SAFETY: the caller's contract; alignment was looked at.
+    let place = unsafe { AtomicU64::from_ptr(place) };
+    match op {
+        AtomicOp::Load => place.load(ORDER),
+        AtomicOp::Swap => place.swap(operand, ORDER),
+        AtomicOp::Add => place.fetch_add(operand, ORDER),
+        AtomicOp::And => place.fetch_and(operand, ORDER),
+        AtomicOp::Or => place.fetch_or(operand, ORDER),
+        AtomicOp::Xor => place.fetch_xor(operand, ORDER),
+        AtomicOp::CompareSwap => place
+            .compare_exchange(compare, operand, ORDER, ORDER)
+            .unwrap_or_else(|found| found),
+    }
+}
+
+/// Whose connection a request needs is gone: its process has left MPI.
+fn left(peer: Peer) -> LaneError {
+    LaneError::lost(peer, "it has left MPI (MPI_Finalize)")
+}
+
+impl TcpLane {
+    /// An atomic on memory of this process, if it is exposed.
+    fn atomic_here(&self, number: u64, offset: u64, op: AtomicOp, values: [u64; 2]) -> Option<u64> {
+        self.shared.exposures.with(number, offset, 8, |ptr| {
+            let place = ptr.cast::<u64>();
+            // SAFETY: exposed, so valid; others that write it at the same time do so by atomics, too,
+            // or the program is wrong.
+            place
+                .is_aligned()
+                .then(|| unsafe { carry_out(place, op, values[0], values[1]) })
+        })?
+    }
+
+    /// Copies between memory of this process and exposed memory of this process.
+    ///
+    /// # Safety
+    /// `local` is valid for `len` bytes.
+    unsafe fn copy_here(
+        &self,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        write: bool,
+    ) -> Result<Issued, LaneError> {
+        let number = remote.key.words[0];
+        let copied = self
+            .shared
+            .exposures
+            .with(number, remote.offset, len, |ptr| {
+                let (from, to) = if write { (local, ptr) } else { (ptr, local) };
+                // SAFETY: both are valid for `len` bytes; they may overlap.
+                unsafe { std::ptr::copy(from, to, len) };
+            });
+        copied
+            .map(|()| Issued::Done)
+            .ok_or_else(|| not_exposed(self.me()))
+    }
+
+    /// # Safety
+    /// As for `Lane::get`.
+    pub(crate) unsafe fn issue_get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        if len == 0 {
+            return Ok(Issued::Done);
+        }
+        if peer == self.me() {
+            // SAFETY: passed on.
+            return unsafe { self.copy_here(local, len, remote, false) };
+        }
+        let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
+        if !self.ops.has_room() {
+            return Err(LaneError::Again);
+        }
+        let act = Act::Get {
+            local,
+            len,
+            filled: 0,
+        };
+        let cookie = self.ops.add(Op { token, peer, act });
+        let number = remote.key.words[0];
+        let mut asked = 0;
+        while asked < len {
+            let part = (len - asked).min(PART);
+            let offset = remote.offset.wrapping_add(asked as u64);
+            let fixed = words::<4, 32>([number, offset, part as u64, cookie]);
+            if let Some(conn) = self.conn(index) {
+                conn.append(Kind::Get, 0, &fixed, &[]);
+            }
+            asked += part;
+        }
+        self.write(index);
+        Ok(Issued::Pending)
+    }
+
+    /// # Safety
+    /// As for `Lane::put`.
+    pub(crate) unsafe fn issue_put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        if len == 0 {
+            return Ok(Issued::Done);
+        }
+        if peer == self.me() {
+            // SAFETY: passed on; it is only read.
+            return unsafe { self.copy_here(local.cast_mut(), len, remote, true) };
+        }
+        let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
+        let Some(conn) = self.conn(index) else {
+            return Err(LaneError::Again);
+        };
+        conn.puts = true;
+        let number = remote.key.words[0];
+        if len <= COPY {
+            // SAFETY: valid for `len` bytes, by the contract.
+            let data = unsafe { std::slice::from_raw_parts(local, len) };
+            conn.append(Kind::Put, 0, &words::<2, 16>([number, remote.offset]), data);
+            // It need not be there before a flush, or whatever comes behind it, is.
+            if conn.held.len() < PUTS_MOST {
+                self.mark_dirty(index);
+            } else {
+                self.write(index);
+            }
+            return Ok(Issued::Done);
+        }
+        let mut done = 0;
+        let mut stuck = false;
+        while done < len {
+            let part = (len - done).min(PART);
+            let fixed = words::<2, 16>([number, remote.offset.wrapping_add(done as u64)]);
+            wire::begin(&mut conn.held, Kind::Put, 0, &fixed, part);
+            let ptr = local.wrapping_add(done);
+            // SAFETY: within the `len` bytes, valid until completion.
+            let written = conn.write_with(unsafe { std::slice::from_raw_parts(ptr, part) });
+            done += part;
+            if written < part {
+                stuck = true;
+                let ptr = ptr.wrapping_add(written);
+                let len = part - written;
+                conn.out.push_back(Out::Lent { ptr, len, token });
+            }
+        }
+        // Parts but the last have nobody to tell.
+        if stuck {
+            keep_last_token(&mut conn.out, token);
+        }
+        self.mark_stuck(index);
+        Ok(if stuck { Issued::Pending } else { Issued::Done })
+    }
+
+    /// # Safety
+    /// As for `Lane::atomic`.
+    pub(crate) unsafe fn issue_atomic(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        op: AtomicOp,
+        operand: u64,
+        compare: u64,
+        result: *mut u64,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let number = remote.key.words[0];
+        if peer == self.me() {
+            let found = self.atomic_here(number, remote.offset, op, [operand, compare]);
+            let found = found.ok_or_else(|| not_exposed(peer))?;
+            // SAFETY: aligned and valid, by the contract.
+            unsafe { result.write(found) };
+            return Ok(Issued::Done);
+        }
+        let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
+        if !self.ops.has_room() {
+            return Err(LaneError::Again);
+        }
+        let act = Act::Atomic { result };
+        let cookie = self.ops.add(Op { token, peer, act });
+        let fixed = words::<5, 40>([number, remote.offset, operand, compare, cookie]);
+        if let Some(conn) = self.conn(index) {
+            conn.append(Kind::Atomic, op as u8, &fixed, &[]);
+        }
+        self.write(index);
+        Ok(Issued::Pending)
+    }
+
+    pub(crate) fn issue_flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
+        if peer == self.me() {
+            return Ok(Issued::Done);
+        }
+        let mut open = Vec::new();
+        for (index, endpoint) in self.endpoints.iter_mut().enumerate() {
+            if endpoint.peer != peer {
+                continue;
+            }
+            match &mut endpoint.state {
+                State::Open(conn) if conn.puts => {
+                    conn.puts = false;
+                    open.push(index as u32);
+                }
+                State::Lost(why) => return Err(LaneError::lost(peer, why.clone())),
+                _ => {}
+            }
+        }
+        if open.is_empty() {
+            return Ok(Issued::Done);
+        }
+        let act = Act::Flush {
+            left: open.len() as u32,
+            failed: false,
+        };
+        let cookie = self.ops.add(Op { token, peer, act });
+        for index in open {
+            if let Some(conn) = self.conn(index) {
+                conn.append(Kind::Flush, 0, &cookie.to_ne_bytes(), &[]);
+            }
+            self.write(index);
+        }
+        Ok(Issued::Pending)
+    }
+
+    pub(crate) fn issue_signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        flags: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        if data.len() > MAX_SIGNAL || flags.is_empty() || flags.len() > MAX_WORDS {
+            return Err(LaneError::Unsupported);
+        }
+        let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
+        let Some(conn) = self.conn(index) else {
+            return Err(LaneError::Again);
+        };
+        let fixed = words::<4, 32>([
+            remote.key.words[0],
+            remote.offset,
+            at.key.words[0],
+            at.offset,
+        ]);
+        let len = 8 * flags.len() + data.len();
+        wire::begin(&mut conn.held, Kind::Signal, flags.len() as u8, &fixed, len);
+        for flag in flags {
+            conn.held.extend_from_slice(&flag.to_ne_bytes());
+        }
+        conn.held.extend_from_slice(data);
+        self.write(index);
+        Ok(())
+    }
+
+    /// A put has arrived.
+    pub(crate) fn serve_put(&mut self, index: u32, fixed: &[u8], data: &[u8]) {
+        let (number, offset) = (word(fixed, 0), word(fixed, 1));
+        let stored = self
+            .shared
+            .exposures
+            .with(number, offset, data.len(), |ptr| {
+                // SAFETY: all of it is exposed, so valid; the data is in a buffer of ours.
+                unsafe { netmod_kit::copy(data.as_ptr(), ptr, data.len()) };
+            });
+        if stored.is_none()
+            && let Some(conn) = self.conn(index)
+        {
+            conn.put_failed = true;
+        }
+    }
+
+    /// Somebody asks for memory.
+    pub(crate) fn serve_get(&mut self, index: u32, fixed: &[u8]) {
+        let [number, offset, len, cookie] = [0, 1, 2, 3].map(|place| word(fixed, place));
+        let shared = self.shared.clone();
+        let Some(conn) = self.conn(index) else {
+            return;
+        };
+        let len = usize::try_from(len)
+            .ok()
+            .filter(|len| (1..=PART).contains(len));
+        let cookie = cookie.to_ne_bytes();
+        let answered = len.and_then(|len| {
+            shared.exposures.with(number, offset, len, |ptr| {
+                // SAFETY: all of it is exposed and stays so during the call; what races with its
+                // owner's writes is the program's own affair, as on any network.
+                let data = unsafe { std::slice::from_raw_parts(ptr, len) };
+                if len <= COPY {
+                    conn.append(Kind::Data, 0, &cookie, data);
+                    return;
+                }
+                wire::begin(&mut conn.held, Kind::Data, 0, &cookie, len);
+                let written = conn.write_with(data);
+                if written < len {
+                    conn.out.push_back(Out::Exposed {
+                        number,
+                        offset: offset + written as u64,
+                        len: len - written,
+                    });
+                }
+            })
+        });
+        if answered.is_none() {
+            conn.append(Kind::Refused, 0, &cookie, &[]);
+        }
+        self.mark_dirty(index);
+        self.mark_stuck(index);
+    }
+
+    /// Somebody asks for an atomic.
+    pub(crate) fn serve_atomic(&mut self, index: u32, code: u8, fixed: &[u8]) {
+        let [number, offset, operand, compare, cookie] =
+            [0, 1, 2, 3, 4].map(|place| word(fixed, place));
+        let found = wire::operation(code)
+            .and_then(|op| self.atomic_here(number, offset, op, [operand, compare]));
+        let Some(conn) = self.conn(index) else {
+            return;
+        };
+        match found {
+            Some(found) => conn.append(Kind::Found, 0, &words::<2, 16>([cookie, found]), &[]),
+            None => conn.append(Kind::Refused, 0, &cookie.to_ne_bytes(), &[]),
+        }
+        self.mark_dirty(index);
+    }
+
+    /// Data and words of a collective have arrived.
+    pub(crate) fn serve_signal(&mut self, index: u32, count: u8, fixed: &[u8], rest: &[u8]) {
+        let [number, offset, at, place] = [0, 1, 2, 3].map(|place| word(fixed, place));
+        // The decoder has seen to it that the words are there.
+        let (flags, data) = rest.split_at(8 * usize::from(count));
+        let exposures = &self.shared.exposures;
+        let stored = data.is_empty()
+            || exposures
+                .with(number, offset, data.len(), |ptr| {
+                    // SAFETY: all of it is exposed, so valid.
+                    unsafe { netmod_kit::copy(data.as_ptr(), ptr, data.len()) };
+                })
+                .is_some();
+        // Who sees a word sees the data.
+        fence(Ordering::Release);
+        let told = exposures.with(at, place, flags.len(), |ptr| {
+            let words = ptr.cast::<u64>();
+            if !stored || !words.is_aligned() {
+                return false;
+            }
+            for (step, _) in flags.chunks_exact(8).enumerate() {
+                // SAFETY: exposed, so valid, and aligned; who reads it reads atomically.
+                let word = unsafe { AtomicU64::from_ptr(words.add(step)) };
+                word.store(wire::word(flags, step), Ordering::Release);
+            }
+            true
+        });
+        if told != Some(true)
+            && let Some(conn) = self.conn(index)
+        {
+            conn.put_failed = true;
+        }
+    }
+}
+
+/// Of all parts of a put that are in the queue, only the last ends it.
+fn keep_last_token(out: &mut std::collections::VecDeque<Out>, token: Token) {
+    let mine = |out: &Out| matches!(out, Out::Lent { token: other, .. } if *other == token);
+    let count = out.iter().filter(|out| mine(out)).count();
+    let mut parts = out.iter_mut().filter(|out| mine(out));
+    for _ in 1..count {
+        if let Some(Out::Lent { token, .. }) = parts.next() {
+            *token = NOBODY;
+        }
+    }
+}
+
+/// The token of what nobody is told of.
+pub(crate) const NOBODY: Token = Token(u64::MAX);

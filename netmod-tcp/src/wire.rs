@@ -1,0 +1,293 @@
+//! What travels on a connection: frames, one after the other.
+//!
+//! A frame is a *prefix* of 8 bytes (length of what follows, kind, code), a *fixed part* whose length
+//! goes with the kind, and data. Both ends are of one job and one machine type, so numbers are in the
+//! machine's order. Nothing that is read here is believed: [`next`] gives frames of known kinds and
+//! sane lengths, or says what is wrong.
+
+use netmod::{AtomicOp, Header, MAX_WORDS};
+
+/// Bytes of a prefix.
+pub(crate) const PREFIX: usize = 8;
+
+/// The largest payload of an active message.
+pub(crate) const MAX_PAYLOAD: usize = 256 << 10;
+
+/// The most data of one [`Kind::Put`] or [`Kind::Data`] frame.
+pub(crate) const PART: usize = 1 << 30;
+
+/// The most data of a signal.
+pub(crate) const MAX_SIGNAL: usize = 64 << 10;
+
+/// The longest fixed part.
+pub(crate) const MAX_FIXED: usize = 40;
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// An active message: header, payload.
+    Message = 1,
+    /// Data for exposed memory: exposure, offset; data.
+    Put,
+    /// A wish for exposed memory: exposure, offset, length, cookie.
+    Get,
+    /// An atomic, named by the code: exposure, offset, operand, compare, cookie.
+    Atomic,
+    /// A wish to be told when all before it has been done: cookie.
+    Flush,
+    /// Answer to [`Kind::Get`], in order: cookie; data.
+    Data,
+    /// Answer to [`Kind::Atomic`]: cookie, value found.
+    Found,
+    /// Answer to [`Kind::Flush`]: cookie. The code is 1 if a put did not fit exposed memory.
+    Flushed,
+    /// Answer to a wish for memory that is not exposed: cookie.
+    Refused,
+    /// Data and words for exposed memory, their number is the code: exposure and offset of the data,
+    /// exposure and offset of the words; words, data.
+    Signal,
+    /// The sender leaves; nothing follows.
+    Bye,
+}
+
+const KINDS: [Kind; 11] = [
+    Kind::Message,
+    Kind::Put,
+    Kind::Get,
+    Kind::Atomic,
+    Kind::Flush,
+    Kind::Data,
+    Kind::Found,
+    Kind::Flushed,
+    Kind::Refused,
+    Kind::Signal,
+    Kind::Bye,
+];
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        KINDS.get(usize::from(byte).wrapping_sub(1)).copied()
+    }
+
+    /// Bytes of the fixed part, and the most data.
+    pub(crate) const fn sizes(self) -> (usize, usize) {
+        match self {
+            Kind::Message => (Header::SIZE, MAX_PAYLOAD),
+            Kind::Put => (16, PART),
+            Kind::Get => (32, 0),
+            Kind::Atomic => (40, 0),
+            Kind::Flush => (8, 0),
+            Kind::Data => (8, PART),
+            Kind::Found => (16, 0),
+            Kind::Flushed => (8, 0),
+            Kind::Refused => (8, 0),
+            Kind::Signal => (32, MAX_SIGNAL + 8 * MAX_WORDS),
+            Kind::Bye => (0, 0),
+        }
+    }
+}
+
+/// The prefix of a frame.
+pub(crate) fn prefix(kind: Kind, code: u8, data: usize) -> [u8; PREFIX] {
+    let len = (kind.sizes().0 + data) as u32;
+    let [a, b, c, d] = len.to_ne_bytes();
+    [a, b, c, d, kind as u8, code, 0, 0]
+}
+
+/// Adds prefix and fixed part of a frame with `data` bytes.
+#[inline]
+pub(crate) fn begin(to: &mut Vec<u8>, kind: Kind, code: u8, fixed: &[u8], data: usize) {
+    debug_assert_eq!(fixed.len(), kind.sizes().0);
+    to.extend_from_slice(&prefix(kind, code, data));
+    to.extend_from_slice(fixed);
+}
+
+/// Words as bytes.
+pub(crate) fn words<const N: usize, const B: usize>(words: [u64; N]) -> [u8; B] {
+    let mut bytes = [0; B];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The word at a place of a fixed part; 0 beyond its end.
+#[inline]
+pub(crate) fn word(fixed: &[u8], index: usize) -> u64 {
+    let bytes = fixed.get(8 * index..8 * index + 8);
+    bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u64::from_ne_bytes)
+}
+
+/// What comes next in a row of bytes.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Next<'a> {
+    /// More bytes are needed to say.
+    Short,
+    /// A frame; `data` is what is there of its `len` bytes of data.
+    Frame {
+        kind: Kind,
+        code: u8,
+        fixed: &'a [u8],
+        len: usize,
+        data: &'a [u8],
+    },
+    /// No frame.
+    Bad(Bad),
+}
+
+/// Why bytes are no frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bad {
+    Kind(u8),
+    Length(Kind, u32),
+    Code(Kind, u8),
+}
+
+impl std::fmt::Display for Bad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Bad::Kind(kind) => write!(f, "a frame of unknown kind {kind}"),
+            Bad::Length(kind, len) => write!(f, "a frame {kind:?} of {len} bytes"),
+            Bad::Code(kind, code) => write!(f, "a frame {kind:?} with code {code}"),
+        }
+    }
+}
+
+/// The operation that a code names.
+pub(crate) fn operation(code: u8) -> Option<AtomicOp> {
+    const OPERATIONS: [AtomicOp; 7] = [
+        AtomicOp::Load,
+        AtomicOp::Swap,
+        AtomicOp::Add,
+        AtomicOp::And,
+        AtomicOp::Or,
+        AtomicOp::Xor,
+        AtomicOp::CompareSwap,
+    ];
+    OPERATIONS.into_iter().find(|op| *op as u8 == code)
+}
+
+/// Looks at the first bytes of `bytes`.
+#[inline]
+pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
+    let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() else {
+        return Next::Short;
+    };
+    let [a, b, c, d, kind, code, ..] = *prefix;
+    let total = u32::from_ne_bytes([a, b, c, d]);
+    let Some(kind) = Kind::from_byte(kind) else {
+        return Next::Bad(Bad::Kind(kind));
+    };
+    let (fixed, most) = kind.sizes();
+    let Some(len) = (total as usize)
+        .checked_sub(fixed)
+        .filter(|len| *len <= most)
+    else {
+        return Next::Bad(Bad::Length(kind, total));
+    };
+    let fits = match kind {
+        Kind::Atomic => operation(code).is_some(),
+        Kind::Signal => (1..=MAX_WORDS).contains(&usize::from(code)),
+        Kind::Flushed => code <= 1,
+        _ => code == 0,
+    };
+    if !fits {
+        return Next::Bad(Bad::Code(kind, code));
+    }
+    if kind == Kind::Signal && len < 8 * usize::from(code) {
+        return Next::Bad(Bad::Length(kind, total));
+    }
+    match rest.split_at_checked(fixed) {
+        None => Next::Short,
+        Some((fixed, data)) => Next::Frame {
+            kind,
+            code,
+            fixed,
+            len,
+            data: &data[..data.len().min(len)],
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frame(kind: Kind, code: u8, data: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let fixed: Vec<u8> = (0..kind.sizes().0 as u8).collect();
+        begin(&mut bytes, kind, code, &fixed, data.len());
+        bytes.extend_from_slice(data);
+        bytes
+    }
+
+    #[test]
+    fn every_kind_comes_back() {
+        for kind in KINDS {
+            let (fixed, most) = kind.sizes();
+            let data = vec![7; most.min(100)];
+            let code = u8::from(kind == Kind::Signal);
+            let bytes = frame(kind, code, &data);
+            for end in 0..bytes.len() {
+                match next(&bytes[..end]) {
+                    Next::Short => assert!(end < PREFIX + fixed),
+                    Next::Frame { data: some, .. } => assert_eq!(some.len(), end - PREFIX - fixed),
+                    Next::Bad(bad) => panic!("{bad}"),
+                }
+            }
+            let Next::Frame { data: all, len, .. } = next(&bytes) else {
+                panic!("no frame")
+            };
+            assert_eq!((all, len), (&data[..], data.len()));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        assert_eq!(next(&[9, 0, 0, 0, 0, 0, 0, 0]), Next::Bad(Bad::Kind(0)));
+        assert_eq!(next(&[9, 0, 0, 0, 12, 0, 0, 0]), Next::Bad(Bad::Kind(12)));
+        let long = (MAX_PAYLOAD + Header::SIZE + 1) as u32;
+        let mut bytes = prefix(Kind::Message, 0, 0);
+        bytes[..4].copy_from_slice(&long.to_ne_bytes());
+        assert_eq!(next(&bytes), Next::Bad(Bad::Length(Kind::Message, long)));
+        assert_eq!(
+            next(&prefix(Kind::Atomic, 7, 0)),
+            Next::Bad(Bad::Code(Kind::Atomic, 7))
+        );
+        assert_eq!(
+            next(&prefix(Kind::Signal, 2, 15)),
+            Next::Bad(Bad::Length(Kind::Signal, 47))
+        );
+    }
+
+    proptest! {
+        /// Whatever comes, what is given lies within it and within the bounds of its kind.
+        #[test]
+        fn any_bytes_are_read(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), small in any::<bool>()) {
+            if small {
+                // Lengths and kinds that exist.
+                for (at, most) in [(1, 1), (2, 1), (3, 1), (4, 13), (5, 9)] {
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte %= most;
+                    }
+                }
+            }
+            match next(&bytes) {
+                Next::Short => prop_assert!(bytes.len() < PREFIX + MAX_FIXED),
+                Next::Frame { kind, code, fixed, len, data } => {
+                    let (size, most) = kind.sizes();
+                    prop_assert!(fixed.len() == size && len <= most && data.len() <= len);
+                    prop_assert!(PREFIX + size + data.len() <= bytes.len());
+                    if kind == Kind::Signal {
+                        prop_assert!(8 * usize::from(code) <= len);
+                    }
+                }
+                Next::Bad(_) => {}
+            }
+        }
+    }
+}

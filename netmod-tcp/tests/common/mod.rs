@@ -1,0 +1,204 @@
+//! What the tests share: nodes of a little job, a sink that remembers, random numbers.
+#![allow(dead_code)]
+
+use netmod::{Header, Lane, LaneError, OpenError, Peer, Resolver, Sink, Token, Transport, VciId};
+use netmod_tcp::{Config, TcpTransport};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Time that anything may take.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Addresses, known to all nodes of a test.
+#[derive(Default)]
+pub struct Directory(pub Mutex<HashMap<(Peer, VciId), Vec<u8>>>);
+
+impl Resolver for Directory {
+    fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
+        let found = self.0.lock().unwrap().get(&(peer, vci)).cloned();
+        found.ok_or_else(|| OpenError(format!("process {peer} has no VCI {vci}")))
+    }
+}
+
+/// A sink that remembers.
+#[derive(Default)]
+pub struct Recorder {
+    pub messages: Vec<(Peer, Header, Vec<u8>)>,
+    pub completed: HashMap<u64, Result<(), LaneError>>,
+    pub lost: Vec<(Peer, String)>,
+    /// Where long messages go, in this order; their tokens are numbers of it.
+    pub places: Vec<Vec<u8>>,
+    pub placed: usize,
+}
+
+impl Sink for Recorder {
+    fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
+        self.messages.push((from, *header, payload.to_vec()));
+    }
+    fn place(&mut self, _from: Peer, _header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+        let place = self.places.get_mut(self.placed)?;
+        assert!(len <= place.len());
+        self.placed += 1;
+        Some((place.as_mut_ptr(), Token(1 << 60 | self.placed as u64)))
+    }
+    fn complete(&mut self, token: Token, result: Result<(), LaneError>) {
+        assert!(
+            self.completed.insert(token.0, result).is_none(),
+            "{token:?} completed twice"
+        );
+    }
+    fn peer_lost(&mut self, peer: Peer, why: String) {
+        self.lost.push((peer, why));
+    }
+}
+
+/// A process of a little job, or one that plays it.
+pub struct Node {
+    pub peer: Peer,
+    pub transport: TcpTransport,
+    pub lanes: Vec<Box<dyn Lane>>,
+    pub sinks: Vec<Recorder>,
+    pub directory: Arc<Directory>,
+    next_token: u64,
+}
+
+impl Node {
+    pub fn open(config: Config, directory: Arc<Directory>, lanes: u16) -> Result<Node, OpenError> {
+        let peer = config.peer;
+        let transport = TcpTransport::open(config, directory.clone())?;
+        let mut node = Node {
+            peer,
+            transport,
+            lanes: Vec::new(),
+            sinks: Vec::new(),
+            directory,
+            next_token: 1,
+        };
+        for vci in 0..lanes {
+            node.lanes.push(node.transport.open_lane(vci)?);
+            node.sinks.push(Recorder::default());
+            let address = node.transport.address(vci);
+            assert!(!address.is_empty() && address.len() <= 320);
+            node.directory
+                .0
+                .lock()
+                .unwrap()
+                .insert((peer, vci), address);
+        }
+        Ok(node)
+    }
+
+    pub fn poll(&mut self) -> bool {
+        let mut any = false;
+        for (lane, sink) in self.lanes.iter_mut().zip(&mut self.sinks) {
+            any |= lane.poll(sink, 64);
+        }
+        any
+    }
+
+    /// Ends the connections that others made to VCI 0 of this process as its death would: without a
+    /// farewell.
+    pub fn break_connections(&mut self) {
+        let port = self.port();
+        for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
+            let fd: i32 = entry.file_name().to_str().unwrap().parse().unwrap();
+            // SAFETY: zero is a value of all fields; the call writes at most `len` bytes.
+            let (code, name) = unsafe {
+                let mut name: libc::sockaddr_in = std::mem::zeroed();
+                let mut len = size_of_val(&name) as libc::socklen_t;
+                let code = libc::getsockname(fd, (&raw mut name).cast(), &mut len);
+                (code, name)
+            };
+            if code == 0
+                && i32::from(name.sin_family) == libc::AF_INET
+                && name.sin_port == port.to_be()
+            {
+                // SAFETY: no memory is passed. (The listening socket refuses.)
+                unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+            }
+        }
+    }
+
+    /// The port of VCI 0.
+    pub fn port(&self) -> u16 {
+        let address = self.transport.address(0);
+        u16::from_le_bytes([33, 34].map(|place| address[place]))
+    }
+
+    pub fn token(&mut self) -> Token {
+        self.next_token += 1;
+        Token(self.next_token)
+    }
+}
+
+/// So many processes of a job, with so many lanes each.
+pub fn nodes(count: usize, lanes: u16) -> Vec<Node> {
+    let directory = Arc::new(Directory::default());
+    let open = |number| {
+        let mut config = Config::new(3 + 5 * number as Peer);
+        config.set_interfaces("lo").unwrap();
+        Node::open(config, directory.clone(), lanes).unwrap()
+    };
+    (0..count).map(open).collect()
+}
+
+/// Two processes.
+pub fn pair(lanes: u16) -> Vec<Node> {
+    nodes(2, lanes)
+}
+
+/// Polls all nodes until `done` says so.
+pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Node]) -> bool) {
+    let start = Instant::now();
+    while !done(nodes) {
+        let mut any = false;
+        for node in nodes.iter_mut() {
+            any |= node.poll();
+        }
+        assert!(start.elapsed() < LIMIT, "{what}: not done in {LIMIT:?}");
+        if !any {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// SplitMix64.
+pub struct Random(pub u64);
+
+impl Random {
+    /// From `WEFT_TEST_SEED` or the clock; prints the seed.
+    pub fn new() -> Random {
+        let seed = match std::env::var("WEFT_TEST_SEED") {
+            Ok(seed) => seed.parse().expect("WEFT_TEST_SEED is a number"),
+            Err(_) => std::time::SystemTime::UNIX_EPOCH
+                .elapsed()
+                .map_or(1, |d| d.as_nanos() as u64),
+        };
+        eprintln!("seed: WEFT_TEST_SEED={seed}");
+        Random(seed)
+    }
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+    /// A length up to `most`, small ones more often.
+    pub fn length(&mut self, most: usize) -> usize {
+        let limit = [9, 65, 600, most + 1][self.below(4)].min(most + 1);
+        self.below(limit)
+    }
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        for chunk in bytes.chunks_mut(8) {
+            let word = self.next().to_ne_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+        bytes
+    }
+}

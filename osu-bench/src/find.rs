@@ -1,0 +1,51 @@
+//! Which MPI library is measured where none is named: the one in `LD_LIBRARY_PATH`, the one that was
+//! installed with this program, or the one that the loader finds.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::library::this_program;
+
+/// The names under which the library is looked for, in this order.
+pub const LIBRARY_NAMES: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
+
+/// Where the loader looks without being told, as far as is the custom.
+const SYSTEM: [&str; 4] = [
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+];
+
+/// The library's file in `dir`, if there is one.
+fn file_in(dir: &Path) -> Option<PathBuf> {
+    let files = LIBRARY_NAMES.map(|name| dir.join(name));
+    files.into_iter().find(|file| file.exists())
+}
+
+/// The library that was installed with this program (`../lib` from here), unless `LD_LIBRARY_PATH`
+/// has one: that was set on purpose.
+pub fn beside() -> Option<PathBuf> {
+    let path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    if env::split_paths(&path).any(|dir| file_in(&dir).is_some()) {
+        return None;
+    }
+    // The program's real place, so that a link to it in another folder does not matter.
+    let program = this_program().ok()?.canonicalize().ok()?;
+    file_in(&program.parent()?.parent()?.join("lib"))
+}
+
+/// The folder of the library that [`crate::mpi::Table::open`] would take.
+pub fn folder() -> Result<PathBuf> {
+    if let Some(dir) = beside().as_deref().and_then(Path::parent) {
+        return Ok(dir.to_path_buf());
+    }
+    let path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let mut places = env::split_paths(&path).chain(SYSTEM.map(PathBuf::from));
+    places
+        .find(|place| file_in(place).is_some())
+        .ok_or_else(|| {
+            Error::new("found no libmpi.so.12; name its folder with --lib DIR or LD_LIBRARY_PATH")
+        })
+}
