@@ -8,6 +8,7 @@ const ROOMS: &[&str] = &[
     "sync",
     "lock",
     "wait",
+    "notes",
     "info",
     "attr",
     "group",
