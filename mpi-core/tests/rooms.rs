@@ -8,7 +8,6 @@ const ROOMS: &[&str] = &[
     "sync",
     "lock",
     "wait",
-    "notes",
     "info",
     "attr",
     "group",
@@ -63,13 +62,16 @@ fn no_room_uses_one_above_it() {
         let inside = file.strip_prefix(&root).unwrap();
         let room = inside.iter().next().unwrap().to_str().unwrap();
         let room = room.trim_end_matches(".rs");
-        if room == "lib" {
+        // Tests of a room may build things of higher ones.
+        let is_test = file
+            .file_stem()
+            .is_some_and(|name| name.to_string_lossy().ends_with("tests"));
+        if room == "lib" || is_test {
             continue;
         }
         let floor = |name: &str| ROOMS.iter().position(|known| *known == name);
         let own = floor(room).unwrap_or_else(|| panic!("{room} has no floor in this test's list"));
         let text = fs::read_to_string(&file).unwrap();
-        // Tests of a room may build things of higher ones.
         let text = text.split("#[cfg(test)]").next().unwrap();
         for word in mentioned(text) {
             if let Some(used) = floor(word) {

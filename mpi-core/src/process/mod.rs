@@ -1,6 +1,7 @@
 //! A process: the one value that everything hangs off.
 
 pub(crate) mod loan;
+pub(crate) mod notes;
 pub mod source;
 pub mod threads;
 
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 use self::source::Sources;
 use crate::error::{Class, Error, Result};
 use crate::lock::Lock;
-use crate::notes::Notes;
+use crate::process::notes::Notes;
 pub use crate::pt2pt::NOBODY;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::context::ContextId;
