@@ -22,7 +22,7 @@ pub fn document() -> String {
         kind,
         default,
         help,
-    } in settings::VARIABLES
+    } in settings::variables()
     {
         let _ = writeln!(text, "| `{name}` | {kind} | {default} | {help} |");
     }

@@ -1,6 +1,7 @@
 //! What the user may choose.
 
 use netmod::{OpenError, Peer};
+use netmod_kit::variables::Reader;
 
 /// Whether an ability of the provider is used, or replaced by messages that the target's poll
 /// answers.
@@ -69,53 +70,17 @@ impl Config {
         }
     }
 
-    /// The defaults, changed by the variables that `lookup` finds: `WEFT_OFI_LIBRARY`,
-    /// `WEFT_OFI_PROVIDER`, `WEFT_OFI_INTERFACE`, `WEFT_OFI_RMA` and `WEFT_OFI_ATOMICS` ("auto",
-    /// "native" or "emulated"), `WEFT_OFI_BUFFER_SIZE` and `WEFT_OFI_BUFFERS` (for sending and
-    /// receiving each), `WEFT_OFI_DOORBELL` (0 or 1). Empty values count as unset.
-    pub fn from_lookup(
-        peer: Peer,
-        lookup: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, OpenError> {
-        let lookup = |name: &str| lookup(name).filter(|value| !value.is_empty());
+    /// As the control variables say.
+    ///
+    /// # Errors
+    /// A value can't be understood.
+    pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
         let mut config = Config::new(peer);
-        if let Some(library) = lookup("WEFT_OFI_LIBRARY") {
+        if let Some(library) = variables.text("WEFT_OFI_LIBRARY") {
             config.library = library;
         }
-        config.provider = lookup("WEFT_OFI_PROVIDER");
-        config.interface = lookup("WEFT_OFI_INTERFACE");
-        let offload = |name: &str| match lookup(name).as_deref() {
-            None | Some("auto") => Ok(Offload::Auto),
-            Some("native") => Ok(Offload::Native),
-            Some("emulated") => Ok(Offload::Emulated),
-            Some(other) => Err(OpenError(format!(
-                "{name} is {other:?}; it must be auto, native or emulated"
-            ))),
-        };
-        config.rma = offload("WEFT_OFI_RMA")?;
-        config.atomics = offload("WEFT_OFI_ATOMICS")?;
-        let number = |name: &str, default: usize| match lookup(name) {
-            None => Ok(default),
-            Some(text) => text
-                .parse()
-                .map_err(|_| OpenError(format!("{name} is {text:?}; it must be a whole number"))),
-        };
-        if lookup("WEFT_OFI_BUFFER_SIZE").is_some() {
-            config.buffer_size = Some(number("WEFT_OFI_BUFFER_SIZE", 0)?);
-        }
-        let buffers = number("WEFT_OFI_BUFFERS", config.send_buffers)?;
-        config.send_buffers = buffers;
-        config.recv_buffers = buffers;
-        config.doorbell = match lookup("WEFT_OFI_DOORBELL").as_deref() {
-            None | Some("1") => true,
-            Some("0") => false,
-            Some(other) => {
-                return Err(OpenError(format!(
-                    "WEFT_OFI_DOORBELL is {other:?}; it must be 0 or 1"
-                )));
-            }
-        };
-        config.check()?;
+        config.provider = variables.text("WEFT_OFI_PROVIDER");
+        config.interface = variables.text("WEFT_OFI_INTERFACE");
         Ok(config)
     }
 

@@ -34,6 +34,7 @@ mod ops;
 mod peers;
 mod probe;
 mod progress;
+mod registration;
 mod remote;
 mod select;
 mod transport;
@@ -41,4 +42,5 @@ mod watch;
 mod wire;
 
 pub use config::{Config, Offload};
+pub use registration::NETMOD;
 pub use transport::OfiTransport;

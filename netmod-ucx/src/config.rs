@@ -1,6 +1,7 @@
 //! What the user may choose.
 
 use netmod::{OpenError, Peer};
+use netmod_kit::variables::Reader;
 
 /// How to open a [`UcxTransport`](crate::UcxTransport).
 #[derive(Clone, Debug)]
@@ -43,6 +44,20 @@ impl Config {
             doorbell: true,
             long_keys: false,
         }
+    }
+
+    /// As the control variables say.
+    ///
+    /// # Errors
+    /// A value can't be understood.
+    pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
+        let mut config = Config::new(peer);
+        if let Some(library) = variables.text("WEFT_UCX_LIBRARY") {
+            config.library = library;
+        }
+        config.tls = variables.text("WEFT_UCX_TLS");
+        config.devices = variables.text("WEFT_UCX_DEVICES");
+        Ok(config)
     }
 
     /// Whether the numbers are within their bounds.

@@ -1,6 +1,7 @@
 //! What the user may choose.
 
 use netmod::{OpenError, Peer};
+use netmod_kit::variables::Reader;
 
 /// How much of the adapter the VCIs of a process share, from nothing to everything. More sharing
 /// takes less of the adapter and costs speed when several threads communicate.
@@ -123,6 +124,27 @@ impl Config {
             retries: 6,
             doorbell: true,
         }
+    }
+
+    /// As the control variables say.
+    ///
+    /// # Errors
+    /// A value can't be understood.
+    pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
+        let mut config = Config::new(peer);
+        if let Some(library) = variables.text("WEFT_VERBS_LIBRARY") {
+            config.library = library;
+        }
+        config.device = variables.text("WEFT_VERBS_DEVICE");
+        config.gid_index = variables
+            .number("WEFT_VERBS_GID_INDEX", 0..=255)?
+            .map(|index| index as u32);
+        if let Some(text) = variables.text("WEFT_VERBS_SHARING") {
+            config.sharing = Sharing::named(&text).ok_or_else(|| {
+                format!("WEFT_VERBS_SHARING is {text:?}; it can be context, domain, uar, cq or qp")
+            })?;
+        }
+        Ok(config)
     }
 
     /// Whether the numbers are within their bounds.

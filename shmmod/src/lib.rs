@@ -10,6 +10,8 @@
 #[cfg(not(loom))]
 mod bell;
 #[cfg(not(loom))]
+mod config;
+#[cfg(not(loom))]
 mod lane;
 #[cfg(not(loom))]
 mod piece;
@@ -23,6 +25,8 @@ mod sync;
 mod transport;
 
 #[cfg(not(loom))]
+pub use config::{Config, VARIABLES};
+#[cfg(not(loom))]
 pub use piece::Pieces;
 #[cfg(not(loom))]
-pub use transport::{Config, Shm};
+pub use transport::Shm;

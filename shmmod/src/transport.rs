@@ -3,21 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
+use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
 
 use crate::bell;
+use crate::config::Config;
 use crate::lane::ShmLane;
 use crate::segment::{BODY, Segment};
 use crate::single_copy;
-
-/// How to open the transport.
-#[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// This process.
-    pub me: Peer,
-    /// Whether to copy large data directly between processes where the kernel allows it.
-    pub single_copy: bool,
-}
 
 /// The shared-memory transport of a process.
 pub struct Shm {

@@ -42,6 +42,7 @@ fn five_lanes(variant: &Variant) {
     let mut random = Random::new();
     let mut nodes = pair(variant, 5);
     let each = variant.effort.per_lane;
+    let most = nodes[0].transport.limits().max_payload.min(5000);
     // From lane i of both to every lane of the other, and to lane 0 of the same process.
     let mut next = [[[0_u64; 5]; 5]; 2];
     let mut next_self = [0_u64; 5];
@@ -54,7 +55,7 @@ fn five_lanes(variant: &Variant) {
                         continue;
                     }
                     let header = Header([*seq, from as u64, to as u64]);
-                    let len = random.length(5000);
+                    let len = random.length(most);
                     let payload = vec![from as u8; len];
                     match nodes[n].lanes[from].send(other, to as u16, &header, &payload) {
                         Ok(()) => *seq += 1,
