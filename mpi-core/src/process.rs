@@ -338,7 +338,7 @@ impl Process {
     pub(crate) fn is_local(&self, peer: Peer) -> bool {
         self.router
             .route(peer)
-            .is_ok_and(|route| self.transports[route].is_local())
+            .is_ok_and(|route| self.transports[route].shared_memory().is_some())
     }
 
     /// The one transport to all these processes, if there is one.

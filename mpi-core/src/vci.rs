@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use crossbeam_utils::CachePadded;
 use netmod::{
-    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, RemoteKey, Token,
-    Transport, VciId,
+    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, Token, Transport,
+    VciId,
 };
 
 use crate::buffer::Buffer;
@@ -411,7 +411,7 @@ impl VciState {
             way.lane.check_peers(&here, engine);
         }
         for (route, peer) in routes {
-            if !self.ways[route].transport.is_local() && route != 0 {
+            if self.ways[route].transport.shared_memory().is_none() && route != 0 {
                 self.greet(Address { peer, vci: 0 });
             }
         }
@@ -619,24 +619,15 @@ impl VciState {
         len: usize,
         remote: u64,
     ) -> Result<(), LaneError> {
-        let remote = RemoteAddr {
-            key: RemoteKey::default(),
-            offset: remote,
-        };
-        let way = self.way(to)?;
-        if !way.transport.is_local() {
-            return Err(LaneError::Unsupported);
-        }
-        let (peer, vci, token) = (to.peer, to.vci, Token(u64::MAX));
-        // SAFETY: the caller's promise; a local transport is done when the call returns.
-        let issued = unsafe {
+        let lane = &mut self.way(to)?.lane;
+        let direct = lane.direct_copy().ok_or(LaneError::Unsupported)?;
+        // SAFETY: the caller's promise.
+        unsafe {
             match write {
-                true => way.lane.put(peer, vci, local, len, remote, token),
-                false => way.lane.get(peer, vci, local, len, remote, token),
+                true => direct.write(to.peer, to.vci, local, len, remote),
+                false => direct.read(to.peer, to.vci, local, len, remote),
             }
-        };
-        debug_assert!(!matches!(issued, Ok(Issued::Pending)));
-        issued.map(drop)
+        }
     }
 
     /// Writes data and words over it to a peer's exposed memory ([`Lane::signal`]).
@@ -787,7 +778,9 @@ impl VciState {
         let place = record.buffer.as_ptr().map(|ptr| (ptr as u64).to_ne_bytes());
         let trailer = self.engine.trailer(to, Kind::Cts);
         let way = self.way(to)?;
-        let place = place.as_ref().filter(|_| way.transport.is_local());
+        let place = place
+            .as_ref()
+            .filter(|_| way.transport.shared_memory().is_some());
         let payload: &[u8] = place.map_or(&[], |place| place);
         let result = way
             .lane

@@ -94,7 +94,7 @@ pub struct Piece {
     pub len: usize,
 }
 
-/// The most pieces that are given to [`Lane::get_pieces`] and [`Lane::put_pieces`] at once.
+/// The most pieces that are given to [`DirectCopy::read_pieces`] and [`DirectCopy::write_pieces`] at once.
 pub const MAX_PIECES: usize = 256;
 
 /// Names an operation on remote memory between its issue and [`Sink::complete`].
@@ -289,11 +289,10 @@ pub trait Transport: Send + Sync {
     /// Ends an exposure. Peers may not use the key any longer.
     fn withdraw(&self, key: &RemoteKey);
 
-    /// Whether its peers are processes of this node: what one of them has made by
-    /// [`SharedMemory::create`] the others can open, and [`Lane::get`] and [`Lane::put`] are
-    /// complete when they return, for any address of the peer.
-    fn is_local(&self) -> bool {
-        false
+    /// Memory that this process and the transport's peers have in common, if all of them are processes of
+    /// this node. Its lanes may have a [`DirectCopy`] then.
+    fn shared_memory(&self) -> Option<&dyn SharedMemory> {
+        None
     }
 }
 
@@ -443,37 +442,6 @@ pub trait Lane: Send {
         Err(LaneError::Unsupported)
     }
 
-    /// Reads exposed memory of `peer`, from `remote` on, to `local` pieces one after the other (a
-    /// scatter list), at most [`MAX_PIECES`]; complete when it returns. A transport that has no such
-    /// lists, or would not be complete, answers [`LaneError::Unsupported`], as the default does.
-    ///
-    /// # Safety
-    /// All pieces must be valid for writes.
-    unsafe fn get_pieces(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        _local: &[Piece],
-        _remote: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        Err(LaneError::Unsupported)
-    }
-
-    /// Writes `local` pieces one after the other to exposed memory of `peer`, from `remote` on (a
-    /// gather list); otherwise like [`Lane::get_pieces`], and visible at the peer when it returns.
-    ///
-    /// # Safety
-    /// All pieces must be valid for reads.
-    unsafe fn put_pieces(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        _local: &[Piece],
-        _remote: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        Err(LaneError::Unsupported)
-    }
-
     /// An 8-byte atomic on exposed memory of `peer`; the value found is written to `result` by
     /// completion. Then it has been carried out, which the peer sees as if it had been flushed. The remote
     /// address is 8-byte aligned. The peer may be one that another transport leads to in general (of
@@ -508,6 +476,68 @@ pub trait Lane: Send {
 
     /// Takes [`Lane::arm`] back after waking.
     fn disarm(&mut self);
+
+    /// The way to any memory of peers of this node, if the transport has one.
+    fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
+        None
+    }
+}
+
+/// What shared memory alone offers: copies from and to any memory of a peer, exposed or not, which are
+/// complete, and visible at the peer, when the call returns. They all answer [`LaneError::Unsupported`]
+/// towards a peer whose memory can't be reached.
+pub trait DirectCopy {
+    /// Reads `len` bytes at `address` in the peer's memory to `local`.
+    ///
+    /// # Safety
+    /// `local` must be valid for writes of `len` bytes, and the peer must have lent what is at `address`.
+    unsafe fn read(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError>;
+
+    /// Writes `len` bytes from `local` to `address` in the peer's memory.
+    ///
+    /// # Safety
+    /// `local` must be valid for reads of `len` bytes, and the peer must have lent what is at `address`.
+    unsafe fn write(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError>;
+
+    /// Reads the peer's memory from `address` on to `local` pieces one after the other (a scatter list), at
+    /// most [`MAX_PIECES`].
+    ///
+    /// # Safety
+    /// As for [`DirectCopy::read`], for all pieces.
+    unsafe fn read_pieces(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[Piece],
+        address: u64,
+    ) -> Result<(), LaneError>;
+
+    /// Writes `local` pieces one after the other to the peer's memory from `address` on (a gather list), at
+    /// most [`MAX_PIECES`].
+    ///
+    /// # Safety
+    /// As for [`DirectCopy::write`], for all pieces.
+    unsafe fn write_pieces(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[Piece],
+        address: u64,
+    ) -> Result<(), LaneError>;
 }
 
 /// Receives what [`Lane::poll`] found.

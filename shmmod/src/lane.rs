@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, Piece, RemoteAddr, Resolver, Sink,
-    Token, VciId,
+    AtomicOp, DirectCopy, Doorbell, Header, Issued, Lane, LaneError, Peer, Piece, RemoteAddr,
+    RemoteKey, Resolver, Sink, Token, VciId,
 };
 use netmod_kit::PeerTable;
 
@@ -249,7 +249,7 @@ impl ShmLane {
     ) -> Result<Issued, LaneError> {
         let pid = self.single_copy(peer, vci)?;
         let place = remote.key.address + remote.offset;
-        // SAFETY: `get` and `put` are promised that `local` is valid; the peer has exposed `place`.
+        // SAFETY: `get`, `put`, `read` and `write` are promised that `local` is valid; the peer has exposed `place`.
         let copied = unsafe { single_copy::copy(direction, pid, local, place, len) };
         copied.map_err(|error| not_copied(peer, pid, place, &error))?;
         Ok(Issued::Done)
@@ -265,7 +265,7 @@ impl ShmLane {
     ) -> Result<(), LaneError> {
         let pid = self.single_copy(peer, vci)?;
         let place = remote.key.address + remote.offset;
-        // SAFETY: `get_pieces` and `put_pieces` are promised that all pieces are valid; the peer has
+        // SAFETY: `read_pieces` and `write_pieces` are promised that all pieces are valid; the peer has
         // exposed `place`.
         let copied = unsafe { single_copy::copy_pieces(direction, pid, local, place) };
         copied.map_err(|error| not_copied(peer, pid, place, &error))
@@ -381,26 +381,6 @@ impl Lane for ShmLane {
         self.copy(Direction::Write, peer, vci, local.cast_mut(), len, remote)
     }
 
-    unsafe fn get_pieces(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: &[Piece],
-        remote: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        self.copy_pieces(Direction::Read, peer, vci, local, remote)
-    }
-
-    unsafe fn put_pieces(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: &[Piece],
-        remote: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        self.copy_pieces(Direction::Write, peer, vci, local, remote)
-    }
-
     unsafe fn atomic(
         &mut self,
         _peer: Peer,
@@ -452,5 +432,67 @@ impl Lane for ShmLane {
 
     fn disarm(&mut self) {
         bell::disarm(&self.own.front().bell.0);
+    }
+
+    fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
+        Some(self)
+    }
+}
+
+/// A place in a peer's memory.
+fn at(address: u64) -> RemoteAddr {
+    RemoteAddr {
+        key: RemoteKey {
+            address,
+            words: [0; 2],
+        },
+        offset: 0,
+    }
+}
+
+impl DirectCopy for ShmLane {
+    unsafe fn read(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError> {
+        let issued = self.copy(Direction::Read, peer, vci, local, len, at(address));
+        issued.map(drop)
+    }
+
+    unsafe fn write(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError> {
+        let local = local.cast_mut();
+        let issued = self.copy(Direction::Write, peer, vci, local, len, at(address));
+        issued.map(drop)
+    }
+
+    unsafe fn read_pieces(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[Piece],
+        address: u64,
+    ) -> Result<(), LaneError> {
+        self.copy_pieces(Direction::Read, peer, vci, local, at(address))
+    }
+
+    unsafe fn write_pieces(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[Piece],
+        address: u64,
+    ) -> Result<(), LaneError> {
+        self.copy_pieces(Direction::Write, peer, vci, local, at(address))
     }
 }

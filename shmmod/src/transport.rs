@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
+use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, SharedMemory, Transport, VciId};
 
 use crate::bell;
 use crate::config::Config;
 use crate::lane::ShmLane;
+use crate::piece::Pieces;
 use crate::segment::{BODY, Segment};
 use crate::single_copy;
 
@@ -93,7 +94,7 @@ impl Transport for Shm {
 
     fn withdraw(&self, _key: &RemoteKey) {}
 
-    fn is_local(&self) -> bool {
-        true
+    fn shared_memory(&self) -> Option<&dyn SharedMemory> {
+        Some(&Pieces)
     }
 }

@@ -236,8 +236,9 @@ impl Variant {
             resolver: Arc::new(Directory::default()),
             cable: false,
         });
-        let lane = transport.open_lane(0).unwrap();
+        let mut lane = transport.open_lane(0).unwrap();
         Claims {
+            copies: transport.limits().get && lane.direct_copy().is_some(),
             limits: transport.limits(),
             wakes: !matches!(lane.doorbell(), Doorbell::None),
             cut: self.cut.is_some(),
@@ -247,6 +248,7 @@ impl Variant {
 
 struct Claims {
     limits: Limits,
+    copies: bool,
     wakes: bool,
     cut: bool,
 }
