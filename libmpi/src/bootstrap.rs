@@ -363,7 +363,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         critical: settings.critical_sections,
         request_caches: settings.request_caches,
     })?;
-    process.set_shared_memory(Arc::new(shmmod::Pieces));
+    process.set_shared_memory(Arc::new(shmmod::SharedSegments));
     if !settings.rma_native {
         process.avoid_remote_memory();
     }
@@ -396,10 +396,10 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             .map_err(failed)?;
         let shared = settings.shm && here != Some(1);
         let table = shared
-            .then(|| node_table::begin(pmi.kvs_name(), node, size, &shmmod::Pieces))
+            .then(|| node_table::begin(pmi.kvs_name(), node, size, &shmmod::SharedSegments))
             .flatten();
         pmi.fence().map_err(failed)?;
-        if let Some(table) = table.and_then(|begun| begun.finish(size, &shmmod::Pieces)) {
+        if let Some(table) = table.and_then(|begun| begun.finish(size, &shmmod::SharedSegments)) {
             let _ = cards.table.set(table);
         }
     }

@@ -940,7 +940,7 @@ impl Process {
 
     /// Sleeps until something may have happened. Returns what was waited for if that is there.
     ///
-    /// One thread sleeps on the doorbells of all VCIs, while no other waits; others ring if they
+    /// One thread sleeps on the wake-ups of all VCIs, while no other waits; others ring if they
     /// bring something about. Where more than one waits, they take short naps.
     #[cold]
     fn sleep<T>(

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use crossbeam_utils::CachePadded;
 use netmod::{
-    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, Token, Transport,
-    VciId,
+    Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, Token, Transport, VciId,
+    WakeUp,
 };
 
 use crate::buffer::Buffer;
@@ -105,7 +105,7 @@ impl VciState {
                 transport: transport.clone(),
                 limits,
                 eager_max,
-                quick_max: eager_max.min(limits.borrow.saturating_sub(1)),
+                quick_max: eager_max.min(limits.zcopy_min.saturating_sub(1)),
                 eager_sent: 0,
             });
         }
@@ -236,7 +236,7 @@ impl VciState {
         self.engine.outbox.push(Action::Launch(to, id));
         // Small messages that a lane holds back, to let them travel together, leave when the program
         // waits for one of them, or when many have gathered.
-        if self.way(to).is_ok_and(|way| way.lane.gathers()) {
+        if self.way(to).is_ok_and(|way| way.lane.coalesces()) {
             self.carry_out();
             let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MOST;
             if self.waiting.get(&to).is_some_and(many) {
@@ -466,7 +466,7 @@ impl VciState {
     /// Tells all lanes but the one to oneself whether what they are given may travel together.
     fn gather(&mut self, on: bool) {
         for way in self.ways.iter_mut().skip(1) {
-            way.lane.gather(on);
+            way.lane.coalesce(on);
         }
     }
 
@@ -845,8 +845,8 @@ impl VciState {
             && self.ways.iter_mut().all(|way| way.lane.drained())
     }
 
-    /// Announces sleep to all lanes and collects their doorbells. `None`: something has arrived.
-    pub fn arm(&mut self, bells: &mut Vec<Doorbell>) -> Option<()> {
+    /// Announces sleep to all lanes and collects their wake-ups. `None`: something has arrived.
+    pub fn arm(&mut self, bells: &mut Vec<WakeUp>) -> Option<()> {
         if !self.waiting.is_empty() {
             return None; // only polling finds out that there is room
         }
@@ -855,7 +855,7 @@ impl VciState {
             quiet &= way.lane.arm();
         }
         // The way to oneself comes first and has no bell; who could ring is awake.
-        bells.extend(self.ways.iter().skip(1).map(|way| way.lane.doorbell()));
+        bells.extend(self.ways.iter().skip(1).map(|way| way.lane.wake_up()));
         quiet.then_some(())
     }
 

@@ -64,7 +64,7 @@ fn near(book: &Book, me: Peer, shared: bool) -> Process {
     let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
     let process = process(me, shm.clone());
     if shared {
-        process.set_shared_memory(Arc::new(shmmod::Pieces));
+        process.set_shared_memory(Arc::new(shmmod::SharedSegments));
     }
     book.0.lock().unwrap().insert(me, shm.address(0));
     process

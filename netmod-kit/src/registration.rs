@@ -37,7 +37,7 @@ pub struct Start<'a> {
     /// All processes are on this machine, and the choice is free: they need no more than its loopback
     /// interface.
     pub one_machine: bool,
-    /// Waiting threads may have to leave the cores to others, and so need a doorbell to be woken by.
+    /// Waiting threads may have to leave the cores to others, and so need something to be woken by.
     pub may_sleep: bool,
 }
 

@@ -46,8 +46,8 @@ pub struct Config {
     pub rma: Offload,
     /// Atomics: by the provider or by messages.
     pub atomics: Offload,
-    /// Whether lanes offer a file descriptor as doorbell (where the provider can).
-    pub doorbell: bool,
+    /// Whether lanes offer a file descriptor to wake up by (where the provider can).
+    pub wake_up: bool,
 }
 
 impl Config {
@@ -66,7 +66,7 @@ impl Config {
             register_local: false,
             rma: Offload::Auto,
             atomics: Offload::Auto,
-            doorbell: true,
+            wake_up: true,
         }
     }
 

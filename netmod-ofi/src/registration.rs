@@ -40,8 +40,8 @@ const VARIABLES: &[Variable] = &[
 
 fn open(start: &Start) -> Result<Arc<dyn Transport>, OpenError> {
     let mut config = Config::read(start.me, &start.variables).map_err(OpenError)?;
-    // For its doorbell the tcp provider makes two system calls per message.
-    config.doorbell = start.may_sleep;
+    // For its wake-up the tcp provider makes two system calls per message.
+    config.wake_up = start.may_sleep;
     if config.interface.is_none() && start.one_machine {
         config.interface = Some("lo".to_string());
     }

@@ -23,8 +23,8 @@ pub struct Config {
     pub send_buffers: usize,
     /// Operations on remote memory that one lane can have under way; 4 to 16,384.
     pub operations: usize,
-    /// Whether lanes offer a file descriptor as doorbell.
-    pub doorbell: bool,
+    /// Whether lanes offer a file descriptor to wake up by.
+    pub wake_up: bool,
     /// Sends all memory keys by message, as if none were short enough to travel with the message
     /// that names the memory. For tests.
     pub long_keys: bool,
@@ -41,7 +41,7 @@ impl Config {
             buffer_size: None,
             send_buffers: 64,
             operations: 256,
-            doorbell: true,
+            wake_up: true,
             long_keys: false,
         }
     }

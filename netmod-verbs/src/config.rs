@@ -98,8 +98,8 @@ pub struct Config {
     pub timeout: u8,
     /// How often it asks again before a peer is lost; up to 7, which Soft-RoCE takes for "for ever".
     pub retries: u8,
-    /// Whether lanes offer a file descriptor as doorbell.
-    pub doorbell: bool,
+    /// Whether lanes offer a file descriptor to wake up by.
+    pub wake_up: bool,
 }
 
 impl Config {
@@ -122,7 +122,7 @@ impl Config {
             max_part: 1 << 30,
             timeout: 16,
             retries: 6,
-            doorbell: true,
+            wake_up: true,
         }
     }
 

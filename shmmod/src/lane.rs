@@ -5,16 +5,16 @@ use std::io;
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, DirectCopy, Doorbell, Header, Issued, Lane, LaneError, Peer, Piece, RemoteAddr,
-    RemoteKey, Resolver, Sink, Token, VciId,
+    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, RemoteAddr, RemoteKey,
+    Resolver, Sink, Token, VciId, WakeUp,
 };
 use netmod_kit::PeerTable;
 
-use crate::bell;
 use crate::ring::{self, INLINE, ReceiverView, SenderView};
 use crate::segment::{BODY, CELLS, Location, Segment};
 use crate::single_copy::{self, Direction};
 use crate::sync::AtomicU32;
+use crate::wake_up;
 
 /// A peer's queue.
 struct Remote {
@@ -55,10 +55,10 @@ impl Remote {
             netmod_kit::copy(payload.as_ptr(), cell.inline.get().cast(), len);
         }
         ring::publish(cell, position);
-        if bell::is_silent(&front.bell.0, senders_fence) {
+        if wake_up::is_silent(&front.wake_up.0, senders_fence) {
             Ok(())
         } else {
-            woken(&front.bell.0)
+            woken(&front.wake_up.0)
         }
     }
 
@@ -109,10 +109,10 @@ impl Remote {
         };
         fill(payload);
         ring::publish(cell, position);
-        if bell::is_silent(&front.bell.0, senders_fence) {
+        if wake_up::is_silent(&front.wake_up.0, senders_fence) {
             Ok(())
         } else {
-            woken(&front.bell.0)
+            woken(&front.wake_up.0)
         }
     }
 }
@@ -132,8 +132,8 @@ fn too_long() -> Result<(), LaneError> {
 /// Wakes the receiver; the message has been sent.
 #[cold]
 #[inline(never)]
-fn woken(bell: &AtomicU32) -> Result<(), LaneError> {
-    bell::wake(bell);
+fn woken(wake_up: &AtomicU32) -> Result<(), LaneError> {
+    wake_up::wake(wake_up);
     Ok(())
 }
 
@@ -184,7 +184,7 @@ impl ShmLane {
             remotes: PeerTable::new(vci),
             resolver,
             single_copy,
-            senders_fence: bell::senders_fence(),
+            senders_fence: wake_up::senders_fence(),
             watched: HashMap::new(),
             dead: HashSet::new(),
         }
@@ -260,12 +260,12 @@ impl ShmLane {
         direction: Direction,
         peer: Peer,
         vci: VciId,
-        local: &[Piece],
+        local: &[IoVec],
         remote: RemoteAddr,
     ) -> Result<(), LaneError> {
         let pid = self.single_copy(peer, vci)?;
         let place = remote.key.address + remote.offset;
-        // SAFETY: `read_pieces` and `write_pieces` are promised that all pieces are valid; the peer has
+        // SAFETY: `readv` and `writev` are promised that all pieces are valid; the peer has
         // exposed `place`.
         let copied = unsafe { single_copy::copy_pieces(direction, pid, local, place) };
         copied.map_err(|error| not_copied(peer, pid, place, &error))
@@ -421,17 +421,17 @@ impl Lane for ShmLane {
         true // what was sent lies in the receiver's memory
     }
 
-    fn doorbell(&self) -> Doorbell {
-        Doorbell::Futex((&raw const self.own.front().bell.0).cast())
+    fn wake_up(&self) -> WakeUp {
+        WakeUp::Futex((&raw const self.own.front().wake_up.0).cast())
     }
 
     fn arm(&mut self) -> bool {
-        bell::arm(&self.own.front().bell.0);
+        wake_up::arm(&self.own.front().wake_up.0);
         self.view.peek(self.own.cells()).is_none()
     }
 
     fn disarm(&mut self) {
-        bell::disarm(&self.own.front().bell.0);
+        wake_up::disarm(&self.own.front().wake_up.0);
     }
 
     fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
@@ -476,21 +476,21 @@ impl DirectCopy for ShmLane {
         issued.map(drop)
     }
 
-    unsafe fn read_pieces(
+    unsafe fn readv(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: &[Piece],
+        local: &[IoVec],
         address: u64,
     ) -> Result<(), LaneError> {
         self.copy_pieces(Direction::Read, peer, vci, local, at(address))
     }
 
-    unsafe fn write_pieces(
+    unsafe fn writev(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: &[Piece],
+        local: &[IoVec],
         address: u64,
     ) -> Result<(), LaneError> {
         self.copy_pieces(Direction::Write, peer, vci, local, at(address))

@@ -8,25 +8,25 @@
 #![cfg_attr(loom, allow(unused))]
 
 #[cfg(not(loom))]
-mod bell;
-#[cfg(not(loom))]
 mod config;
 #[cfg(not(loom))]
 mod lane;
-#[cfg(not(loom))]
-mod piece;
 mod ring;
 #[cfg(not(loom))]
 mod segment;
+#[cfg(not(loom))]
+mod shared_segment;
 #[cfg(not(loom))]
 mod single_copy;
 mod sync;
 #[cfg(not(loom))]
 mod transport;
+#[cfg(not(loom))]
+mod wake_up;
 
 #[cfg(not(loom))]
 pub use config::{Config, VARIABLES};
 #[cfg(not(loom))]
-pub use piece::Pieces;
+pub use shared_segment::SharedSegments;
 #[cfg(not(loom))]
 pub use transport::Shm;

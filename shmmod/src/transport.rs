@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, SharedMemory, Transport, VciId};
 
-use crate::bell;
 use crate::config::Config;
 use crate::lane::ShmLane;
-use crate::piece::Pieces;
 use crate::segment::{BODY, Segment};
+use crate::shared_segment::SharedSegments;
 use crate::single_copy;
+use crate::wake_up;
 
 /// The shared-memory transport of a process.
 pub struct Shm {
@@ -22,7 +22,7 @@ pub struct Shm {
 impl Shm {
     /// Opens the transport; peers' addresses are asked of `resolver` on first contact.
     pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Self {
-        bell::register();
+        wake_up::register();
         if config.single_copy {
             single_copy::permit();
         }
@@ -55,7 +55,7 @@ impl Transport for Shm {
             get: self.config.single_copy,
             native_rma: true,
             passive_target: true,
-            borrow: usize::MAX,
+            zcopy_min: usize::MAX,
             ordered_put: true,
             signals: None,
             atomics: None,
@@ -95,6 +95,6 @@ impl Transport for Shm {
     fn withdraw(&self, _key: &RemoteKey) {}
 
     fn shared_memory(&self) -> Option<&dyn SharedMemory> {
-        Some(&Pieces)
+        Some(&SharedSegments)
     }
 }

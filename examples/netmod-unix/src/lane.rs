@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId,
+    AtomicOp, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId, WakeUp,
 };
 use netmod_kit::emulation::{self, Answer, Ask, MOST_REQUESTS, Request};
 use netmod_kit::{Action, Fences, Operations, PeerTable};
@@ -498,8 +498,8 @@ impl Lane for UnixLane {
         self.kept.is_none() && self.answers.is_empty() && self.unissued.is_empty()
     }
 
-    fn doorbell(&self) -> Doorbell {
-        Doorbell::Fd(self.socket.as_raw_fd())
+    fn wake_up(&self) -> WakeUp {
+        WakeUp::Fd(self.socket.as_raw_fd())
     }
 
     fn arm(&mut self) -> bool {

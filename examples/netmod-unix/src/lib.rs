@@ -118,12 +118,12 @@ impl Transport for UnixTransport {
             get: true,
             native_rma: false,
             passive_target: false,
-            borrow: usize::MAX,
+            zcopy_min: usize::MAX,
             ordered_put: false,
             signals: None,
             // Messages, which keep their order, carry them out by the processor's own.
             atomics: Some(Atomics {
-                unaided: false,
+                passive_target: false,
                 coherent: true,
                 ordered: true,
             }),

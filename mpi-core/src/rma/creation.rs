@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use netmod::{OpenError, RemoteKey, SharedPiece};
+use netmod::{OpenError, RemoteKey, SharedSegment};
 use parking_lot::Mutex;
 
 use super::control::Control;
@@ -510,7 +510,7 @@ fn share(
     process: &Process,
     comm: &Comm,
     parts: &Parts,
-) -> Result<std::result::Result<Box<dyn SharedPiece>, OpenError>> {
+) -> Result<std::result::Result<Box<dyn SharedSegment>, OpenError>> {
     let me = comm.rank() as usize;
     let Some(shared) = process.windows.memory.get() else {
         // Nobody has, since all were set up alike; but who waits for a key must get one.

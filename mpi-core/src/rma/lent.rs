@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use netmod::{OpenError, RemoteKey, SharedPiece};
+use netmod::{OpenError, RemoteKey, SharedSegment};
 use parking_lot::Mutex;
 
 use super::serve::Windows;
@@ -15,7 +15,7 @@ use crate::process::Process;
 pub(super) struct Lent(Mutex<BTreeMap<usize, Piece>>);
 
 struct Piece {
-    memory: Arc<dyn SharedPiece>,
+    memory: Arc<dyn SharedSegment>,
     len: usize,
 }
 
@@ -70,7 +70,7 @@ impl Process {
     pub fn lend(&self, len: usize) -> Result<*mut u8, OpenError> {
         let shared = self.windows.memory.get();
         let shared = shared.ok_or_else(|| OpenError("there is no shared memory".into()))?;
-        let memory: Arc<dyn SharedPiece> = shared.create(len)?.into();
+        let memory: Arc<dyn SharedSegment> = shared.create(len)?.into();
         let start = memory.as_ptr();
         let piece = Piece { memory, len };
         self.windows.lent.0.lock().insert(start.addr(), piece);

@@ -1,13 +1,13 @@
 //! Data with gaps moved by the transport's scatter and gather lists, without packing.
 
-use netmod::{LaneError, MAX_PIECES, Piece, RemoteAddr};
+use netmod::{IoVec, LaneError, MAX_IOVECS, RemoteAddr};
 
 use super::VciState;
 use crate::engine::Address;
 use crate::request::RequestId;
 use crate::wire::{Control, Kind};
 
-const NONE: Piece = Piece {
+const NONE: IoVec = IoVec {
     ptr: std::ptr::null_mut(),
     len: 0,
 };
@@ -27,14 +27,14 @@ impl VciState {
             return Ok(());
         };
         let mut address = remote.key.address.wrapping_add(remote.offset);
-        let mut list = [NONE; MAX_PIECES];
+        let mut list = [NONE; MAX_IOVECS];
         let mut moved = 0;
         while moved < len {
             let (count, bytes) = record.buffer.list(moved, len - moved, &mut list);
             let read = match ways[way].lane.direct_copy() {
                 // SAFETY: the runs are part of the receive's buffer, which stays until it completes.
                 Some(direct) => unsafe {
-                    direct.read_pieces(from.peer, from.vci, &list[..count], address)
+                    direct.readv(from.peer, from.vci, &list[..count], address)
                 },
                 None => Err(LaneError::Unsupported),
             };
@@ -71,7 +71,7 @@ impl VciState {
                 return Ok(false);
             }
             let total = record.total as usize;
-            let mut list = [NONE; MAX_PIECES];
+            let mut list = [NONE; MAX_IOVECS];
             let mut moved = 0;
             while moved < total {
                 let (count, bytes) = record.buffer.list(moved, total - moved, &mut list);
@@ -79,7 +79,7 @@ impl VciState {
                 let written = match ways[way].lane.direct_copy() {
                     // SAFETY: the runs are part of the send's buffer, which stays until it completes.
                     Some(direct) => unsafe {
-                        direct.write_pieces(to.peer, to.vci, &list[..count], address)
+                        direct.writev(to.peer, to.vci, &list[..count], address)
                     },
                     None => Err(LaneError::Unsupported),
                 };

@@ -1,6 +1,6 @@
 //! Get and put between two nodes of one process.
 
-use netmod::{Header, Issued, LaneError, MAX_PIECES, Piece, RemoteAddr};
+use netmod::{Header, IoVec, Issued, LaneError, MAX_IOVECS, RemoteAddr};
 
 use super::node::{PEERS, Random, connect, finish, flush, pair, poll_until, send_polling};
 use super::{Case, Claims, Need, Topic, Variant, has_get};
@@ -195,7 +195,7 @@ fn direct_copies(variant: &Variant) {
     let lane = &mut nodes[0].lanes[0];
     let direct = lane.direct_copy().unwrap();
     for round in 0..50 {
-        let count = 1 + random.below(if round % 5 == 0 { MAX_PIECES } else { 5 });
+        let count = 1 + random.below(if round % 5 == 0 { MAX_IOVECS } else { 5 });
         let lens: Vec<usize> = (0..count).map(|_| random.length(390)).collect();
         let total: usize = lens.iter().sum();
         let offset = random.below(memory.len() - total);
@@ -211,19 +211,19 @@ fn direct_copies(variant: &Variant) {
         assert!(memory == expected);
 
         let mut rows: Vec<Vec<u8>> = lens.iter().map(|&len| vec![0; len]).collect();
-        let pieces = |rows: &mut [Vec<u8>]| -> Vec<Piece> {
-            let piece = |row: &mut Vec<u8>| Piece {
+        let pieces = |rows: &mut [Vec<u8>]| -> Vec<IoVec> {
+            let piece = |row: &mut Vec<u8>| IoVec {
                 ptr: row.as_mut_ptr(),
                 len: row.len(),
             };
             rows.iter_mut().map(piece).collect()
         };
         // SAFETY: the rows are valid, and together as long as what is read.
-        unsafe { direct.read_pieces(PEERS[1], 0, &pieces(&mut rows), at) }.unwrap();
+        unsafe { direct.readv(PEERS[1], 0, &pieces(&mut rows), at) }.unwrap();
         assert!(rows.concat() == data);
         rows.iter_mut().flatten().for_each(|byte| *byte = !*byte);
         // SAFETY: as above.
-        unsafe { direct.write_pieces(PEERS[1], 0, &pieces(&mut rows), at) }.unwrap();
+        unsafe { direct.writev(PEERS[1], 0, &pieces(&mut rows), at) }.unwrap();
         expected[offset..offset + total].copy_from_slice(&rows.concat());
         assert!(memory == expected);
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
-use netmod::{Doorbell, Limits, OpenError, Peer, Resolver, Transport};
+use netmod::{Limits, OpenError, Peer, Resolver, Transport, WakeUp};
 
 pub use child::child_variant;
 pub use node::{Directory, LIMIT, Node, Recorder, poll_until};
@@ -240,7 +240,7 @@ impl Variant {
         Claims {
             copies: transport.limits().get && lane.direct_copy().is_some(),
             limits: transport.limits(),
-            wakes: !matches!(lane.doorbell(), Doorbell::None),
+            wakes: !matches!(lane.wake_up(), WakeUp::None),
             cut: self.cut.is_some(),
         }
     }
