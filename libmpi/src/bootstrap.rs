@@ -15,11 +15,13 @@ use mpi_core::process::{Config, OneAtATime, Process, Router, Threads};
 use mpi_core::rma::Windows;
 use mpi_core::wait::WaitPolicy;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
+use netmod_kit::variables::Reader;
 use parking_lot::Mutex;
 use pmi::Client;
 
+use crate::netmods::{self, Choice, Place};
 use crate::node_table::{self, Found, Table};
-use crate::settings::{Info, Netmod, Settings};
+use crate::settings::{Info, Settings};
 
 /// How many cards the launcher was asked for.
 static ASKED: AtomicU64 = AtomicU64::new(0);
@@ -280,11 +282,9 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
 
     let here = ranks_here(pmi, settings);
+    let variables = Reader::new(&crate::settings::raw);
     if size > 1 && settings.shm && here != Some(1) {
-        let config = shmmod::Config {
-            me,
-            single_copy: settings.shm_single_copy,
-        };
+        let config = shmmod::Config::read(me, &variables).map_err(OpenError)?;
         transports.push(Arc::new(shmmod::Shm::open(config, resolver("shm"))));
     } else if size > 1 {
         let reason = if settings.shm {
@@ -296,24 +296,24 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
     }
     let all_here = settings.shm && here == Some(size);
     let wanted = match settings.netmod {
-        Netmod::None => Err("WEFT_NETMOD=none; set it to auto".to_string()),
-        Netmod::Auto if size == 1 => Err("the job has one process".to_string()),
-        Netmod::Auto if all_here => Err(
-            "the launcher said that all ranks share this node; set WEFT_NETMOD=verbs, ofi, ucx or tcp"
-                .to_string(),
-        ),
+        Choice::None => Err("WEFT_NETMOD=none; set it to auto".to_string()),
+        Choice::Auto if size == 1 => Err("the job has one process".to_string()),
+        Choice::Auto if all_here => Err(format!(
+            "the launcher said that all ranks share this node; set WEFT_NETMOD={}",
+            netmods::names("or")
+        )),
         _ => Ok(()),
     };
     let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here(settings));
     let place = Place {
         me,
-        settings,
+        variables,
         // Threads, and a helper, may be more than the cores.
         may_sleep: wait.is_crowded() || threaded || settings.async_progress,
-        one_machine: size > 1 && here == Some(size) && settings.netmod == Netmod::Auto,
-        cards: &cards,
+        one_machine: size > 1 && here == Some(size) && settings.netmod == Choice::Auto,
+        resolver: &|transport| resolver(transport),
     };
-    match wanted.and_then(|()| open_netmod(&place, &mut notes)) {
+    match wanted.and_then(|()| netmods::open(&place, settings.netmod, &mut notes)) {
         Ok(transport) => transports.push(transport),
         Err(reason) => {
             let reason = format!("no transport between nodes is open: {reason}");
@@ -331,7 +331,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         .map(|transport| transport.name())
         .collect();
     if settings.info == Info::All {
-        try_others(&place, &transports, &mut notes);
+        netmods::try_others(&place, &transports, &mut notes);
     }
     let used = transports.iter().flat_map(|transport| {
         let considered = transport.considered().into_iter();
@@ -382,7 +382,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         critical: settings.critical_sections,
         request_caches: settings.request_caches,
         nodes: nodes.unwrap_or_default(),
-        shared_memory: Some(Arc::new(shmmod::Pieces)),
+        shared_memory: Some(Arc::new(shmmod::SharedSegments)),
         sources: Sources::default()
             .with(Collectives::new(choices, settings.coll_print))
             .with(Windows::new(!settings.rma_native, settings.rma_atomics)),
@@ -399,10 +399,10 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             .map_err(failed)?;
         let shared = settings.shm && here != Some(1);
         let table = shared
-            .then(|| node_table::begin(pmi.kvs_name(), node, size, &shmmod::Pieces))
+            .then(|| node_table::begin(pmi.kvs_name(), node, size, &shmmod::SharedSegments))
             .flatten();
         pmi.fence().map_err(failed)?;
-        let table = table.and_then(|begun| begun.finish(size, &shmmod::Pieces));
+        let table = table.and_then(|begun| begun.finish(size, &shmmod::SharedSegments));
         let apart = match &table {
             Some(table) => table.is_apart(),
             None => crate::scheduling::is_alone(),
@@ -423,185 +423,6 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         node,
         notes,
     })
-}
-
-/// What a transport between nodes is opened with.
-struct Place<'a> {
-    me: Peer,
-    settings: &'a Settings,
-    /// All ranks are on this machine, and the choice is free: they need no more than its loopback
-    /// interface.
-    one_machine: bool,
-    /// Waiting threads may have to leave the cores to others, and so need a bell to be woken by.
-    may_sleep: bool,
-    cards: &'a Arc<Cards>,
-}
-
-impl Place<'_> {
-    fn resolver(&self, transport: &'static str) -> Arc<dyn Resolver> {
-        Arc::new(Addresses {
-            cards: self.cards.clone(),
-            transport,
-        })
-    }
-}
-
-type Open = fn(&Place) -> Result<Arc<dyn Transport>, OpenError>;
-
-/// The transports between nodes and when they are chosen, best first.
-const NETMODS: &[(&str, Netmod, Open)] = &[
-    ("verbs", Netmod::Verbs, open_verbs),
-    ("ucx for RDMA", Netmod::Ucx, open_ucx_rdma),
-    ("ofi for RDMA", Netmod::Ofi, open_ofi_rdma),
-    ("tcp", Netmod::Tcp, open_tcp),
-    ("ofi", Netmod::Ofi, open_ofi),
-    ("ucx", Netmod::Ucx, open_ucx),
-];
-
-/// Opens the first transport between nodes that can be; the error has the reasons of all. The notes
-/// are told of what was refused in favour of another.
-fn open_netmod(place: &Place, notes: &mut Vec<String>) -> Result<Arc<dyn Transport>, String> {
-    let choice = place.settings.netmod;
-    let mut refused = Vec::new();
-    for (name, kind, open) in NETMODS {
-        if choice != Netmod::Auto && choice != *kind {
-            continue;
-        }
-        match open(place) {
-            Ok(transport) => {
-                notes.extend(refused);
-                return Ok(transport);
-            }
-            Err(error) => refused.push(format!("{name} is not used: {error}")),
-        }
-    }
-    Err(refused.join("; "))
-}
-
-/// Notes for each transport between nodes that was not opened what would come of it.
-fn try_others(place: &Place, opened: &[Arc<dyn Transport>], notes: &mut Vec<String>) {
-    let mut known: Vec<&str> = opened.iter().map(|transport| transport.name()).collect();
-    for (name, _, open) in NETMODS {
-        match open(place) {
-            Ok(transport) if known.contains(&transport.name()) => {}
-            Ok(transport) => {
-                known.push(transport.name());
-                notes.push(format!("could be used: {}", transport.describe()));
-                let considered = transport.considered().into_iter();
-                notes.extend(considered.map(|other| format!("  not chosen: {other}")));
-            }
-            Err(error) => {
-                let note = format!("{name} is not used: {error}");
-                if !notes.contains(&note) {
-                    notes.push(note);
-                }
-            }
-        }
-    }
-}
-
-fn open_tcp(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
-    let mut config = place.settings.tcp.clone();
-    config.peer = place.me;
-    if !config.names_interfaces() && place.one_machine {
-        config.set_interfaces("lo")?;
-    }
-    let transport = netmod_tcp::TcpTransport::open(config, place.resolver("tcp"))?;
-    Ok(Arc::new(transport))
-}
-
-/// libfabric, if it has more than sockets to use.
-fn open_ofi_rdma(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
-    if place.settings.netmod != Netmod::Ofi {
-        // Loading it takes its time.
-        let other = std::path::Path::new("/sys/class/cxi").exists();
-        other.then_some(()).map_or_else(need_rdma_device, Ok)?;
-    }
-    let transport = ofi(place)?;
-    if place.settings.netmod != Netmod::Ofi && !transport.has_rdma() {
-        return Err(OpenError(format!(
-            "no RDMA device serves ({})",
-            transport.describe()
-        )));
-    }
-    Ok(Arc::new(transport))
-}
-
-fn open_ofi(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
-    Ok(Arc::new(ofi(place)?))
-}
-
-fn ofi(place: &Place) -> Result<netmod_ofi::OfiTransport, OpenError> {
-    let settings = place.settings;
-    let mut config = netmod_ofi::Config {
-        peer: place.me,
-        // For its bell the tcp provider makes two system calls per message.
-        doorbell: settings.ofi.doorbell.or(Some(place.may_sleep)),
-        ..settings.ofi.clone()
-    };
-    if config.interface.is_none() && place.one_machine {
-        config.interface = Some("lo".to_string());
-    }
-    netmod_ofi::OfiTransport::open(config, place.resolver("ofi"))
-}
-
-/// Whether there is an RDMA device, so that libraries for them are worth loading.
-fn need_rdma_device() -> Result<(), OpenError> {
-    let devices = std::fs::read_dir("/sys/class/infiniband");
-    if devices.map_or(0, Iterator::count) > 0 {
-        return Ok(());
-    }
-    Err(OpenError(
-        "this host has no RDMA device (/sys/class/infiniband is empty; if it has an adapter, load \
-         its kernel module)"
-            .to_string(),
-    ))
-}
-
-fn open_verbs(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
-    need_rdma_device()?;
-    let settings = place.settings;
-    let mut config = netmod_verbs::Config {
-        device: settings.verbs_device.clone(),
-        gid_index: settings.verbs_gid_index,
-        sharing: settings.verbs_sharing,
-        ..netmod_verbs::Config::new(place.me)
-    };
-    if let Some(library) = &settings.verbs_library {
-        config.library.clone_from(library);
-    }
-    let transport = netmod_verbs::VerbsTransport::open(config, place.resolver("verbs"))?;
-    Ok(Arc::new(transport))
-}
-
-/// UCX, if it has an RDMA device to use.
-fn open_ucx_rdma(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
-    need_rdma_device()?;
-    let transport = ucx(place)?;
-    if !transport.has_rdma() {
-        return Err(OpenError(format!(
-            "no RDMA device serves ({})",
-            transport.describe()
-        )));
-    }
-    Ok(Arc::new(transport))
-}
-
-fn open_ucx(place: &Place) -> Result<Arc<dyn Transport>, OpenError> {
-    Ok(Arc::new(ucx(place)?))
-}
-
-fn ucx(place: &Place) -> Result<netmod_ucx::UcxTransport, OpenError> {
-    let settings = place.settings;
-    let mut config = netmod_ucx::Config {
-        tls: settings.ucx_tls.clone(),
-        devices: settings.ucx_devices.clone(),
-        ..netmod_ucx::Config::new(place.me)
-    };
-    if let Some(library) = &settings.ucx_library {
-        config.library.clone_from(library);
-    }
-    netmod_ucx::UcxTransport::open(config, place.resolver("ucx"))
 }
 
 #[cfg(test)]

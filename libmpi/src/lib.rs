@@ -24,6 +24,7 @@ pub mod identity;
 pub mod infos;
 pub mod memory;
 pub mod messages;
+pub mod netmods;
 mod node_table;
 pub mod ops;
 pub mod persistent;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netmod::{Peer, RemoteKey, SharedMemory, SharedPiece};
+use netmod::{Peer, RemoteKey, SharedMemory, SharedSegment};
 
 use crate::scheduling;
 
@@ -40,7 +40,7 @@ const TELLING: Duration = Duration::from_secs(1);
 /// On the way to a table, before the fence.
 pub enum Begun {
     /// This rank has made it.
-    Made(UnixListener, Box<dyn SharedPiece>),
+    Made(UnixListener, Box<dyn SharedSegment>),
     /// This rank will be told of it.
     Told(UnixStream),
 }
@@ -120,7 +120,7 @@ fn tell(listener: &UnixListener, key: &RemoteKey) -> bool {
 
 /// The cards of peers as the ranks of this node have got them.
 pub struct Table {
-    piece: Box<dyn SharedPiece>,
+    piece: Box<dyn SharedSegment>,
     /// Processes of the job.
     size: usize,
     /// Whether a rank that made it, or was told of it, is scheduled apart from this one.
@@ -227,9 +227,9 @@ mod tests {
         thread::scope(|scope| {
             let rank = || {
                 fence.wait();
-                let begun = begin(job, node, size, &shmmod::Pieces).unwrap();
+                let begun = begin(job, node, size, &shmmod::SharedSegments).unwrap();
                 fence.wait();
-                begun.finish(size, &shmmod::Pieces).unwrap()
+                begun.finish(size, &shmmod::SharedSegments).unwrap()
             };
             let threads: Vec<_> = (0..ranks).map(|_| scope.spawn(rank)).collect();
             threads.into_iter().map(|it| it.join().unwrap()).collect()

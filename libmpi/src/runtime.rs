@@ -216,7 +216,11 @@ fn leave_together(runtime: &Runtime) -> Result<()> {
         return Ok(());
     }
     let transports = runtime.process.transports();
-    if transports.iter().skip(1).all(|way| way.is_local()) {
+    if transports
+        .iter()
+        .skip(1)
+        .all(|way| way.shared_memory().is_some())
+    {
         // What was sent lies in the receivers' memory: nobody needs us for it any more.
         return runtime.pmi.fence().map_err(failed);
     }

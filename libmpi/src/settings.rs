@@ -4,41 +4,19 @@
 //! from the table.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use mpi_core::process::CriticalSections;
 use mpi_core::rma::NetworkAtomics;
-use netmod_verbs::Sharing;
+use netmod_kit::variables::Reader;
+pub use netmod_kit::variables::{Variable, parse_number};
 use parking_lot::Mutex;
 
 mod algorithms;
 
 pub use algorithms::{add_choices, choices, choices_with_table};
 
-/// A control variable.
-pub struct Variable {
-    /// Name in the environment.
-    pub name: &'static str,
-    /// What it holds: "0 or 1", "count", "bytes", "name", "list", or named values as in
-    /// "auto, ofi or none". The tool interface goes by it.
-    pub kind: &'static str,
-    /// Its value when it is not set, for people.
-    pub default: &'static str,
-    /// What it does. Where a variable must be, this says "the same on all ranks".
-    pub help: &'static str,
-}
-
-impl Variable {
-    /// One that a transport owns.
-    const fn of_tcp(variable: netmod_tcp::Variable) -> Variable {
-        Variable {
-            name: variable.name,
-            kind: variable.kind,
-            default: variable.default,
-            help: variable.help,
-        }
-    }
-}
+use crate::netmods::{self, Choice, NETMODS};
 
 /// Values that were given by the tool interface, which take the place of the environment's.
 static GIVEN: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
@@ -75,22 +53,36 @@ pub fn give(variable: &'static Variable, value: String) -> Result<(), String> {
     Ok(())
 }
 
-/// All control variables.
-pub const VARIABLES: &[Variable] = &[
+/// All control variables: Weft's own, and after what chooses them those of the transports.
+pub fn variables() -> &'static [Variable] {
+    static ALL: LazyLock<Vec<Variable>> = LazyLock::new(|| {
+        let mut all = Vec::new();
+        for variable in OWN {
+            match variable.name {
+                "WEFT_SHM" => {
+                    all.push(*variable);
+                    all.extend(shmmod::VARIABLES);
+                }
+                "WEFT_NETMOD" => {
+                    all.push(netmods::variable());
+                    all.extend(NETMODS.iter().flat_map(|netmod| netmod.variables));
+                }
+                _ => all.push(*variable),
+            }
+        }
+        all
+    });
+    &ALL
+}
+
+/// Those that no transport owns.
+const OWN: &[Variable] = &[
     Variable {
         name: "WEFT_SHM",
         kind: "0 or 1",
         default: "1",
         help: "Shared memory between the processes of a node, the same on all ranks. With 0 they talk \
                over the netmod, as if they were on different nodes.",
-    },
-    Variable {
-        name: "WEFT_SHM_SINGLE_COPY",
-        kind: "0 or 1",
-        default: "1",
-        help: "Large messages between processes of a node are copied once, by the kernel \
-               (process_vm_readv), if a trial at first contact shows that it is allowed. With 0 they \
-               always go through shared memory in pieces.",
     },
     Variable {
         name: "WEFT_EAGER_LIMIT",
@@ -191,112 +183,9 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_NETMOD",
-        kind: "auto, verbs, ofi, ucx, tcp or none",
+        kind: "name",
         default: "auto",
-        help: "The transport between nodes, the same on all ranks: InfiniBand verbs (verbs), libfabric (ofi), UCX or \
-               plain sockets (tcp). With auto it is verbs or else UCX or libfabric if they have an RDMA device to \
-               use, otherwise tcp; none is opened if the launcher says that all ranks share this node.",
-    },
-    Variable::of_tcp(netmod_tcp::INTERFACE),
-    Variable::of_tcp(netmod_tcp::PORTS),
-    Variable {
-        name: "WEFT_VERBS_DEVICE",
-        kind: "name",
-        default: "the first that can be used",
-        help: "The RDMA device for verbs, for instance mlx5_0, or one port of it, mlx5_0:2 (see ibv_devinfo). Ranks \
-               may differ, if their devices are on one network.",
-    },
-    Variable {
-        name: "WEFT_VERBS_GID_INDEX",
-        kind: "count",
-        default: "RoCE: the first IPv4 address of version 2; InfiniBand: 0",
-        help: "Which entry of the port's table of addresses verbs uses.",
-    },
-    Variable {
-        name: "WEFT_VERBS_SHARING",
-        kind: "context, domain, uar, cq or qp",
-        default: "domain",
-        help: "What the VCIs of a process share of the adapter, from nothing to all: a device context each; one \
-               context, but a thread domain and so a doorbell page each; the context's doorbell pages; a completion \
-               queue too; or also the queue pairs (then the same on all ranks). More sharing takes less of the adapter \
-               and costs speed when several threads communicate. See osu-bench verbs-sharing.",
-    },
-    Variable {
-        name: "WEFT_VERBS_LIBRARY",
-        kind: "name",
-        default: "libibverbs.so.1",
-        help: "File name or path of libibverbs.",
-    },
-    Variable {
-        name: "WEFT_OFI_PROVIDER",
-        kind: "name",
-        default: "chosen by what libfabric offers",
-        help: "The libfabric provider to use, the same on all ranks, for instance tcp or \"tcp;ofi_rxm\" (see fi_info).",
-    },
-    Variable {
-        name: "WEFT_OFI_INTERFACE",
-        kind: "name",
-        default: "lo when all ranks share this node, otherwise chosen by what libfabric offers",
-        help: "The network interface or libfabric domain to use, for instance eth0 or lo.",
-    },
-    Variable {
-        name: "WEFT_OFI_LIBRARY",
-        kind: "name",
-        default: "libfabric.so.1",
-        help: "File name or path of libfabric, 1.17 or newer.",
-    },
-    Variable {
-        name: "WEFT_OFI_RMA",
-        kind: "auto, native or emulated",
-        default: "auto",
-        help: "MPI_Put and MPI_Get over libfabric, the same on all ranks: by the provider's remote memory where it \
-               pays (auto), wherever the provider has it (native), or by messages that the target's process answers \
-               (emulated).",
-    },
-    Variable {
-        name: "WEFT_OFI_ATOMICS",
-        kind: "auto, native or emulated",
-        default: "auto",
-        help: "The same for atomics over libfabric, the same on all ranks.",
-    },
-    Variable {
-        name: "WEFT_OFI_BUFFER_SIZE",
-        kind: "bytes",
-        default: "16384; 64 KiB and headers over TCP",
-        help: "Size of a buffer for short messages over libfabric, from 2048 to 1048576, headers included, the same \
-               on all ranks. Longer messages are sent when the receiver asks for them.",
-    },
-    Variable {
-        name: "WEFT_OFI_BUFFERS",
-        kind: "count",
-        default: "64",
-        help: "Such buffers of each VCI, from 4 to 16384, for sending and for receiving each.",
-    },
-    Variable {
-        name: "WEFT_OFI_DOORBELL",
-        kind: "auto, 0 or 1",
-        default: "auto",
-        help: "Whether waiting threads can sleep until libfabric has something for them, which costs system calls \
-               per message over TCP. With auto they can where a node has more ranks or threads than cores.",
-    },
-    Variable {
-        name: "WEFT_UCX_TLS",
-        kind: "list",
-        default: "UCX_TLS; without it all transports of UCX that reach other hosts",
-        help: "UCX's own transports to use, the same on all ranks, for instance tcp or rc,ud_verbs:aux (see ucx_info -d). \
-               UCX's own variables hold for everything that is not said here.",
-    },
-    Variable {
-        name: "WEFT_UCX_DEVICES",
-        kind: "list",
-        default: "UCX_NET_DEVICES; without it all but bridges to containers and virtual machines",
-        help: "Network devices that UCX is to use, for instance eth0 or mlx5_0:1 (see ucx_info -d).",
-    },
-    Variable {
-        name: "WEFT_UCX_LIBRARY",
-        kind: "name",
-        default: "libucp.so.0",
-        help: "File name or path of UCX's library UCP, 1.13 or newer.",
+        help: "See `netmods::variable`.",
     },
     Variable {
         name: "WEFT_COLL",
@@ -395,7 +284,6 @@ pub const VARIABLES: &[Variable] = &[
 #[allow(missing_docs, reason = "see the table above")]
 pub struct Settings {
     pub shm: bool,
-    pub shm_single_copy: bool,
     pub eager_limit: Option<usize>,
     pub eager_window: Option<u32>,
     pub num_vcis: usize,
@@ -410,18 +298,7 @@ pub struct Settings {
     pub alloc_shared: bool,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
-    pub netmod: Netmod,
-    pub verbs_device: Option<String>,
-    pub verbs_gid_index: Option<u32>,
-    pub verbs_sharing: Sharing,
-    pub verbs_library: Option<String>,
-    /// For process 0.
-    pub ofi: netmod_ofi::Config,
-    pub ucx_tls: Option<String>,
-    pub ucx_devices: Option<String>,
-    pub ucx_library: Option<String>,
-    /// For process 0.
-    pub tcp: netmod_tcp::Config,
+    pub netmod: Choice,
     pub coll: Option<String>,
     pub coll_table: Option<String>,
     pub coll_costs: Option<mpi_coll::model::Parameters>,
@@ -441,23 +318,11 @@ pub enum Info {
     All,
 }
 
-/// `WEFT_NETMOD`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Netmod {
-    Auto,
-    Verbs,
-    Ofi,
-    Ucx,
-    Tcp,
-    None,
-}
-
 impl Settings {
     /// From the environment; the error names the variable, its value and what it may hold.
     pub fn from_env() -> Result<Settings, String> {
         let settings = Settings::read(look_up)?;
-        let found = VARIABLES
+        let found = variables()
             .iter()
             .filter_map(|variable| Some((variable.name, look_up(variable.name)?)));
         let _ = CHOSEN.set(found.collect());
@@ -465,7 +330,15 @@ impl Settings {
     }
 
     fn read(get: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
-        let reader = Reader { get };
+        let get = |name: &str| {
+            debug_assert!(variables().iter().any(|variable| variable.name == name));
+            get(name)
+        };
+        let reader = Reader::new(&get);
+        shmmod::Config::read(0, &reader)?;
+        for netmod in NETMODS {
+            (netmod.check)(&reader)?;
+        }
         // Only looked at here: the crate that finds the launcher reads it itself.
         let pmi = reader.text("WEFT_PMI");
         let known = ["auto", "pmi1", "pmi2", "pmix", "none"];
@@ -477,7 +350,6 @@ impl Settings {
         reader.flag("WEFT_SINGLETON", false)?;
         Ok(Settings {
             shm: reader.flag("WEFT_SHM", true)?,
-            shm_single_copy: reader.flag("WEFT_SHM_SINGLE_COPY", true)?,
             eager_limit: reader
                 .number("WEFT_EAGER_LIMIT", 0..=1 << 30)?
                 .map(|bytes| bytes as usize),
@@ -521,39 +393,7 @@ impl Settings {
             yields: reader
                 .number("WEFT_YIELD", 0..=1 << 30)?
                 .map(|count| count as u32),
-            netmod: match reader.text("WEFT_NETMOD").as_deref() {
-                None | Some("auto") => Netmod::Auto,
-                Some("verbs") => Netmod::Verbs,
-                Some("ofi") => Netmod::Ofi,
-                Some("ucx") => Netmod::Ucx,
-                Some("tcp") => Netmod::Tcp,
-                Some("none") => Netmod::None,
-                Some(other) => {
-                    return Err(format!(
-                        "WEFT_NETMOD is {other:?}; it can be auto, verbs, ofi, ucx, tcp or none"
-                    ));
-                }
-            },
-            verbs_device: reader.text("WEFT_VERBS_DEVICE"),
-            verbs_gid_index: reader
-                .number("WEFT_VERBS_GID_INDEX", 0..=255)?
-                .map(|index| index as u32),
-            verbs_sharing: match reader.text("WEFT_VERBS_SHARING") {
-                None => Sharing::default(),
-                Some(text) => Sharing::named(&text).ok_or_else(|| {
-                    format!(
-                        "WEFT_VERBS_SHARING is {text:?}; it can be context, domain, uar, cq or qp"
-                    )
-                })?,
-            },
-            verbs_library: reader.text("WEFT_VERBS_LIBRARY"),
-            ofi: netmod_ofi::Config::from_lookup(0, |name| reader.text(name))
-                .map_err(|error| error.0)?,
-            ucx_tls: reader.text("WEFT_UCX_TLS"),
-            ucx_devices: reader.text("WEFT_UCX_DEVICES"),
-            ucx_library: reader.text("WEFT_UCX_LIBRARY"),
-            tcp: netmod_tcp::Config::from_lookup(0, |name| reader.text(name))
-                .map_err(|error| error.0)?,
+            netmod: Choice::read(&reader)?,
             coll: {
                 let text = reader.text("WEFT_COLL");
                 choices(text.as_deref())?;
@@ -587,54 +427,6 @@ impl Settings {
             },
         })
     }
-}
-
-struct Reader<F> {
-    get: F,
-}
-
-impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    fn text(&self, name: &str) -> Option<String> {
-        debug_assert!(VARIABLES.iter().any(|variable| variable.name == name));
-        (self.get)(name).filter(|value| !value.is_empty())
-    }
-
-    fn flag(&self, name: &str, default: bool) -> Result<bool, String> {
-        match self.text(name).as_deref() {
-            None => Ok(default),
-            Some("1" | "yes" | "on" | "true") => Ok(true),
-            Some("0" | "no" | "off" | "false") => Ok(false),
-            Some(other) => Err(format!("{name} is {other:?}; it can be 0 or 1")),
-        }
-    }
-
-    fn number(
-        &self,
-        name: &str,
-        range: std::ops::RangeInclusive<u64>,
-    ) -> Result<Option<u64>, String> {
-        let Some(text) = self.text(name) else {
-            return Ok(None);
-        };
-        match parse_number(&text) {
-            Some(value) if range.contains(&value) => Ok(Some(value)),
-            _ => Err(format!(
-                "{name} is {text:?}; it can be a number from {} to {} (k and m may follow)",
-                range.start(),
-                range.end()
-            )),
-        }
-    }
-}
-
-/// A number, after which k and m may stand.
-pub fn parse_number(text: &str) -> Option<u64> {
-    let (digits, unit) = match text.as_bytes().last()? {
-        b'k' | b'K' => (&text[..text.len() - 1], 1 << 10),
-        b'm' | b'M' => (&text[..text.len() - 1], 1 << 20),
-        _ => (text, 1),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]

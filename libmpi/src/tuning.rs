@@ -22,7 +22,7 @@ pub fn document() -> String {
         kind,
         default,
         help,
-    } in settings::VARIABLES
+    } in settings::variables()
     {
         let _ = writeln!(text, "| `{name}` | {kind} | {default} | {help} |");
     }
@@ -101,8 +101,8 @@ mod tests {
         }
         assert!(names.contains("WEFT_OFI_RMA") && names.contains("WEFT_SINGLETON"));
         for name in &names {
-            let known = settings::VARIABLES.iter().any(|it| it.name == *name);
-            assert!(known, "{name} is read, but settings::VARIABLES lacks it");
+            let known = settings::variables().iter().any(|it| it.name == *name);
+            assert!(known, "{name} is read, but settings::variables() lacks it");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Spinning is right when each rank has a core and wrong when it hasn't. A waiter spins for a
 //! bounded number of polls, then gives up the processor between polls, then sleeps on the
-//! transports' doorbells. With more ranks than cores it yields from the first fruitless poll on:
+//! transports' wake-ups. With more ranks than cores it yields from the first fruitless poll on:
 //! whoever is waited for needs the core.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
-use netmod::Doorbell;
+use netmod::WakeUp;
 
 /// The policy's numbers, from the environment and from what the launcher says.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub struct WaitPolicy {
     /// Yields before the first sleep.
     pub yields: u32,
     /// The longest sleep. Bounded, because not every event rings (a message between two VCIs of one
-    /// process, a transport without a doorbell).
+    /// process, a transport without a wake-up).
     pub nap: Duration,
     /// A round over all open VCIs is made after this many fruitless polls of one's own. With 0 there
     /// is none, and correct programs can wait forever.
@@ -210,7 +210,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What threads of a process wake the one by that sleeps on all its doorbells.
+/// What threads of a process wake the one by that sleeps on all its wake-ups.
 #[derive(Default)]
 pub(crate) struct LocalBell {
     /// 1 while the sleeper must be told.
@@ -291,17 +291,17 @@ pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
 /// Where a yield helps nobody, every so many fruitless tests are followed by a nap.
 pub(crate) const TESTS_PER_NAP: u32 = 8;
 
-/// Sleeps until one of the doorbells rings, or another thread of the process if it may, at most for
-/// `nap`; where one has no bell, for `silent_nap`. Returns whether the bells are there: programs that
+/// Sleeps until one of the wake-ups comes, or another thread of the process if it may, at most for
+/// `nap`; where one has no wake-up, for `silent_nap`. Returns whether the wake-ups are there: programs that
 /// close descriptors which they don't know close those of the library, too.
 pub(crate) fn sleep(
-    doorbells: &[Doorbell],
+    wake_ups: &[WakeUp],
     local: Option<&LocalBell>,
     nap: Duration,
     silent_nap: Duration,
 ) -> bool {
-    let futexes = doorbells.iter().filter_map(|bell| match bell {
-        Doorbell::Futex(word) => Some(*word),
+    let futexes = wake_ups.iter().filter_map(|bell| match bell {
+        WakeUp::Futex(word) => Some(*word),
         _ => None,
     });
     let poll = |fd: RawFd| libc::pollfd {
@@ -309,14 +309,14 @@ pub(crate) fn sleep(
         events: libc::POLLIN,
         revents: 0,
     };
-    let mut fds: Vec<libc::pollfd> = doorbells
+    let mut fds: Vec<libc::pollfd> = wake_ups
         .iter()
         .filter_map(|bell| match bell {
-            Doorbell::Fd(fd) => Some(poll(*fd)),
+            WakeUp::Fd(fd) => Some(poll(*fd)),
             _ => None,
         })
         .collect();
-    let silent = doorbells.iter().any(|bell| matches!(bell, Doorbell::None));
+    let silent = wake_ups.iter().any(|bell| matches!(bell, WakeUp::None));
     let mut words: Vec<*const AtomicU32> = futexes.collect();
     // Two kinds of bell cannot be waited for together: look at both, often.
     if silent || (!words.is_empty() && !fds.is_empty()) {
@@ -396,8 +396,8 @@ fn futex_wait(word: *const AtomicU32, nap: Duration) {
         tv_sec: nap.as_secs() as libc::time_t,
         tv_nsec: nap.subsec_nanos() as libc::c_long,
     };
-    // SAFETY: the doorbell's word outlives the transport, which outlives the waiter; the kernel
-    // reads the word and the timeout only. 1 is what an armed doorbell holds.
+    // SAFETY: the wake-up's word outlives the transport, which outlives the waiter; the kernel
+    // reads the word and the timeout only. 1 is what an armed wake-up holds.
     unsafe {
         libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &timeout);
     }

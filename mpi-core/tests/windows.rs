@@ -70,7 +70,8 @@ fn near(book: &Book, me: Peer, shared: bool) -> Process {
         single_copy: true,
     };
     let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
-    let memory = shared.then(|| -> Arc<dyn netmod::SharedMemory> { Arc::new(shmmod::Pieces) });
+    let memory =
+        shared.then(|| -> Arc<dyn netmod::SharedMemory> { Arc::new(shmmod::SharedSegments) });
     let process = process(me, shm.clone(), memory);
     book.0.lock().unwrap().insert(me, shm.address(0));
     process

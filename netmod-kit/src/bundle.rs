@@ -2,8 +2,8 @@
 //!
 //! Where each message costs a system call, 64 small ones cost 64. A lane over such a network lets
 //! the first few of a burst leave at once and answers [`LaneError::Again`](netmod::LaneError) to the
-//! rest ([`Pace`]); the core keeps those, with their requests incomplete, and offers them all in a
-//! row when it makes progress, between [`Lane::gather`](netmod::Lane::gather) on and off. Then the
+//! rest ([`BurstLimit`]); the core keeps those, with their requests incomplete, and offers them all in a
+//! row when it makes progress, between [`Lane::coalesce`](netmod::Lane::coalesce) on and off. Then the
 //! lane writes them into one buffer ([`Bundle`]), which the receiver takes apart ([`messages`]).
 
 use netmod::Header;
@@ -28,7 +28,7 @@ const ANEW: u32 = 64;
 /// out to be one message each time, as with blocking sends, the pace quickens: holding it back has
 /// bought nothing. After some bursts it begins anew, since the program may have changed its ways.
 #[derive(Debug)]
-pub struct Pace {
+pub struct BurstLimit {
     round: u32,
     sent: u32,
     limit: u32,
@@ -38,9 +38,9 @@ pub struct Pace {
     bursts: u32,
 }
 
-impl Default for Pace {
+impl Default for BurstLimit {
     fn default() -> Self {
-        Pace {
+        BurstLimit {
             round: 0,
             sent: 0,
             limit: LEAST,
@@ -50,7 +50,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl BurstLimit {
     /// Whether a message may leave at once, which counts then. `round` counts the lane's polls.
     #[inline]
     pub fn may_leave(&mut self, round: u32) -> bool {
@@ -186,39 +186,43 @@ mod tests {
 
     #[test]
     fn bursts_are_held_back_and_single_messages_less_and_less() {
-        let mut pace = Pace::default();
-        let burst = |pace: &mut Pace, round| (0..2000).filter(|_| pace.may_leave(round)).count();
-        assert_eq!(burst(&mut pace, 1), 4);
-        assert_eq!(burst(&mut pace, 2), 4);
-        pace.gathered(60);
-        assert_eq!(burst(&mut pace, 3), 4);
-        pace.gathered(1);
-        assert_eq!(burst(&mut pace, 4), 8);
+        let mut burst_limit = BurstLimit::default();
+        let burst = |burst_limit: &mut BurstLimit, round| {
+            (0..2000).filter(|_| burst_limit.may_leave(round)).count()
+        };
+        assert_eq!(burst(&mut burst_limit, 1), 4);
+        assert_eq!(burst(&mut burst_limit, 2), 4);
+        burst_limit.gathered(60);
+        assert_eq!(burst(&mut burst_limit, 3), 4);
+        burst_limit.gathered(1);
+        assert_eq!(burst(&mut burst_limit, 4), 8);
         for round in 5..20 {
-            pace.gathered(1);
-            burst(&mut pace, round);
+            burst_limit.gathered(1);
+            burst(&mut burst_limit, round);
         }
-        pace.gathered(1);
-        assert_eq!(burst(&mut pace, 20), 1024);
-        pace.gathered(2);
-        assert_eq!(burst(&mut pace, 21), 4);
+        burst_limit.gathered(1);
+        assert_eq!(burst(&mut burst_limit, 20), 1024);
+        burst_limit.gathered(2);
+        assert_eq!(burst(&mut burst_limit, 21), 4);
     }
 
     #[test]
     fn what_was_not_held_back_changes_nothing_and_habits_are_forgotten() {
-        let mut pace = Pace::default();
+        let mut burst_limit = BurstLimit::default();
         for round in 0..20 {
-            assert!(pace.may_leave(round));
-            pace.gathered(1);
+            assert!(burst_limit.may_leave(round));
+            burst_limit.gathered(1);
         }
-        let burst = |pace: &mut Pace, round| (0..50).filter(|_| pace.may_leave(round)).count();
+        let burst = |burst_limit: &mut BurstLimit, round| {
+            (0..50).filter(|_| burst_limit.may_leave(round)).count()
+        };
         for round in 20..30 {
-            burst(&mut pace, round);
-            pace.gathered(1);
+            burst(&mut burst_limit, round);
+            burst_limit.gathered(1);
         }
-        assert_eq!(burst(&mut pace, 30), 50);
+        assert_eq!(burst(&mut burst_limit, 30), 50);
         let slow = (31..31 + ANEW)
-            .filter(|&round| burst(&mut pace, round) < 50)
+            .filter(|&round| burst(&mut burst_limit, round) < 50)
             .count();
         assert!(
             slow > 0,

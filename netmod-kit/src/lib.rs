@@ -7,6 +7,7 @@
 //! - [`Operations`], [`Fences`], [`Exposures`]: get, put and atomics under way, what a flush waits for, and
 //!   the memory they go to. [`emulation`]: the three by messages.
 //! - [`library`]: C libraries that are opened at run time.
+//! - [`Netmod`]: what a transport between nodes says of itself to libmpi, with its control [`variables`].
 //! - `conformance` (a feature, for tests): the suite that every transport must pass.
 
 #![forbid(unsafe_op_in_unsafe_fn)]
@@ -22,6 +23,8 @@ pub mod library;
 mod lost;
 mod operations;
 mod peer_table;
+mod registration;
+pub mod variables;
 
 pub use copy::copy;
 pub use exposures::Exposures;
@@ -29,3 +32,4 @@ pub use fences::Fences;
 pub use lost::LostPeers;
 pub use operations::{Action, Operations};
 pub use peer_table::PeerTable;
+pub use registration::{Netmod, Open, Start, need_rdma_device};

@@ -8,6 +8,7 @@ use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver,
     Sink, Token, Transport, VciId,
 };
+use netmod_kit::variables::Reader;
 use netmod_ofi::{Config, OfiTransport};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -131,7 +132,8 @@ fn main() -> Result<(), Failure> {
     let is_child = std::env::var_os("WEFT_PINGPONG_CHILD").is_some();
     let me = u32::from(is_child);
 
-    let mut config = Config::from_lookup(me, |name| std::env::var(name).ok())?;
+    let get = |name: &str| std::env::var(name).ok();
+    let mut config = Config::read(me, &Reader::new(&get)).map_err(OpenError)?;
     if config.interface.is_none() && config.provider.as_deref() != Some("shm") {
         config.interface = Some("lo".to_string());
     }

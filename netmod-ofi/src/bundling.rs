@@ -26,7 +26,7 @@ impl OfiLane {
             if self.gathering {
                 return self.add_to_bundle(endpoint, header, len, fill);
             }
-            if !state.pace.may_leave(round) {
+            if !state.burst_limit.may_leave(round) {
                 return Err(LaneError::Again);
             }
         }
@@ -100,7 +100,7 @@ impl OfiLane {
             let state = self.peers.endpoint(endpoint);
             state.stuck = None;
             state.bundle = None;
-            state.pace.gathered(bundle.count);
+            state.burst_limit.gathered(bundle.count);
             self.bundled.retain(|&other| other != endpoint);
             return true;
         }

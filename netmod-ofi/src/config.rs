@@ -1,6 +1,7 @@
 //! What the user may choose.
 
 use netmod::{OpenError, Peer};
+use netmod_kit::variables::Reader;
 
 /// Whether an ability of the provider is used, or replaced by messages that the target's poll
 /// answers.
@@ -45,8 +46,8 @@ pub struct Config {
     pub rma: Offload,
     /// Atomics: by the provider or by messages.
     pub atomics: Offload,
-    /// Whether lanes offer a file descriptor as doorbell (where the provider can). `None`: they do.
-    pub doorbell: Option<bool>,
+    /// Whether lanes offer a file descriptor to wake up by (where the provider can). `None`: they do.
+    pub wake_up: Option<bool>,
 }
 
 impl Config {
@@ -65,58 +66,48 @@ impl Config {
             register_local: false,
             rma: Offload::Auto,
             atomics: Offload::Auto,
-            doorbell: None,
+            wake_up: None,
         }
     }
 
-    /// The defaults, changed by the variables that `lookup` finds: `WEFT_OFI_LIBRARY`,
-    /// `WEFT_OFI_PROVIDER`, `WEFT_OFI_INTERFACE`, `WEFT_OFI_RMA` and `WEFT_OFI_ATOMICS` ("auto",
-    /// "native" or "emulated"), `WEFT_OFI_BUFFER_SIZE` and `WEFT_OFI_BUFFERS` (for sending and
-    /// receiving each), `WEFT_OFI_DOORBELL` (auto, 0 or 1). Empty values count as unset.
-    pub fn from_lookup(
-        peer: Peer,
-        lookup: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, OpenError> {
-        let lookup = |name: &str| lookup(name).filter(|value| !value.is_empty());
+    /// As the control variables say.
+    ///
+    /// # Errors
+    /// A value can't be understood.
+    pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
         let mut config = Config::new(peer);
-        if let Some(library) = lookup("WEFT_OFI_LIBRARY") {
+        if let Some(library) = variables.text("WEFT_OFI_LIBRARY") {
             config.library = library;
         }
-        config.provider = lookup("WEFT_OFI_PROVIDER");
-        config.interface = lookup("WEFT_OFI_INTERFACE");
-        let offload = |name: &str| match lookup(name).as_deref() {
+        config.provider = variables.text("WEFT_OFI_PROVIDER");
+        config.interface = variables.text("WEFT_OFI_INTERFACE");
+        let offload = |name: &str| match variables.text(name).as_deref() {
             None | Some("auto") => Ok(Offload::Auto),
             Some("native") => Ok(Offload::Native),
             Some("emulated") => Ok(Offload::Emulated),
-            Some(other) => Err(OpenError(format!(
+            Some(other) => Err(format!(
                 "{name} is {other:?}; it must be auto, native or emulated"
-            ))),
+            )),
         };
         config.rma = offload("WEFT_OFI_RMA")?;
         config.atomics = offload("WEFT_OFI_ATOMICS")?;
-        let number = |name: &str, default: usize| match lookup(name) {
-            None => Ok(default),
-            Some(text) => text
-                .parse()
-                .map_err(|_| OpenError(format!("{name} is {text:?}; it must be a whole number"))),
-        };
-        if lookup("WEFT_OFI_BUFFER_SIZE").is_some() {
-            config.buffer_size = Some(number("WEFT_OFI_BUFFER_SIZE", 0)?);
+        let size = variables.number("WEFT_OFI_BUFFER_SIZE", 2048..=1 << 20)?;
+        config.buffer_size = size.map(|size| size as usize);
+        if let Some(buffers) = variables.number("WEFT_OFI_BUFFERS", 4..=16384)? {
+            config.send_buffers = buffers as usize;
+            config.recv_buffers = buffers as usize;
         }
-        let buffers = number("WEFT_OFI_BUFFERS", config.send_buffers)?;
-        config.send_buffers = buffers;
-        config.recv_buffers = buffers;
-        config.doorbell = match lookup("WEFT_OFI_DOORBELL").as_deref() {
+        config.wake_up = match variables.text("WEFT_OFI_WAKE_UP").as_deref() {
             None | Some("auto") => None,
             Some("1") => Some(true),
             Some("0") => Some(false),
             Some(other) => {
-                return Err(OpenError(format!(
-                    "WEFT_OFI_DOORBELL is {other:?}; it must be auto, 0 or 1"
-                )));
+                return Err(format!(
+                    "WEFT_OFI_WAKE_UP is {other:?}; it must be auto, 0 or 1"
+                ));
             }
         };
-        config.check()?;
+        config.check().map_err(|error| error.0)?;
         Ok(config)
     }
 

@@ -11,8 +11,8 @@ use crate::transport::Shared;
 use crate::watch::Watched;
 use crate::wire::{self, Kind, Prefix};
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
-    VciId,
+    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token, VciId,
+    WakeUp,
 };
 use netmod_kit::Operations;
 use std::collections::{HashMap, VecDeque};
@@ -117,7 +117,7 @@ pub(crate) struct OfiLane {
     /// Largest part of a get or put.
     pub(crate) part_limit: usize,
     vci: VciId,
-    doorbell: Option<RawFd>,
+    wake_up: Option<RawFd>,
     /// Whether peers that take nothing can be asked whether they are there.
     pub(crate) probes: bool,
     /// Peers from which something is awaited.
@@ -170,8 +170,7 @@ impl OfiLane {
         if rc != 0 {
             return Err(fail("opening the address vector", rc));
         }
-        let doorbell =
-            open_cq(&shared, &mut objects).map_err(|rc| fail("opening the queue", rc))?;
+        let wake_up = open_cq(&shared, &mut objects).map_err(|rc| fail("opening the queue", rc))?;
 
         // SAFETY: the objects are open and stay so until the endpoint is closed.
         unsafe {
@@ -220,7 +219,7 @@ impl OfiLane {
             idle_polls: 0,
             peers: Peers::default(),
             vci,
-            doorbell,
+            wake_up,
             probes: Self::can_probe(&shared.provider, shared.info.addr_format()),
             watched: HashMap::new(),
             port: links::port(&name[..len]).unwrap_or(0),
@@ -403,7 +402,7 @@ impl OfiLane {
     /// Sends a message whose payload stays where it is until its completion.
     ///
     /// # Safety
-    /// As for `Lane::send_from`.
+    /// As for `Lane::send_zcopy`.
     unsafe fn lend(
         &mut self,
         endpoint: u32,
@@ -499,7 +498,7 @@ fn open_cq(shared: &Shared, objects: &mut Objects) -> Result<Option<RawFd>, i32>
         wait_cond: 0,
         wait_set: null_mut(),
     };
-    if config.doorbell.unwrap_or(true) {
+    if config.wake_up.unwrap_or(true) {
         // SAFETY: the domain is open, `attr` valid, the place for the result too.
         let rc = unsafe { fi_cq_open(shared.domain, &mut attr, &mut objects.cq) };
         if rc == 0 {
@@ -556,7 +555,7 @@ impl Lane for OfiLane {
         self.send_message(endpoint, header, len, true, fill)
     }
 
-    unsafe fn send_from(
+    unsafe fn send_zcopy(
         &mut self,
         to: Peer,
         vci: VciId,
@@ -575,11 +574,11 @@ impl Lane for OfiLane {
         unsafe { self.lend(endpoint, header, payload, len, token) }
     }
 
-    fn gathers(&self) -> bool {
+    fn coalesces(&self) -> bool {
         true
     }
 
-    fn gather(&mut self, on: bool) {
+    fn coalesce(&mut self, on: bool) {
         self.gathering = on;
         if !on && !self.bundled.is_empty() {
             self.send_bundles();
@@ -681,8 +680,8 @@ impl Lane for OfiLane {
             && self.replies.is_empty()
     }
 
-    fn doorbell(&self) -> Doorbell {
-        self.doorbell.map_or(Doorbell::None, Doorbell::Fd)
+    fn wake_up(&self) -> WakeUp {
+        self.wake_up.map_or(WakeUp::None, WakeUp::Fd)
     }
 
     fn arm(&mut self) -> bool {
@@ -692,7 +691,7 @@ impl Lane for OfiLane {
             && self.replies.is_empty()
             && self.unissued.is_empty()
             && self.unposted.is_empty();
-        if !idle || self.doorbell.is_none() {
+        if !idle || self.wake_up.is_none() {
             return false;
         }
         let mut queue: *mut fid = self.objects.cq.cast();

@@ -35,6 +35,7 @@ mod ops;
 mod peers;
 mod probe;
 mod progress;
+mod registration;
 mod remote;
 mod select;
 mod transport;
@@ -42,4 +43,5 @@ mod watch;
 mod wire;
 
 pub use config::{Config, Offload};
+pub use registration::NETMOD;
 pub use transport::OfiTransport;

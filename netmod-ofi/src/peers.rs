@@ -6,7 +6,7 @@ use crate::ffi::fi_addr_t;
 use crate::probe::Stuck;
 use netmod::{Peer, Token, VciId};
 use netmod_kit::Fences;
-use netmod_kit::bundle::{Bundle, Pace};
+use netmod_kit::bundle::{Bundle, BurstLimit};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -48,7 +48,7 @@ pub(crate) struct EndpointState {
     /// Accepted messages that the provider had no room for.
     pub(crate) stalled: u32,
     /// Decides which small messages leave at once.
-    pub(crate) pace: Pace,
+    pub(crate) burst_limit: BurstLimit,
     /// The send buffer of those that leave together, and how full it is.
     pub(crate) bundle: Option<(u32, Bundle)>,
     /// The provider has had no room lately.
@@ -108,7 +108,7 @@ impl Peers {
             lost,
             dirty: false,
             stalled: 0,
-            pace: Pace::default(),
+            burst_limit: BurstLimit::default(),
             bundle: None,
             stuck: None,
             address: address.into(),

@@ -298,21 +298,21 @@ impl Transport for OfiTransport {
             get: true,
             native_rma: self.shared.rma,
             passive_target: self.shared.rma && domain.data_progress == FI_PROGRESS_AUTO,
-            borrow: if self.shared.lends() {
+            zcopy_min: if self.shared.lends() {
                 LONG
             } else {
                 usize::MAX
             },
             ordered_put: false,
             signals: self.shared.ordered.then_some(netmod::Signals {
-                most: self.shared.buffer_size - 8,
-                quick: Some(8 << 10),
-                unaided: domain.data_progress == FI_PROGRESS_AUTO,
+                max_data: self.shared.buffer_size - 8,
+                faster_up_to: Some(8 << 10),
+                passive_target: domain.data_progress == FI_PROGRESS_AUTO,
             }),
             // A provider's are atomic among those of its domain (fi_atomic(3)), and order between them
             // is not asked for. Ours come in the order of messages, and are the processor's own.
             atomics: Some(netmod::Atomics {
-                unaided: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
+                passive_target: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
                 coherent: !self.shared.atomics,
                 ordered: !self.shared.atomics,
             }),

@@ -51,14 +51,6 @@ fn failures_to_open_say_what_was_tried() {
     let mut size = Config::new(0);
     size.buffer_size = Some(17);
     assert!(open_error(size).contains("17"));
-
-    let lookup = |name: &str| (name == "WEFT_OFI_ATOMICS").then(|| "maybe".to_string());
-    assert!(
-        Config::from_lookup(0, lookup)
-            .unwrap_err()
-            .to_string()
-            .contains("maybe")
-    );
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct SimConfig {
     /// Percentage of sends, reads and writes that are told to come again for no reason.
     pub again: u8,
     /// Messages that a lane takes between two polls before it wants the others in a row
-    /// (`Lane::gather`). 0: it takes all.
+    /// (`Lane::coalesce`). 0: it takes all.
     pub burst: u32,
     /// Reading peers' memory.
     pub get: Get,

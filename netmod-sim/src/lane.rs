@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Limits, OpenError, Peer, RemoteAddr,
-    RemoteKey, Signals, Sink, Token, Transport, VciId,
+    AtomicOp, Header, Issued, Lane, LaneError, Limits, OpenError, Peer, RemoteAddr, RemoteKey,
+    Signals, Sink, Token, Transport, VciId, WakeUp,
 };
 
 use crate::config::Get;
@@ -44,15 +44,15 @@ impl Transport for SimTransport {
             get: config.get != Get::Unsupported,
             native_rma: config.get != Get::Unsupported,
             passive_target: config.burst == 0,
-            borrow: usize::MAX,
+            zcopy_min: usize::MAX,
             ordered_put: config.ordered_put,
             signals: config.ordered_put.then_some(Signals {
-                most: config.max_payload,
-                quick: Some(config.max_payload),
-                unaided: true,
+                max_data: config.max_payload,
+                faster_up_to: Some(config.max_payload),
+                passive_target: true,
             }),
             atomics: (config.get != Get::Unsupported).then_some(netmod::Atomics {
-                unaided: true,
+                passive_target: true,
                 coherent: false,
                 ordered: config.ordered_put,
             }),
@@ -134,11 +134,11 @@ impl Lane for SimLane {
         Ok(())
     }
 
-    fn gathers(&self) -> bool {
+    fn coalesces(&self) -> bool {
         self.world.lock().config.burst > 0
     }
 
-    fn gather(&mut self, on: bool) {
+    fn coalesce(&mut self, on: bool) {
         self.gathering = on;
     }
 
@@ -280,8 +280,8 @@ impl Lane for SimLane {
         self.world.lock().drained(self.place)
     }
 
-    fn doorbell(&self) -> Doorbell {
-        Doorbell::None
+    fn wake_up(&self) -> WakeUp {
+        WakeUp::None
     }
 
     fn arm(&mut self) -> bool {

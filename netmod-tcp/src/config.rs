@@ -1,21 +1,9 @@
 //! What the user may choose.
 
 use netmod::{OpenError, Peer};
+use netmod_kit::variables::{Reader, Variable};
 
 use crate::subnet::Subnet;
-
-/// A control variable of this transport.
-#[derive(Clone, Copy, Debug)]
-pub struct Variable {
-    /// Name in the environment.
-    pub name: &'static str,
-    /// What it holds, in the words of the library's table.
-    pub kind: &'static str,
-    /// Its value when it is not set, for people.
-    pub default: &'static str,
-    /// What it does.
-    pub help: &'static str,
-}
 
 /// `WEFT_TCP_INTERFACE`.
 pub const INTERFACE: Variable = Variable {
@@ -72,31 +60,26 @@ impl Config {
         }
     }
 
-    /// The defaults, changed by the variables of [`VARIABLES`] that `lookup` finds. Empty values
-    /// count as unset.
+    /// The defaults, changed by the variables of [`VARIABLES`].
     ///
     /// # Errors
     /// A value can't be understood.
-    pub fn from_lookup(
-        peer: Peer,
-        lookup: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, OpenError> {
-        let lookup = |name: &str| lookup(name).filter(|value| !value.is_empty());
+    pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
         let mut config = Config::new(peer);
-        if let Some(list) = lookup(INTERFACE.name) {
-            config.set_interfaces(&list)?;
+        if let Some(list) = variables.text(INTERFACE.name) {
+            config.set_interfaces(&list).map_err(|error| error.0)?;
         }
-        if let Some(text) = lookup(PORTS.name) {
+        if let Some(text) = variables.text(PORTS.name) {
             let (first, last) = text.split_once('-').unwrap_or((&text, &text));
             let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
             config.ports = match (port(first), port(last)) {
                 (Some(first), Some(last)) if first <= last => Some((first, last)),
                 _ => {
-                    return Err(OpenError(format!(
+                    return Err(format!(
                         "{} is {text:?}; it can be FIRST-LAST, two ports from 1 to 65535, as in \
                          40000-40999",
                         PORTS.name
-                    )));
+                    ));
                 }
             };
         }
@@ -141,7 +124,10 @@ mod tests {
     #[test]
     fn variables_are_read_and_wrong_ones_named() {
         let with = |name: &'static str, value: &'static str| {
-            Config::from_lookup(0, move |asked| (asked == name).then(|| value.to_string()))
+            Config::read(
+                0,
+                &Reader::new(&move |asked| (asked == name).then(|| value.to_string())),
+            )
         };
         let config = with(INTERFACE.name, "eth0, 10.1.0.0/16,fd00::/8,192.0.2.7").unwrap();
         assert_eq!(config.interfaces.len(), 4);

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::TcpStream;
 
 use netmod::Token;
-use netmod_kit::bundle::Pace;
+use netmod_kit::bundle::BurstLimit;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::exposure::Exposures;
@@ -68,7 +68,7 @@ pub(crate) struct Conn {
     pub held: Vec<u8>,
     /// Messages in it.
     pub gathered: u32,
-    pub pace: Pace,
+    pub pace: BurstLimit,
     /// Something was written since it was last known that all has arrived.
     pub wrote: bool,
     /// Writing has failed; reading will tell why.
@@ -101,7 +101,7 @@ impl Conn {
             out: VecDeque::new(),
             held: Vec::new(),
             gathered: 0,
-            pace: Pace::default(),
+            pace: BurstLimit::default(),
             wrote: false,
             failed: None,
             puts: false,

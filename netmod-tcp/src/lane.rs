@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId,
+    AtomicOp, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId, WakeUp,
 };
 use netmod_kit::{PeerTable, bundle};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -375,7 +375,7 @@ impl TcpLane {
     /// Sends a message whose payload stays where it is until completion.
     ///
     /// # Safety
-    /// As for `Lane::send_from`.
+    /// As for `Lane::send_zcopy`.
     unsafe fn lend(
         &mut self,
         index: u32,
@@ -498,7 +498,7 @@ impl Lane for TcpLane {
         Ok(())
     }
 
-    unsafe fn send_from(
+    unsafe fn send_zcopy(
         &mut self,
         to: Peer,
         vci: VciId,
@@ -517,11 +517,11 @@ impl Lane for TcpLane {
         }
     }
 
-    fn gathers(&self) -> bool {
+    fn coalesces(&self) -> bool {
         true
     }
 
-    fn gather(&mut self, on: bool) {
+    fn coalesce(&mut self, on: bool) {
         self.gathering = on;
         if !on && !self.dirty.is_empty() {
             self.write_held();
@@ -654,8 +654,8 @@ impl Lane for TcpLane {
         true
     }
 
-    fn doorbell(&self) -> Doorbell {
-        Doorbell::Fd(self.epoll.as_fd().as_raw_fd())
+    fn wake_up(&self) -> WakeUp {
+        WakeUp::Fd(self.epoll.as_fd().as_raw_fd())
     }
 
     fn arm(&mut self) -> bool {

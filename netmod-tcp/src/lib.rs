@@ -33,6 +33,7 @@ mod proof;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod receive;
 mod record;
+mod registration;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
 mod subnet;
@@ -40,5 +41,6 @@ mod subnet;
 mod transport;
 mod wire;
 
-pub use config::{Config, INTERFACE, PORTS, VARIABLES, Variable};
+pub use config::{Config, VARIABLES};
+pub use registration::NETMOD;
 pub use transport::TcpTransport;

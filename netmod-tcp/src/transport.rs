@@ -158,15 +158,15 @@ impl Transport for TcpTransport {
             // Frames of our own: they need fewer steps than messages of the core's.
             native_rma: true,
             passive_target: false,
-            borrow: BORROW,
+            zcopy_min: BORROW,
             ordered_put: true,
             signals: Some(Signals {
-                most: MAX_SIGNAL,
-                quick: Some(8 << 10),
-                unaided: false,
+                max_data: MAX_SIGNAL,
+                faster_up_to: Some(8 << 10),
+                passive_target: false,
             }),
             atomics: Some(Atomics {
-                unaided: false,
+                passive_target: false,
                 coherent: true,
                 ordered: true,
             }),

@@ -92,14 +92,14 @@ fn bursts_travel_together_in_order() {
         {
             number += 1;
         }
-        nodes[0].lanes[0].gather(true);
+        nodes[0].lanes[0].coalesce(true);
         for _ in 0..64 {
             nodes[0].lanes[0]
                 .send(to, 0, &Header([number, 0, 0]), &[2; 40])
                 .unwrap();
             number += 1;
         }
-        nodes[0].lanes[0].gather(false);
+        nodes[0].lanes[0].coalesce(false);
         nodes[0].poll();
     }
     poll_until(&mut nodes, "bursts", |nodes| {
@@ -461,7 +461,7 @@ fn the_doorbell_rings() {
     for _ in 0..100 {
         nodes.iter_mut().for_each(|node| _ = node.poll());
     }
-    let netmod::Doorbell::Fd(fd) = nodes[1].lanes[0].doorbell() else {
+    let netmod::WakeUp::Fd(fd) = nodes[1].lanes[0].wake_up() else {
         panic!("no descriptor")
     };
     let rings = |patience: i32| {

@@ -25,7 +25,7 @@ impl UcxLane {
             if self.gathering {
                 return self.add_to_bundle(endpoint, header, len, fill);
             }
-            if !state.pace.may_leave(round) {
+            if !state.burst_limit.may_leave(round) {
                 return Err(LaneError::Again);
             }
         }
@@ -82,7 +82,7 @@ impl UcxLane {
         }
         let state = self.peers.endpoint(endpoint);
         state.bundle = None;
-        state.pace.gathered(bundle.count);
+        state.burst_limit.gathered(bundle.count);
         self.bundled.retain(|&other| other != endpoint);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What the user may choose.
 
 use netmod::{OpenError, Peer};
+use netmod_kit::variables::Reader;
 
 /// How to open a [`UcxTransport`](crate::UcxTransport).
 #[derive(Clone, Debug)]
@@ -22,8 +23,8 @@ pub struct Config {
     pub send_buffers: usize,
     /// Operations on remote memory that one lane can have under way; 4 to 16,384.
     pub operations: usize,
-    /// Whether lanes offer a file descriptor as doorbell.
-    pub doorbell: bool,
+    /// Whether lanes offer a file descriptor to wake up by.
+    pub wake_up: bool,
     /// Sends all memory keys by message, as if none were short enough to travel with the message
     /// that names the memory. For tests.
     pub long_keys: bool,
@@ -40,9 +41,23 @@ impl Config {
             buffer_size: None,
             send_buffers: 64,
             operations: 256,
-            doorbell: true,
+            wake_up: true,
             long_keys: false,
         }
+    }
+
+    /// As the control variables say.
+    ///
+    /// # Errors
+    /// A value can't be understood.
+    pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
+        let mut config = Config::new(peer);
+        if let Some(library) = variables.text("WEFT_UCX_LIBRARY") {
+            config.library = library;
+        }
+        config.tls = variables.text("WEFT_UCX_TLS");
+        config.devices = variables.text("WEFT_UCX_DEVICES");
+        Ok(config)
     }
 
     /// Whether the numbers are within their bounds.

@@ -5,7 +5,7 @@ use crate::inbox::{Tie, on_break, on_end};
 use crate::lane::{Notice, UcxLane};
 use crate::peers::Endpoint;
 use netmod::{LaneError, Peer, VciId};
-use netmod_kit::bundle::Pace;
+use netmod_kit::bundle::BurstLimit;
 use std::collections::HashMap;
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ impl UcxLane {
             peer: process,
             vci,
             seq: 0,
-            pace: Pace::default(),
+            burst_limit: BurstLimit::default(),
             bundle: None,
             broken: self.peers.processes[process as usize].lost.is_some(),
             written: false,

@@ -9,8 +9,8 @@ use crate::remote::{Flush, Ops};
 use crate::transport::Shared;
 use crate::wire::{HEAD, Head, Kind};
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token,
-    VciId,
+    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token, VciId,
+    WakeUp,
 };
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::RawFd;
@@ -119,7 +119,7 @@ pub(crate) struct UcxLane {
     pub(crate) drain: Drain,
     drain_note: Box<Note>,
     pub(crate) vci: VciId,
-    doorbell: Option<RawFd>,
+    wake_up: Option<RawFd>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -179,7 +179,7 @@ impl UcxLane {
             drain: Drain::Done,
             drain_note: note(Work::Drain),
             vci,
-            doorbell: None,
+            wake_up: None,
             inbox,
             shared: shared.clone(),
         };
@@ -199,11 +199,11 @@ impl UcxLane {
         if status != UCS_OK {
             return Err(fail("setting the handler of messages", status));
         }
-        if shared.config.doorbell {
+        if shared.config.wake_up {
             let mut fd = -1;
             // SAFETY: the worker is open, `fd` is written on success.
             let status = unsafe { (lib.worker_get_efd)(worker, &mut fd) };
-            lane.doorbell = (status == UCS_OK && fd >= 0).then_some(fd);
+            lane.wake_up = (status == UCS_OK && fd >= 0).then_some(fd);
         }
         let address = lane
             .address()
@@ -302,7 +302,7 @@ impl UcxLane {
     /// Sends a message whose payload stays where it is until its request ends.
     ///
     /// # Safety
-    /// As for `Lane::send_from`.
+    /// As for `Lane::send_zcopy`.
     unsafe fn lend(
         &mut self,
         endpoint: u32,
@@ -510,7 +510,7 @@ impl Lane for UcxLane {
         self.send_message(endpoint, header, len, fill)
     }
 
-    unsafe fn send_from(
+    unsafe fn send_zcopy(
         &mut self,
         to: Peer,
         vci: VciId,
@@ -527,11 +527,11 @@ impl Lane for UcxLane {
         unsafe { self.lend(endpoint, header, payload, len, token) }
     }
 
-    fn gathers(&self) -> bool {
+    fn coalesces(&self) -> bool {
         true
     }
 
-    fn gather(&mut self, on: bool) {
+    fn coalesce(&mut self, on: bool) {
         self.gathering = on;
         if !on && !self.bundled.is_empty() {
             self.send_bundles();
@@ -640,8 +640,8 @@ impl Lane for UcxLane {
         self.drain == Drain::Done
     }
 
-    fn doorbell(&self) -> Doorbell {
-        self.doorbell.map_or(Doorbell::None, Doorbell::Fd)
+    fn wake_up(&self) -> WakeUp {
+        self.wake_up.map_or(WakeUp::None, WakeUp::Fd)
     }
 
     fn arm(&mut self) -> bool {
@@ -652,7 +652,7 @@ impl Lane for UcxLane {
             && self.bundled.is_empty()
             && self.doubts == 0;
         // SAFETY: the worker is open.
-        idle && self.doorbell.is_some()
+        idle && self.wake_up.is_some()
             && unsafe { (self.shared.lib.worker_arm)(self.worker) } == UCS_OK
     }
 

@@ -29,9 +29,11 @@ mod library;
 mod order;
 mod peers;
 mod pull;
+mod registration;
 mod remote;
 mod transport;
 mod wire;
 
 pub use config::Config;
+pub use registration::NETMOD;
 pub use transport::UcxTransport;

@@ -6,7 +6,7 @@ use crate::ffi::{ucp_ep, ucp_rkey};
 use crate::inbox::Tie;
 use netmod::{Peer, VciId};
 use netmod_kit::PeerTable;
-use netmod_kit::bundle::{Bundle, Pace};
+use netmod_kit::bundle::{Bundle, BurstLimit};
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ pub(crate) struct Endpoint {
     /// Number of the next message.
     pub(crate) seq: u32,
     /// Decides which small messages leave at once.
-    pub(crate) pace: Pace,
+    pub(crate) burst_limit: BurstLimit,
     /// The send buffer of those that leave together, and how full it is.
     pub(crate) bundle: Option<(u32, Bundle)>,
     /// It takes nothing any more: broken, or its process is lost.

@@ -117,7 +117,7 @@ impl Shared {
         let changed: Result<(), String> = changes();
         let mut context = null_mut();
         let status = if changed.is_ok() {
-            let wakeup = if config.doorbell {
+            let wakeup = if config.wake_up {
                 UCP_FEATURE_WAKEUP
             } else {
                 0
@@ -429,20 +429,20 @@ impl Transport for UcxTransport {
             get: true,
             native_rma: true,
             passive_target: self.has_rdma(),
-            borrow: if tcp { LONG } else { usize::MAX },
+            zcopy_min: if tcp { LONG } else { usize::MAX },
             ordered_put: false,
             // A fence keeps the order of writes.
             signals: Some(netmod::Signals {
-                most: self.shared.buffer_size,
+                max_data: self.shared.buffer_size,
                 // Over TCP they are answered.
-                quick: self.has_rdma().then_some(32),
-                unaided: self.has_rdma(),
+                faster_up_to: self.has_rdma().then_some(32),
+                passive_target: self.has_rdma(),
             }),
             // UCX itself chooses between those of an adapter and its own, which the target's
             // progress carries out, and says neither which it has taken nor what order there is
             // between them.
             atomics: Some(netmod::Atomics {
-                unaided: false,
+                passive_target: false,
                 coherent: false,
                 ordered: false,
             }),

@@ -1,6 +1,7 @@
 //! What the user may choose.
 
 use netmod::{OpenError, Peer};
+use netmod_kit::variables::Reader;
 
 /// How much of the adapter the VCIs of a process share, from nothing to everything. More sharing
 /// takes less of the adapter and costs speed when several threads communicate.
@@ -97,8 +98,8 @@ pub struct Config {
     pub timeout: u8,
     /// How often it asks again before a peer is lost; up to 7, which Soft-RoCE takes for "for ever".
     pub retries: u8,
-    /// Whether lanes offer a file descriptor as doorbell.
-    pub doorbell: bool,
+    /// Whether lanes offer a file descriptor to wake up by.
+    pub wake_up: bool,
 }
 
 impl Config {
@@ -121,8 +122,29 @@ impl Config {
             max_part: 1 << 30,
             timeout: 16,
             retries: 6,
-            doorbell: true,
+            wake_up: true,
         }
+    }
+
+    /// As the control variables say.
+    ///
+    /// # Errors
+    /// A value can't be understood.
+    pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
+        let mut config = Config::new(peer);
+        if let Some(library) = variables.text("WEFT_VERBS_LIBRARY") {
+            config.library = library;
+        }
+        config.device = variables.text("WEFT_VERBS_DEVICE");
+        config.gid_index = variables
+            .number("WEFT_VERBS_GID_INDEX", 0..=255)?
+            .map(|index| index as u32);
+        if let Some(text) = variables.text("WEFT_VERBS_SHARING") {
+            config.sharing = Sharing::named(&text).ok_or_else(|| {
+                format!("WEFT_VERBS_SHARING is {text:?}; it can be context, domain, uar, cq or qp")
+            })?;
+        }
+        Ok(config)
     }
 
     /// Whether the numbers are within their bounds.

@@ -261,7 +261,7 @@ impl Engine {
             taken: 0,
             told: 0,
             owing: false,
-            guessing: false,
+            in_cas_loop: false,
             theirs: 0,
             peer,
             vci,

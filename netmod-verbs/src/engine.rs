@@ -139,8 +139,8 @@ impl Engine {
             Some(queue) => Queue::share(queue.clone())?,
             None => {
                 count(|counts| &counts.completion_queues);
-                let bell = config.doorbell && config.sharing != Sharing::Qp;
-                Queue::own(home.clone(), entries, bell)?
+                let wake_up = config.wake_up && config.sharing != Sharing::Qp;
+                Queue::own(home.clone(), entries, wake_up)?
             }
         };
         let mut queue = queue;

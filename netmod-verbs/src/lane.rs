@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId,
+    AtomicOp, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId, WakeUp,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -160,11 +160,11 @@ impl Lane for VerbsLane {
         self.with(Engine::is_drained)
     }
 
-    fn doorbell(&self) -> Doorbell {
+    fn wake_up(&self) -> WakeUp {
         match self {
-            VerbsLane::Alone(engine) => engine.queue.bell().map_or(Doorbell::None, Doorbell::Fd),
+            VerbsLane::Alone(engine) => engine.queue.wake_up().map_or(WakeUp::None, WakeUp::Fd),
             // Who sleeps would be woken for others' messages, and others for his.
-            VerbsLane::Together { .. } => Doorbell::None,
+            VerbsLane::Together { .. } => WakeUp::None,
         }
     }
 

@@ -41,9 +41,11 @@ mod ops;
 mod peers;
 mod progress;
 mod queue;
+mod registration;
 mod remote;
 mod transport;
 mod wire;
 
 pub use config::{Atomics, Config, Sharing};
+pub use registration::NETMOD;
 pub use transport::{Resources, VerbsTransport};

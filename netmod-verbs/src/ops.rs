@@ -28,12 +28,12 @@ pub(crate) struct Op {
     /// Registration of `local`; `None` if data goes through buffers.
     pub(crate) region: Option<Arc<Region>>,
     /// Atomics that the adapter has not got: the value that is taken to be there.
-    pub(crate) guess: Option<u64>,
+    pub(crate) expected: Option<u64>,
 }
 
 impl Op {
     /// Whether it is an atomic that is made of several of the adapter's.
-    pub(crate) fn guesses(&self) -> bool {
+    pub(crate) fn is_cas_loop(&self) -> bool {
         let direct = |op| matches!(op, AtomicOp::Load | AtomicOp::Add | AtomicOp::CompareSwap);
         !self.emulated && matches!(self.action, Action::Atomic { op, .. } if !direct(op))
     }

@@ -58,7 +58,7 @@ pub(crate) struct Connection {
     /// Is in the list of those who are to be told.
     pub(crate) owing: bool,
     /// An atomic is under way that takes several: others would overtake it.
-    pub(crate) guessing: bool,
+    pub(crate) in_cas_loop: bool,
     /// The peer's number of this connection.
     pub(crate) theirs: u32,
     /// Index of the process.

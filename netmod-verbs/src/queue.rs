@@ -50,7 +50,7 @@ impl Drop for Cq {
 }
 
 impl Cq {
-    fn open(context: Arc<Context>, entries: u32, bell: bool) -> Result<Cq, OpenError> {
+    fn open(context: Arc<Context>, entries: u32, wake_up: bool) -> Result<Cq, OpenError> {
         let mut cq = Cq {
             raw: null_mut(),
             channel: null_mut(),
@@ -58,7 +58,7 @@ impl Cq {
             context,
         };
         let lib = cq.context.lib;
-        if bell {
+        if wake_up {
             // SAFETY: the context is open.
             cq.channel = unsafe { (lib.create_comp_channel)(cq.context.raw) };
             if !cq.channel.is_null() {
@@ -134,7 +134,7 @@ pub(crate) struct SharedQueue {
 impl SharedQueue {
     pub(crate) fn open(context: Arc<Context>, entries: u32) -> Result<SharedQueue, OpenError> {
         Ok(SharedQueue {
-            // Who sleeps could be woken for another's completions only, so there is no bell.
+            // Who sleeps could be woken for another's completions only, so there is no wake-up.
             cq: Cq::open(context, entries, false)?,
             inboxes: Mutex::new(Inboxes {
                 boxes: Vec::new(),
@@ -165,10 +165,14 @@ pub(crate) struct OwnQueue {
 }
 
 impl Queue {
-    pub(crate) fn own(context: Arc<Context>, entries: u32, bell: bool) -> Result<Queue, OpenError> {
+    pub(crate) fn own(
+        context: Arc<Context>,
+        entries: u32,
+        wake_up: bool,
+    ) -> Result<Queue, OpenError> {
         Ok(Queue::Own {
             cq: OwnQueue {
-                cq: Cq::open(context, entries, bell)?,
+                cq: Cq::open(context, entries, wake_up)?,
                 needed: 0,
                 stash: None,
                 armed: false,
@@ -244,7 +248,7 @@ impl Queue {
     }
 
     /// What a sleeper waits for.
-    pub(crate) fn bell(&self) -> Option<RawFd> {
+    pub(crate) fn wake_up(&self) -> Option<RawFd> {
         let Queue::Own { cq } = self else {
             return None;
         };
@@ -265,7 +269,7 @@ impl Queue {
             return false;
         }
         cq.armed = true;
-        // What came before the request rings no bell.
+        // What came before the request wakes nobody.
         let mut one = [MaybeUninit::uninit(); 1];
         if cq.cq.poll(&mut one) == 0 {
             return true;

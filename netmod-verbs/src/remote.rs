@@ -66,7 +66,7 @@ impl Engine {
             epoch: 0,
             error: None,
             region: None,
-            guess: None,
+            expected: None,
         }
     }
 
@@ -297,10 +297,10 @@ impl Engine {
         let is_atomic = matches!(op.action, Action::Atomic { .. });
         // Invariant: atomics of a connection are carried out in order (the queue pair sees to those that
         // it takes).
-        if is_atomic && connection.guessing {
+        if is_atomic && connection.in_cas_loop {
             return Err(LaneError::Again);
         }
-        let guesses = op.guesses();
+        let is_cas_loop = op.is_cas_loop();
         if !is_atomic && op.len > self.shared.config.copy_most {
             let writable = op.action == Action::Get;
             // SAFETY: the memory is valid until completion, with which the region is given up.
@@ -314,14 +314,14 @@ impl Engine {
         }
         let epoch = op.epoch;
         let op_index = self.ops.insert(op)?;
-        self.connections[index as usize].guessing |= guesses;
+        self.connections[index as usize].in_cas_loop |= is_cas_loop;
         let all_issued = self.issue_parts(op_index);
         match self.ops.get(op_index) {
             // The adapter refused for good, and the operation ended with its peer.
             None => {}
             Some(op) if op.issued == 0 && op.error.is_none() => {
                 self.ops.remove(op_index);
-                self.connections[index as usize].guessing &= !guesses;
+                self.connections[index as usize].in_cas_loop &= !is_cas_loop;
                 if is_write {
                     self.end_write(index, epoch);
                 }
@@ -429,7 +429,7 @@ impl Engine {
     }
 
     /// Hands an atomic to the adapter, which has fetch-and-add and compare-and-swap: the others are
-    /// compare-and-swap with a guess, until the guess is right.
+    /// compare-and-swap with an expected value, until it is right.
     fn native_atomic(&mut self, op_index: u32) -> Result<usize, Stop> {
         let buffer = self.send.take().ok_or(Stop::Full)?;
         let place = self.send.at(buffer);
@@ -438,10 +438,12 @@ impl Engine {
             return Err(Stop::Lost);
         };
         let (index, remote) = (op.connection, op.remote);
-        let (opcode, first, second) = match (op.action, op.guess) {
-            (Action::Atomic { op, operand, .. }, Some(guess)) => {
-                (IBV_WR_ATOMIC_CMP_AND_SWP, guess, wanted(op, operand, guess))
-            }
+        let (opcode, first, second) = match (op.action, op.expected) {
+            (Action::Atomic { op, operand, .. }, Some(expected)) => (
+                IBV_WR_ATOMIC_CMP_AND_SWP,
+                expected,
+                wanted(op, operand, expected),
+            ),
             (
                 Action::Atomic {
                     op: AtomicOp::CompareSwap,
@@ -458,7 +460,7 @@ impl Engine {
                 },
                 None,
             ) => (IBV_WR_ATOMIC_FETCH_AND_ADD, operand, 0),
-            // A load, for its own sake or for a first guess.
+            // A load, for its own sake or for a first expected value.
             _ => (IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0),
         };
         let mut sge = ibv_sge {
@@ -508,9 +510,9 @@ impl Engine {
                 Action::Atomic { .. } => {
                     // SAFETY: the buffer holds 8 bytes and is aligned.
                     let found = unsafe { place.cast::<u64>().read() };
-                    again = op.guesses() && op.guess != Some(found) && op.error.is_none();
+                    again = op.is_cas_loop() && op.expected != Some(found) && op.error.is_none();
                     if again {
-                        op.guess = Some(found);
+                        op.expected = Some(found);
                         op.issued = 0;
                         op.parts -= 1;
                     } else {
@@ -551,7 +553,7 @@ impl Engine {
         let Some(op) = self.ops.remove(op_index) else {
             return;
         };
-        self.connections[op.connection as usize].guessing &= !op.guesses();
+        self.connections[op.connection as usize].in_cas_loop &= !op.is_cas_loop();
         if op.error.is_some() {
             self.unissued.retain(|&other| other != op_index);
         }

@@ -225,19 +225,19 @@ impl Transport for VerbsTransport {
             get: true,
             native_rma: true,
             passive_target: true,
-            borrow: usize::MAX,
+            zcopy_min: usize::MAX,
             ordered_put: false,
             // Writes of a reliable connection are placed in order.
             signals: Some(netmod::Signals {
-                most: self.shared.config.buffer_size,
+                max_data: self.shared.config.buffer_size,
                 // What goes in one write.
-                quick: Some(32),
-                unaided: true,
+                faster_up_to: Some(32),
+                passive_target: true,
             }),
             // A queue pair carries them out in order; those made of several keep others waiting. Ours, by
             // messages, are the processor's own.
             atomics: Some(netmod::Atomics {
-                unaided: self.shared.native_atomics(),
+                passive_target: self.shared.native_atomics(),
                 coherent: !self.shared.native_atomics() || port.coherent_atomics,
                 ordered: true,
             }),

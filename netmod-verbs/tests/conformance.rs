@@ -32,7 +32,10 @@ fn variant(name: &str, change: Change) -> Variant {
         // The cable is one of the virtual machine.
         variant.cut = Some(|| Box::new(Cut::new()) as Box<dyn Any>);
     }
-    variant
+    variant.lacking(
+        &["a_peer_that_was_killed_before_the_first_contact_is_noticed"],
+        "who does not poll answers no request for a connection either",
+    )
 }
 
 /// A cut in the cable of the virtual machine: nothing comes through. Mended at the end.

@@ -87,15 +87,15 @@ pub struct RemoteAddr {
 
 /// A run of bytes in this process's memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct IoVec {
     /// Where it begins.
     pub ptr: *mut u8,
     /// Its length in bytes.
     pub len: usize,
 }
 
-/// The most pieces that are given to [`Lane::get_pieces`] and [`Lane::put_pieces`] at once.
-pub const MAX_PIECES: usize = 256;
+/// The most pieces that are given to [`DirectCopy::readv`] and [`DirectCopy::writev`] at once.
+pub const MAX_IOVECS: usize = 256;
 
 /// Names an operation on remote memory between its issue and [`Sink::complete`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -213,11 +213,11 @@ pub const MAX_WORDS: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signals {
     /// The most bytes of data before the words.
-    pub most: usize,
+    pub max_data: usize,
     /// Up to how many bytes of data they are quicker than messages, if at all.
-    pub quick: Option<usize>,
+    pub faster_up_to: Option<usize>,
     /// Whether they arrive without the target's processor entering the library.
-    pub unaided: bool,
+    pub passive_target: bool,
 }
 
 /// What a transport's [`Lane::atomic`] is like.
@@ -225,7 +225,7 @@ pub struct Signals {
 pub struct Atomics {
     /// Whether they are carried out without the target's processor entering the library. Only then
     /// are they worth more than messages of the core's.
-    pub unaided: bool,
+    pub passive_target: bool,
     /// Whether they are atomic towards the target's processor, too: towards its own atomic
     /// instructions on the same words. Said only by transports that know it; an adapter's are atomic
     /// among themselves, which is no more than that.
@@ -255,8 +255,8 @@ pub struct Limits {
     pub native_rma: bool,
     /// Whether get and put are carried out without the target's processor entering the library.
     pub passive_target: bool,
-    /// Payloads from this size on are best sent by [`Lane::send_from`]; `usize::MAX`: none.
-    pub borrow: usize,
+    /// Payloads from this size on are best sent by [`Lane::send_zcopy`]; `usize::MAX`: none.
+    pub zcopy_min: usize,
     /// Whether a put to a peer becomes visible there no later than an active message or a put that
     /// was issued after it on the same lane (what flags in remote memory need).
     pub ordered_put: bool,
@@ -308,19 +308,18 @@ pub trait Transport: Send + Sync {
     /// Ends an exposure. Peers may not use the key any longer.
     fn withdraw(&self, key: &RemoteKey);
 
-    /// Whether its peers are processes of this node: what one of them has made by
-    /// [`SharedMemory::create`] the others can open, and [`Lane::get`] and [`Lane::put`] are
-    /// complete when they return, for any address of the peer.
-    fn is_local(&self) -> bool {
-        false
+    /// Memory that this process and the transport's peers have in common, if all of them are processes of
+    /// this node. Its lanes may have a [`DirectCopy`] then.
+    fn shared_memory(&self) -> Option<&dyn SharedMemory> {
+        None
     }
 }
 
 /// Memory that processes of a node have in common.
 pub trait SharedMemory: Send + Sync {
-    /// Makes a piece of `len` zero bytes. Memory is taken for it by [`SharedPiece::reserve`], or where
+    /// Makes a piece of `len` zero bytes. Memory is taken for it by [`SharedSegment::reserve`], or where
     /// that [`SharedMemory::may_wait`] when it is touched.
-    fn create(&self, len: usize) -> Result<Box<dyn SharedPiece>, OpenError>;
+    fn create(&self, len: usize) -> Result<Box<dyn SharedSegment>, OpenError>;
 
     /// Whether memory for `len` bytes, of all parts of a piece together, may be taken when it is touched:
     /// then a lack of it is no error any more, but is no other than that of any memory. An error if
@@ -331,11 +330,11 @@ pub trait SharedMemory: Send + Sync {
     }
 
     /// Maps the piece that a peer made with this length.
-    fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedPiece>, OpenError>;
+    fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedSegment>, OpenError>;
 }
 
 /// A piece of shared memory, mapped until it is dropped.
-pub trait SharedPiece: Send + Sync {
+pub trait SharedSegment: Send + Sync {
     /// Where it begins here; the beginning of a page.
     fn as_ptr(&self) -> *mut u8;
 
@@ -383,12 +382,12 @@ pub trait Lane: Send {
     ) -> Result<(), LaneError>;
 
     /// Like [`Lane::send`] of `len` bytes that stay as they are until completion, so that they need not
-    /// be copied; for payloads of [`Limits::borrow`] bytes and more. The default answers
+    /// be copied; for payloads of [`Limits::zcopy_min`] bytes and more. The default answers
     /// [`LaneError::Unsupported`].
     ///
     /// # Safety
     /// `payload` must be valid for reads of `len` bytes until completion.
-    unsafe fn send_from(
+    unsafe fn send_zcopy(
         &mut self,
         _to: Peer,
         _vci: VciId,
@@ -400,18 +399,18 @@ pub trait Lane: Send {
         Err(LaneError::Unsupported)
     }
 
-    /// Several messages are about to be sent, between `gather(true)` and `gather(false)`: the lane may
+    /// Several messages are about to be sent, between `coalesce(true)` and `coalesce(false)`: the lane may
     /// let small ones to the same destination travel together, and has sent them all when
-    /// `gather(false)` returns or when there is room. Other messages it may refuse
+    /// `coalesce(false)` returns or when there is room. Other messages it may refuse
     /// by [`LaneError::Again`] in order to be offered them this way later. By default nothing is
     /// gathered.
-    fn gather(&mut self, on: bool) {
+    fn coalesce(&mut self, on: bool) {
         let _ = on;
     }
 
-    /// Whether [`Lane::gather`] does something, so that a message may be refused although there is
+    /// Whether [`Lane::coalesce`] does something, so that a message may be refused although there is
     /// room.
-    fn gathers(&self) -> bool {
+    fn coalesces(&self) -> bool {
         false
     }
 
@@ -481,37 +480,6 @@ pub trait Lane: Send {
         Err(LaneError::Unsupported)
     }
 
-    /// Reads exposed memory of `peer`, from `remote` on, to `local` pieces one after the other (a
-    /// scatter list), at most [`MAX_PIECES`]; complete when it returns. A transport that has no such
-    /// lists, or would not be complete, answers [`LaneError::Unsupported`], as the default does.
-    ///
-    /// # Safety
-    /// All pieces must be valid for writes.
-    unsafe fn get_pieces(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        _local: &[Piece],
-        _remote: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        Err(LaneError::Unsupported)
-    }
-
-    /// Writes `local` pieces one after the other to exposed memory of `peer`, from `remote` on (a
-    /// gather list); otherwise like [`Lane::get_pieces`], and visible at the peer when it returns.
-    ///
-    /// # Safety
-    /// All pieces must be valid for reads.
-    unsafe fn put_pieces(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        _local: &[Piece],
-        _remote: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        Err(LaneError::Unsupported)
-    }
-
     /// An 8-byte atomic on exposed memory of `peer`; the value found is written to `result` by
     /// completion. Then it has been carried out, which the peer sees as if it had been flushed. The remote
     /// address is 8-byte aligned. The peer may be one that another transport leads to in general (of
@@ -538,14 +506,76 @@ pub trait Lane: Send {
     fn drained(&mut self) -> bool;
 
     /// What a sleeping thread waits for.
-    fn doorbell(&self) -> Doorbell;
+    fn wake_up(&self) -> WakeUp;
 
-    /// Announces that the owner is about to sleep: from now on the doorbell rings on arrival.
+    /// Announces that the owner is about to sleep: from now on an arrival wakes it.
     /// Returns `false` if something has arrived already; then the owner must poll, not sleep.
     fn arm(&mut self) -> bool;
 
     /// Takes [`Lane::arm`] back after waking.
     fn disarm(&mut self);
+
+    /// The way to any memory of peers of this node, if the transport has one.
+    fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
+        None
+    }
+}
+
+/// What shared memory alone offers: copies from and to any memory of a peer, exposed or not, which are
+/// complete, and visible at the peer, when the call returns. They all answer [`LaneError::Unsupported`]
+/// towards a peer whose memory can't be reached.
+pub trait DirectCopy {
+    /// Reads `len` bytes at `address` in the peer's memory to `local`.
+    ///
+    /// # Safety
+    /// `local` must be valid for writes of `len` bytes, and the peer must have lent what is at `address`.
+    unsafe fn read(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError>;
+
+    /// Writes `len` bytes from `local` to `address` in the peer's memory.
+    ///
+    /// # Safety
+    /// `local` must be valid for reads of `len` bytes, and the peer must have lent what is at `address`.
+    unsafe fn write(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError>;
+
+    /// Reads the peer's memory from `address` on to `local` pieces one after the other (a scatter list), at
+    /// most [`MAX_IOVECS`].
+    ///
+    /// # Safety
+    /// As for [`DirectCopy::read`], for all pieces.
+    unsafe fn readv(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[IoVec],
+        address: u64,
+    ) -> Result<(), LaneError>;
+
+    /// Writes `local` pieces one after the other to the peer's memory from `address` on (a gather list), at
+    /// most [`MAX_IOVECS`].
+    ///
+    /// # Safety
+    /// As for [`DirectCopy::write`], for all pieces.
+    unsafe fn writev(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[IoVec],
+        address: u64,
+    ) -> Result<(), LaneError>;
 }
 
 /// Receives what [`Lane::poll`] found.
@@ -568,7 +598,7 @@ pub trait Sink {
 
 /// How a thread sleeps until a lane has something for it.
 #[derive(Clone, Copy, Debug)]
-pub enum Doorbell {
+pub enum WakeUp {
     /// Nothing to wait for: the lane must be polled.
     None,
     /// A word for `futex(FUTEX_WAIT)`, in memory that outlives the lane's transport. While armed it
@@ -580,4 +610,4 @@ pub enum Doorbell {
 
 // SAFETY: the futex word is an atomic in memory that outlives the transport (see `Futex`), so any
 // thread may wait on it.
-unsafe impl Send for Doorbell {}
+unsafe impl Send for WakeUp {}

@@ -4,16 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Doorbell, Header, Issued, Lane, LaneError, Peer, Piece, RemoteAddr, Resolver, Sink,
-    Token, VciId,
+    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, RemoteAddr, RemoteKey,
+    Resolver, Sink, Token, VciId, WakeUp,
 };
 use netmod_kit::PeerTable;
 
-use crate::bell;
 use crate::ring::{self, INLINE, ReceiverView, SenderView};
 use crate::segment::{BODY, CELLS, Location, Segment};
 use crate::single_copy::{self, Direction, NotCopied};
 use crate::sync::AtomicU32;
+use crate::wake_up;
 
 /// A peer's queue.
 struct Remote {
@@ -54,10 +54,10 @@ impl Remote {
             netmod_kit::copy(payload.as_ptr(), cell.inline.get().cast(), len);
         }
         ring::publish(cell, position);
-        if bell::is_silent(&front.bell.0, senders_fence) {
+        if wake_up::is_silent(&front.wake_up.0, senders_fence) {
             Ok(())
         } else {
-            woken(&front.bell.0)
+            woken(&front.wake_up.0)
         }
     }
 
@@ -108,10 +108,10 @@ impl Remote {
         };
         fill(payload);
         ring::publish(cell, position);
-        if bell::is_silent(&front.bell.0, senders_fence) {
+        if wake_up::is_silent(&front.wake_up.0, senders_fence) {
             Ok(())
         } else {
-            woken(&front.bell.0)
+            woken(&front.wake_up.0)
         }
     }
 }
@@ -131,8 +131,8 @@ fn too_long() -> Result<(), LaneError> {
 /// Wakes the receiver; the message has been sent.
 #[cold]
 #[inline(never)]
-fn woken(bell: &AtomicU32) -> Result<(), LaneError> {
-    bell::wake(bell);
+fn woken(wake_up: &AtomicU32) -> Result<(), LaneError> {
+    wake_up::wake(wake_up);
     Ok(())
 }
 
@@ -183,7 +183,7 @@ impl ShmLane {
             remotes: PeerTable::new(vci),
             resolver,
             single_copy,
-            senders_fence: bell::senders_fence(),
+            senders_fence: wake_up::senders_fence(),
             watched: HashMap::new(),
             dead: HashSet::new(),
         }
@@ -248,7 +248,7 @@ impl ShmLane {
     ) -> Result<Issued, LaneError> {
         let pid = self.single_copy(peer, vci)?;
         let place = remote.key.address + remote.offset;
-        // SAFETY: `get` and `put` are promised that `local` is valid; the peer has exposed `place`.
+        // SAFETY: `get`, `put`, `read` and `write` are promised that `local` is valid; the peer has exposed `place`.
         let copied = unsafe { single_copy::copy(direction, pid, local, place, len) };
         copied.map_err(|error| not_copied(peer, pid, place, error))?;
         Ok(Issued::Done)
@@ -259,12 +259,12 @@ impl ShmLane {
         direction: Direction,
         peer: Peer,
         vci: VciId,
-        local: &[Piece],
+        local: &[IoVec],
         remote: RemoteAddr,
     ) -> Result<(), LaneError> {
         let pid = self.single_copy(peer, vci)?;
         let place = remote.key.address + remote.offset;
-        // SAFETY: `get_pieces` and `put_pieces` are promised that all pieces are valid; the peer has
+        // SAFETY: `readv` and `writev` are promised that all pieces are valid; the peer has
         // exposed `place`.
         let copied = unsafe { single_copy::copy_pieces(direction, pid, local, place) };
         copied.map_err(|error| not_copied(peer, pid, place, error))
@@ -383,26 +383,6 @@ impl Lane for ShmLane {
         self.copy(Direction::Write, peer, vci, local.cast_mut(), len, remote)
     }
 
-    unsafe fn get_pieces(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: &[Piece],
-        remote: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        self.copy_pieces(Direction::Read, peer, vci, local, remote)
-    }
-
-    unsafe fn put_pieces(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: &[Piece],
-        remote: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        self.copy_pieces(Direction::Write, peer, vci, local, remote)
-    }
-
     unsafe fn atomic(
         &mut self,
         _peer: Peer,
@@ -443,16 +423,78 @@ impl Lane for ShmLane {
         true // what was sent lies in the receiver's memory
     }
 
-    fn doorbell(&self) -> Doorbell {
-        Doorbell::Futex((&raw const self.own.front().bell.0).cast())
+    fn wake_up(&self) -> WakeUp {
+        WakeUp::Futex((&raw const self.own.front().wake_up.0).cast())
     }
 
     fn arm(&mut self) -> bool {
-        bell::arm(&self.own.front().bell.0);
+        wake_up::arm(&self.own.front().wake_up.0);
         self.view.peek(self.own.cells()).is_none()
     }
 
     fn disarm(&mut self) {
-        bell::disarm(&self.own.front().bell.0);
+        wake_up::disarm(&self.own.front().wake_up.0);
+    }
+
+    fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
+        Some(self)
+    }
+}
+
+/// A place in a peer's memory.
+fn at(address: u64) -> RemoteAddr {
+    RemoteAddr {
+        key: RemoteKey {
+            address,
+            words: [0; 2],
+        },
+        offset: 0,
+    }
+}
+
+impl DirectCopy for ShmLane {
+    unsafe fn read(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError> {
+        let issued = self.copy(Direction::Read, peer, vci, local, len, at(address));
+        issued.map(drop)
+    }
+
+    unsafe fn write(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError> {
+        let local = local.cast_mut();
+        let issued = self.copy(Direction::Write, peer, vci, local, len, at(address));
+        issued.map(drop)
+    }
+
+    unsafe fn readv(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[IoVec],
+        address: u64,
+    ) -> Result<(), LaneError> {
+        self.copy_pieces(Direction::Read, peer, vci, local, at(address))
+    }
+
+    unsafe fn writev(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[IoVec],
+        address: u64,
+    ) -> Result<(), LaneError> {
+        self.copy_pieces(Direction::Write, peer, vci, local, at(address))
     }
 }

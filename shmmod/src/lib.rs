@@ -8,23 +8,27 @@
 #![cfg_attr(loom, allow(unused))]
 
 #[cfg(not(loom))]
-mod bell;
+mod config;
 #[cfg(not(loom))]
 mod lane;
-#[cfg(not(loom))]
-mod piece;
 mod ring;
 #[cfg(not(loom))]
 mod room;
 #[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]
+mod shared_segment;
+#[cfg(not(loom))]
 mod single_copy;
 mod sync;
 #[cfg(not(loom))]
 mod transport;
+#[cfg(not(loom))]
+mod wake_up;
 
 #[cfg(not(loom))]
-pub use piece::Pieces;
+pub use config::{Config, VARIABLES};
 #[cfg(not(loom))]
-pub use transport::{Config, Shm};
+pub use shared_segment::SharedSegments;
+#[cfg(not(loom))]
+pub use transport::Shm;

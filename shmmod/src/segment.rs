@@ -29,7 +29,7 @@ pub(crate) struct Front {
     /// Tells this segment from any other that the same number could name.
     pub nonce: AtomicU64,
     /// 1 while the owner sleeps or is about to.
-    pub bell: Padded<AtomicU32>,
+    pub wake_up: Padded<AtomicU32>,
     pub ends: Ends,
 }
 

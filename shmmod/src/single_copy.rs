@@ -2,7 +2,7 @@
 
 use std::io;
 
-use netmod::{BadMemory, MAX_PIECES, Piece};
+use netmod::{BadMemory, IoVec, MAX_IOVECS};
 
 use crate::segment::Location;
 
@@ -43,7 +43,7 @@ pub(crate) unsafe fn copy(
     unsafe { copy_vectors(direction, pid, &mut here, remote) }
 }
 
-/// Copies between the `local` pieces here, at most [`MAX_PIECES`], one after the other, and `remote`
+/// Copies between the `local` pieces here, at most [`MAX_IOVECS`], one after the other, and `remote`
 /// in process `pid`.
 ///
 /// # Safety
@@ -51,13 +51,13 @@ pub(crate) unsafe fn copy(
 pub(crate) unsafe fn copy_pieces(
     direction: Direction,
     pid: u32,
-    local: &[Piece],
+    local: &[IoVec],
     remote: u64,
 ) -> Result<(), NotCopied> {
     let mut here = [libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,
-    }; MAX_PIECES];
+    }; MAX_IOVECS];
     for (vector, piece) in here.iter_mut().zip(local) {
         vector.iov_base = piece.ptr.cast();
         vector.iov_len = piece.len;

@@ -3,21 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
+use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, SharedMemory, Transport, VciId};
 
-use crate::bell;
+use crate::config::Config;
 use crate::lane::ShmLane;
 use crate::segment::{BODY, Segment};
+use crate::shared_segment::SharedSegments;
 use crate::single_copy;
-
-/// How to open the transport.
-#[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// This process.
-    pub me: Peer,
-    /// Whether to copy large data directly between processes where the kernel allows it.
-    pub single_copy: bool,
-}
+use crate::wake_up;
 
 /// The shared-memory transport of a process.
 pub struct Shm {
@@ -29,7 +22,7 @@ pub struct Shm {
 impl Shm {
     /// Opens the transport; peers' addresses are asked of `resolver` on first contact.
     pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Self {
-        bell::register();
+        wake_up::register();
         if config.single_copy {
             single_copy::permit();
         }
@@ -62,7 +55,7 @@ impl Transport for Shm {
             get: self.config.single_copy,
             native_rma: true,
             passive_target: true,
-            borrow: usize::MAX,
+            zcopy_min: usize::MAX,
             ordered_put: true,
             signals: None,
             atomics: None,
@@ -101,7 +94,7 @@ impl Transport for Shm {
 
     fn withdraw(&self, _key: &RemoteKey) {}
 
-    fn is_local(&self) -> bool {
-        true
+    fn shared_memory(&self) -> Option<&dyn SharedMemory> {
+        Some(&SharedSegments)
     }
 }

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netmod::{
-    Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver,
-    Sink, Token, Transport, VciId,
+    Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver, Sink, Token,
+    Transport, VciId, WakeUp,
 };
 use shmmod::{Config, Shm};
 
@@ -209,9 +209,9 @@ fn memory_is_copied_once_or_refused() {
     }
 }
 
-/// Sleeps on a lane's doorbell until something has arrived. Returns whether it slept.
+/// Sleeps on a lane's wake-up until something has arrived. Returns whether it slept.
 fn sleep(lane: &mut dyn Lane, ring_within: Duration) -> bool {
-    let Doorbell::Futex(word) = lane.doorbell() else {
+    let WakeUp::Futex(word) = lane.wake_up() else {
         panic!("no futex")
     };
     let quiet = lane.arm();
@@ -225,7 +225,7 @@ fn sleep(lane: &mut dyn Lane, ring_within: Duration) -> bool {
         while unsafe { (*word).load(Ordering::Acquire) } == 1 {
             // SAFETY: as above.
             unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &timeout) };
-            assert!(start.elapsed() < ring_within, "the bell has not rung");
+            assert!(start.elapsed() < ring_within, "no wake-up has come");
         }
     }
     lane.disarm();
@@ -249,7 +249,7 @@ fn await_number(lane: &mut dyn Lane, got: &mut Counted, number: u64, spins: u32)
 }
 
 /// A million rounds, or as many as fit into the time: whoever is about to sleep when the message
-/// comes must be woken. A lost wake-up shows as a bell that does not ring for 30 seconds.
+/// comes must be woken. A lost wake-up shows as one that does not come for 30 seconds.
 #[test]
 fn sleepers_are_woken() {
     let _watchdog = Watchdog::new("sleepers_are_woken");

@@ -12,8 +12,8 @@ use crate::abi::{
 };
 use crate::data::MPI_T_PVAR_ALL_HANDLES;
 use crate::settings;
-use crate::tool::categories::{self, CATEGORIES, Category};
-use crate::tool::cvars::{Handle, Value};
+use crate::tool::categories::{self, Category};
+use crate::tool::cvars::{Cvar, Handle, Value};
 use crate::tool::{self, Result, Select, at, pvars};
 
 fn code(result: Result) -> c_int {
@@ -98,7 +98,7 @@ pub fn finalize() -> c_int {
 fn enumerated(handle: MPI_T_enum) -> Result<&'static settings::Variable> {
     let place = handle.addr().checked_sub(1);
     place
-        .and_then(|place| settings::VARIABLES.get(place))
+        .and_then(|place| settings::variables().get(place))
         .filter(|variable| !variable.names().is_empty())
         .ok_or(MPI_T_ERR_INVALID_HANDLE)
 }
@@ -189,7 +189,7 @@ unsafe fn index<T>(
 /// `num_cvar` is valid or NULL.
 pub unsafe fn cvar_get_num(num_cvar: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { number(num_cvar, settings::VARIABLES.len()) }
+    unsafe { number(num_cvar, settings::variables().len()) }
 }
 
 /// `MPI_T_cvar_get_info` (section 14.3.6).
@@ -210,7 +210,7 @@ pub unsafe fn cvar_get_info(
 ) -> c_int {
     let run = || {
         let _initialised = tool::tool()?;
-        let variable = at(settings::VARIABLES, cvar_index)?;
+        let variable = at(settings::variables(), cvar_index)?;
         let named = if variable.names().is_empty() {
             MPI_T_ENUM_NULL
         } else {
@@ -237,7 +237,7 @@ pub unsafe fn cvar_get_info(
 /// As the standard demands.
 pub unsafe fn cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { index(name, cvar_index, settings::VARIABLES, |it| Some(it.name)) }
+    unsafe { index(name, cvar_index, settings::variables(), |it| Some(it.name)) }
 }
 
 /// `MPI_T_cvar_handle_alloc` (section 14.3.6).
@@ -252,7 +252,7 @@ pub unsafe fn cvar_handle_alloc(
 ) -> c_int {
     let run = || {
         let mut tool = tool::tool()?;
-        let made = Handle::new(at(settings::VARIABLES, cvar_index)?);
+        let made = Handle::new(at(settings::variables(), cvar_index)?);
         if handle.is_null() || count.is_null() {
             return Err(MPI_T_ERR_INVALID);
         }
@@ -572,7 +572,7 @@ pub unsafe fn pvar_readreset(
 /// `num_cat` is valid or NULL.
 pub unsafe fn category_get_num(num_cat: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { number(num_cat, CATEGORIES.len()) }
+    unsafe { number(num_cat, categories::all().len()) }
 }
 
 /// `MPI_T_category_get_info` (section 14.3.8).
@@ -591,7 +591,7 @@ pub unsafe fn category_get_info(
 ) -> c_int {
     let run = || {
         let _initialised = tool::tool()?;
-        let category = at(CATEGORIES, cat_index)?;
+        let category = at(categories::all(), cat_index)?;
         // SAFETY: the caller's contract.
         unsafe {
             tell_text(name, name_len, category.name);
@@ -611,7 +611,7 @@ pub unsafe fn category_get_info(
 /// As the standard demands.
 pub unsafe fn category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { index(name, cat_index, CATEGORIES, |it| Some(it.name)) }
+    unsafe { index(name, cat_index, categories::all(), |it| Some(it.name)) }
 }
 
 /// Tells what is in a category, as much as there is room for.
@@ -626,7 +626,7 @@ unsafe fn members(
 ) -> c_int {
     let run = || {
         let _initialised = tool::tool()?;
-        let category = at(CATEGORIES, cat_index)?;
+        let category = at(categories::all(), cat_index)?;
         let room = usize::try_from(len).map_err(|_| MPI_T_ERR_INVALID)?;
         if room > 0 && indices.is_null() {
             return Err(MPI_T_ERR_INVALID);

@@ -1,6 +1,9 @@
 //! Categories: which variables belong together (section 14.3.8).
 
 use std::ffi::c_int;
+use std::sync::LazyLock;
+
+use netmod_kit::Netmod;
 
 use super::pvars;
 use super::sessions::index_of;
@@ -8,9 +11,11 @@ use crate::abi::{
     MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
     MPI_T_VERBOSITY_USER_DETAIL,
 };
+use crate::netmods::NETMODS;
 use crate::settings;
 
 /// A category.
+#[derive(Clone)]
 pub struct Category {
     /// Its name.
     pub name: &'static str,
@@ -25,46 +30,43 @@ pub struct Category {
 }
 
 /// All categories. Control variables belong to the first that fits; the last fits all.
-pub const CATEGORIES: &[Category] = &[
+pub fn all() -> &'static [Category] {
+    static ALL: LazyLock<Vec<Category>> = LazyLock::new(|| {
+        let mut all = OWN.to_vec();
+        // After the transports and shared memory.
+        all.splice(2..2, NETMODS.iter().map(of_netmod));
+        let names = NETMODS.iter().map(|netmod| netmod.name);
+        all[0].parts = Vec::leak(["shared_memory"].into_iter().chain(names).collect());
+        all
+    });
+    &ALL
+}
+
+/// The category of a transport's control variables.
+fn of_netmod(netmod: &Netmod) -> Category {
+    let prefix: &str = format!("WEFT_{}_", netmod.name.to_uppercase()).leak();
+    Category {
+        name: netmod.name,
+        help: format!("The way between nodes by {}.", netmod.title).leak(),
+        prefixes: vec![prefix].leak(),
+        parts: &[],
+        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
+    }
+}
+
+/// Those that are there with whatever transports between nodes.
+const OWN: &[Category] = &[
     Category {
         name: "transports",
         help: "The ways between processes.",
         prefixes: &["WEFT_NETMOD"],
-        parts: &["shared_memory", "tcp", "verbs", "ofi", "ucx"],
+        parts: &[],
         verbosity: MPI_T_VERBOSITY_USER_DETAIL,
     },
     Category {
         name: "shared_memory",
         help: "The way between processes of a node.",
         prefixes: &["WEFT_SHM"],
-        parts: &[],
-        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
-    },
-    Category {
-        name: "tcp",
-        help: "The way between nodes by plain sockets.",
-        prefixes: &["WEFT_TCP"],
-        parts: &[],
-        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
-    },
-    Category {
-        name: "ofi",
-        help: "The way between nodes by libfabric.",
-        prefixes: &["WEFT_OFI"],
-        parts: &[],
-        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
-    },
-    Category {
-        name: "verbs",
-        help: "The way between nodes by InfiniBand verbs.",
-        prefixes: &["WEFT_VERBS"],
-        parts: &[],
-        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
-    },
-    Category {
-        name: "ucx",
-        help: "The way between nodes by UCX.",
-        prefixes: &["WEFT_UCX"],
         parts: &[],
         verbosity: MPI_T_VERBOSITY_USER_DETAIL,
     },
@@ -108,13 +110,13 @@ pub const CATEGORIES: &[Category] = &[
 /// The category of a control variable.
 pub fn of_cvar(name: &str) -> &'static Category {
     let fits = |category: &&Category| category.prefixes.iter().any(|it| name.starts_with(it));
-    let last = &CATEGORIES[CATEGORIES.len() - 1];
-    CATEGORIES.iter().find(fits).unwrap_or(last)
+    let all = all();
+    all.iter().find(fits).unwrap_or(&all[all.len() - 1])
 }
 
 /// The category of a performance variable.
 pub fn of_pvar(variable: &pvars::Variable) -> Option<&'static Category> {
-    CATEGORIES
+    all()
         .iter()
         .find(|category| category.name == variable.category)
 }
@@ -122,7 +124,7 @@ pub fn of_pvar(variable: &pvars::Variable) -> Option<&'static Category> {
 impl Category {
     /// Its control variables, by their places in the table.
     pub fn cvars(&self) -> Vec<usize> {
-        let all = settings::VARIABLES.iter().enumerate();
+        let all = settings::variables().iter().enumerate();
         all.filter(|(_, variable)| of_cvar(variable.name).name == self.name)
             .map(|(place, _)| place)
             .collect()
@@ -140,7 +142,7 @@ impl Category {
 
     /// The categories in it, by their places in the table.
     pub fn parts(&self) -> Vec<usize> {
-        let place = |name: &&str| CATEGORIES.iter().position(|it| it.name == *name);
+        let place = |name: &&str| all().iter().position(|it| it.name == *name);
         self.parts.iter().filter_map(place).collect()
     }
 }
@@ -154,10 +156,10 @@ mod tests {
         for variable in pvars::VARIABLES {
             assert!(of_pvar(variable).is_some(), "{}", variable.name);
         }
-        let mut cvars: Vec<_> = CATEGORIES.iter().flat_map(Category::cvars).collect();
+        let mut cvars: Vec<_> = all().iter().flat_map(Category::cvars).collect();
         cvars.sort_unstable();
-        assert!(cvars.into_iter().eq(0..settings::VARIABLES.len()));
-        for category in CATEGORIES {
+        assert!(cvars.into_iter().eq(0..settings::variables().len()));
+        for category in all() {
             assert_eq!(category.parts().len(), category.parts.len());
         }
     }

@@ -57,9 +57,37 @@ impl Handle {
     }
 }
 
-impl Variable {
+/// What the tool interface asks of a variable.
+pub trait Cvar {
     /// What it holds.
-    pub fn holds(&self) -> Holds {
+    fn holds(&self) -> Holds;
+
+    /// The names of its values from 0 on, if they have names: its enumeration.
+    fn names(&self) -> Vec<&'static str>;
+
+    /// The type of its elements.
+    fn datatype(&self) -> MPI_Datatype;
+
+    /// Who must change it together.
+    fn scope(&self) -> c_int;
+
+    /// What the interface says of it.
+    fn description(&self) -> String;
+
+    /// Its value. One in the environment that can't be understood, which `MPI_Init` will refuse, is
+    /// as none.
+    fn value(&self) -> Value;
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_CVAR_SET_NEVER` from `MPI_Init` on, which reads the variables for good;
+    /// `MPI_T_ERR_INVALID` for values that they can't have.
+    fn set(&'static self, value: Value) -> Result;
+}
+
+impl Cvar for Variable {
+    fn holds(&self) -> Holds {
         match self.kind {
             "0 or 1" => Holds::Switch,
             "count" | "bytes" => Holds::Number,
@@ -70,8 +98,7 @@ impl Variable {
         }
     }
 
-    /// The names of its values from 0 on, if they have names: its enumeration.
-    pub fn names(&self) -> Vec<&'static str> {
+    fn names(&self) -> Vec<&'static str> {
         match self.holds() {
             Holds::Switch => vec!["off", "on"],
             Holds::Choice(names) => names,
@@ -79,16 +106,14 @@ impl Variable {
         }
     }
 
-    /// The type of its elements.
-    pub fn datatype(&self) -> MPI_Datatype {
+    fn datatype(&self) -> MPI_Datatype {
         match self.holds() {
             Holds::Text => MPI_CHAR,
             _ => MPI_INT,
         }
     }
 
-    /// Who must change it together.
-    pub fn scope(&self) -> c_int {
+    fn scope(&self) -> c_int {
         if self.help.contains("same on all ranks") {
             MPI_T_SCOPE_ALL_EQ
         } else {
@@ -96,8 +121,7 @@ impl Variable {
         }
     }
 
-    /// What the interface says of it.
-    pub fn description(&self) -> String {
+    fn description(&self) -> String {
         let unset = match self.holds() {
             Holds::Number => "; -1: not set",
             Holds::Text => "; empty: not set",
@@ -109,9 +133,7 @@ impl Variable {
         )
     }
 
-    /// Its value. One in the environment that can't be understood, which `MPI_Init` will refuse, is
-    /// as none.
-    pub fn value(&self) -> Value {
+    fn value(&self) -> Value {
         let text = settings::raw(self.name);
         let text = text.as_deref();
         let number = |text: &str| match self.holds() {
@@ -135,12 +157,7 @@ impl Variable {
         }
     }
 
-    /// Sets it.
-    ///
-    /// # Errors
-    /// `MPI_T_ERR_CVAR_SET_NEVER` from `MPI_Init` on, which reads the variables for good;
-    /// `MPI_T_ERR_INVALID` for values that they can't have.
-    pub fn set(&'static self, value: Value) -> Result {
+    fn set(&'static self, value: Value) -> Result {
         if settings::are_chosen() {
             return Err(MPI_T_ERR_CVAR_SET_NEVER);
         }
@@ -161,11 +178,11 @@ impl Variable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::VARIABLES;
+    use crate::settings::variables;
 
     #[test]
     fn every_variable_has_a_type_and_a_readable_default() {
-        for variable in VARIABLES {
+        for variable in variables() {
             match variable.holds() {
                 Holds::Text => assert!(
                     matches!(variable.kind, "name" | "list"),
@@ -178,8 +195,8 @@ mod tests {
                 Holds::Number => {}
             }
         }
-        let netmod = VARIABLES.iter().find(|it| it.name == "WEFT_NETMOD");
-        let names = vec!["auto", "verbs", "ofi", "ucx", "tcp", "none"];
-        assert_eq!(netmod.map(Variable::holds), Some(Holds::Choice(names)));
+        let netmod = variables().iter().find(|it| it.name == "WEFT_NETMOD");
+        let names = vec!["auto", "verbs", "tcp", "ucx", "ofi", "none"];
+        assert_eq!(netmod.map(Cvar::holds), Some(Holds::Choice(names)));
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
+use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
 
 use super::Collectives;
 use crate::collective::Terms;
@@ -48,7 +48,7 @@ pub(super) fn common_piece(
     comm: &Comm,
     memory: &dyn SharedMemory,
     own: usize,
-) -> Result<Option<Box<dyn SharedPiece>>> {
+) -> Result<Option<Box<dyn SharedSegment>>> {
     let (rank, total) = (comm.rank(), own * comm.size() as usize);
     let mut made = None;
     let mut key = [0; 4];
@@ -89,7 +89,7 @@ pub(crate) struct Board {
     seen: Box<[AtomicU64]>,
     _place: Place,
     /// What `base` points to.
-    _piece: Box<dyn SharedPiece>,
+    _piece: Box<dyn SharedSegment>,
 }
 
 /// One of the process's [`BOARDS`].

@@ -122,11 +122,12 @@ impl RemoteBoard {
         let others = (0..size).filter(|other| *other != rank);
         let way = process.common_way(others.map(|other| comm.local().peer(other)));
         let signals = way.as_ref().and_then(|way| way.limits().signals);
-        let signals = signals.filter(|signals| choices.wants_writes(signals.quick.is_some()));
+        let signals =
+            signals.filter(|signals| choices.wants_writes(signals.faster_up_to.is_some()));
         let reach = Reach {
             rank,
             size,
-            room: signals.map_or(0, |signals| signals.most.min(ROOM) & !63),
+            room: signals.map_or(0, |signals| signals.max_data.min(ROOM) & !63),
             depth: DEPTH,
         };
         let possible =
@@ -145,7 +146,7 @@ impl RemoteBoard {
         let own = match &made {
             Some((transport, signals, _, key, _)) => {
                 let name = transport.name().bytes().fold(
-                    reach.room as u64 ^ signals.quick.map_or(0, |quick| quick as u64 + 1),
+                    reach.room as u64 ^ signals.faster_up_to.map_or(0, |quick| quick as u64 + 1),
                     |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()),
                 );
                 [name, key.address, key.words[0], key.words[1]]
@@ -172,12 +173,12 @@ impl RemoteBoard {
         });
         let board = RemoteBoard {
             reach,
-            quick: signals.quick.unwrap_or(0),
+            quick: signals.faster_up_to.unwrap_or(0),
             memory,
             keys: told.iter().map(key).collect(),
             transport,
             exposed,
-            unaided: signals.unaided,
+            unaided: signals.passive_target,
             pace: Mutex::new(Pace::new(FIRST)),
             watch,
             _place: place,

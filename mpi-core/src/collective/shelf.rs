@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use netmod::SharedPiece;
+use netmod::SharedSegment;
 
 use super::board::{Board, common_piece};
 use crate::collective::Terms;
@@ -38,7 +38,7 @@ pub(crate) struct Shelf {
     /// The latest phase up to which a rank was seen to be through, of each rank.
     seen: Box<[AtomicU64]>,
     /// What `base` points to.
-    _piece: Box<dyn SharedPiece>,
+    _piece: Box<dyn SharedSegment>,
 }
 
 /// Which of this process's collectives have ended.

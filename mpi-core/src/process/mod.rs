@@ -409,7 +409,7 @@ impl Process {
     pub(crate) fn is_local(&self, peer: Peer) -> bool {
         self.router
             .route(peer)
-            .is_ok_and(|route| self.transports[route].is_local())
+            .is_ok_and(|route| self.transports[route].shared_memory().is_some())
     }
 
     /// The one transport to all these processes, if there is one.
@@ -1045,7 +1045,7 @@ impl Process {
 
     /// Sleeps until something may have happened. Returns what was waited for if that is there.
     ///
-    /// One thread sleeps on the doorbells of all VCIs, while no other waits; others ring if they
+    /// One thread sleeps on the wake-ups of all VCIs, while no other waits; others ring if they
     /// bring something about. Where more than one waits, they take short naps.
     #[cold]
     fn sleep<T>(

@@ -3,7 +3,7 @@
 use std::ptr;
 use std::slice;
 
-use netmod::Piece;
+use netmod::IoVec;
 
 use crate::datatype::Datatype;
 
@@ -133,7 +133,7 @@ impl Buffer {
 
     /// Fills `list` with the runs of data from byte `skip` of the packed data on, no more than `len`
     /// bytes of it. Returns how many runs, and how many bytes in them.
-    pub fn list(&self, skip: usize, len: usize, list: &mut [Piece]) -> (usize, usize) {
+    pub fn list(&self, skip: usize, len: usize, list: &mut [IoVec]) -> (usize, usize) {
         let Some(datatype) = &self.layout else {
             return (0, 0);
         };
@@ -143,7 +143,7 @@ impl Buffer {
             if run == 0 {
                 break;
             }
-            list[count] = Piece { ptr, len: run };
+            list[count] = IoVec { ptr, len: run };
             count += 1;
             bytes += run;
         }

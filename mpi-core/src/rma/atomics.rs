@@ -69,7 +69,7 @@ impl Service {
             let (way, transport) = transports(process).next()?;
             let like = transport.limits().atomics?;
             let wanted = match process.source::<Windows>().atomics() {
-                NetworkAtomics::Auto => like.unaided,
+                NetworkAtomics::Auto => like.passive_target,
                 NetworkAtomics::Always => true,
                 NetworkAtomics::Never => false,
             };

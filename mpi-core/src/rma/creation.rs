@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
+use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
 use parking_lot::Mutex;
 
 use super::Hints;
@@ -577,7 +577,7 @@ fn share(
     comm: &Comm,
     parts: &Parts,
     waits: bool,
-) -> Result<std::result::Result<Box<dyn SharedPiece>, OpenError>> {
+) -> Result<std::result::Result<Box<dyn SharedSegment>, OpenError>> {
     let me = comm.rank() as usize;
     let Some(shared) = process.shared_memory() else {
         // Nobody has, since all were set up alike; but who waits for a key must get crate::collective::broadcast_u64(&one.process, comm, &mut [0; 4])?;

@@ -252,7 +252,7 @@ pub(super) fn key_of(told: &Told) -> RemoteKey {
 /// The transports with remote memory between nodes, by their numbers in the process.
 pub(super) fn transports(process: &Process) -> impl Iterator<Item = (usize, &Arc<dyn Transport>)> {
     let native = |(_, transport): &(usize, &Arc<dyn Transport>)| {
-        transport.limits().native_rma && !transport.is_local()
+        transport.limits().native_rma && transport.shared_memory().is_none()
     };
     // The way to oneself comes first.
     let all = process.transports().iter().enumerate().skip(1);

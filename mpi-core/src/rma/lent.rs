@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use netmod::{OpenError, RemoteKey, SharedPiece};
+use netmod::{OpenError, RemoteKey, SharedSegment};
 use parking_lot::Mutex;
 
 use super::serve::Windows;
@@ -15,7 +15,7 @@ use crate::process::Process;
 pub(super) struct Lent(Mutex<BTreeMap<usize, Piece>>);
 
 struct Piece {
-    memory: Arc<dyn SharedPiece>,
+    memory: Arc<dyn SharedSegment>,
     len: usize,
 }
 
@@ -71,7 +71,7 @@ impl Process {
         let shared = self.shared_memory();
         let shared = shared.ok_or_else(|| OpenError("there is no shared memory".into()))?;
         let waits = shared.may_wait(len)?;
-        let memory: Arc<dyn SharedPiece> = shared.create(len)?.into();
+        let memory: Arc<dyn SharedSegment> = shared.create(len)?.into();
         if !waits {
             memory.reserve(0, len)?;
         }

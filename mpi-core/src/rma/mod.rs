@@ -45,7 +45,7 @@ mod transfer;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use netmod::SharedPiece;
+use netmod::SharedSegment;
 use parking_lot::Mutex;
 
 use crate::comm::Comm;
@@ -143,9 +143,9 @@ impl Drop for Window {
 /// What a window owns.
 #[derive(Default)]
 struct Memory {
-    piece: Option<Box<dyn SharedPiece>>,
+    piece: Option<Box<dyn SharedSegment>>,
     /// What the program's memory lies in, of other members.
-    lent: Vec<Box<dyn SharedPiece>>,
+    lent: Vec<Box<dyn SharedSegment>>,
     heap: Vec<Heap>,
 }
 

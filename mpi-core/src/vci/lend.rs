@@ -16,7 +16,7 @@ impl VciState {
         id: RequestId,
         len: usize,
     ) -> Result<bool, LaneError> {
-        if len < self.way(to)?.limits.borrow {
+        if len < self.way(to)?.limits.zcopy_min {
             return Ok(false);
         }
         let Some(record) = self.engine.records.get(id) else {
@@ -34,7 +34,7 @@ impl VciState {
         // lane says that this has.
         let result = unsafe {
             way.lane
-                .send_from(to.peer, to.vci, &header, ptr, len, token)
+                .send_zcopy(to.peer, to.vci, &header, ptr, len, token)
         };
         self.restore_credit(to, trailer, &result);
         match result {

@@ -70,11 +70,11 @@ impl Transport for Loopback {
             get: true,
             native_rma: true,
             passive_target: true,
-            borrow: usize::MAX,
+            zcopy_min: usize::MAX,
             ordered_put: true,
             signals: None,
             atomics: Some(netmod::Atomics {
-                unaided: true,
+                passive_target: true,
                 coherent: true,
                 ordered: true,
             }),
@@ -277,8 +277,8 @@ impl Lane for LoopbackLane {
         true
     }
 
-    fn doorbell(&self) -> Doorbell {
-        Doorbell::None
+    fn wake_up(&self) -> WakeUp {
+        WakeUp::None
     }
 
     fn arm(&mut self) -> bool {

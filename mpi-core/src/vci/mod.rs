@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use netmod::{
-    Doorbell, Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, RemoteKey, Token,
-    Transport, VciId,
+    Issued, Lane, LaneError, Limits, Lost, OpenError, Peer, RemoteAddr, Token, Transport, VciId,
+    WakeUp,
 };
 
 use crate::error::{Class, Error, Result};
@@ -111,7 +111,7 @@ impl VciState {
                 transport: transport.clone(),
                 limits,
                 eager_max,
-                quick_max: eager_max.min(limits.borrow.saturating_sub(1)),
+                quick_max: eager_max.min(limits.zcopy_min.saturating_sub(1)),
                 eager_sent: 0,
             });
         }
@@ -247,7 +247,7 @@ impl VciState {
         self.engine.outbox.push(Action::Launch(to, name));
         // Small messages that a lane holds back, to let them travel together, leave when the program
         // waits for one of them, or when many have gathered.
-        if self.way(to).is_ok_and(|way| way.lane.gathers()) {
+        if self.way(to).is_ok_and(|way| way.lane.coalesces()) {
             self.carry_out();
             let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MOST;
             if self.waiting.get(&to).is_some_and(many) {
@@ -425,7 +425,7 @@ impl VciState {
             way.lane.check_peers(&here, engine);
         }
         for (route, peer) in routes {
-            if !self.ways[route].transport.is_local() && route != OWN {
+            if self.ways[route].transport.shared_memory().is_none() && route != OWN {
                 self.greet(Address { peer, vci: 0 });
             }
         }
@@ -493,7 +493,7 @@ impl VciState {
     /// Tells all lanes but the one to oneself whether what they are given may travel together.
     fn gather(&mut self, on: bool) {
         for way in self.ways.iter_mut().skip(1) {
-            way.lane.gather(on);
+            way.lane.coalesce(on);
         }
     }
 
@@ -645,7 +645,7 @@ impl VciState {
         let Some(local) = record.buffer.as_ptr() else {
             return self.fetch_pieces(from, id, remote, len);
         };
-        if !ways[way].transport.is_local() {
+        if !ways[way].transport.shared_memory().is_some() {
             bad_memory::check(local, len)?;
         }
         let token = Token(u64::from(id.index()));
@@ -678,24 +678,15 @@ impl VciState {
         len: usize,
         remote: u64,
     ) -> Result<(), LaneError> {
-        let remote = RemoteAddr {
-            key: RemoteKey::default(),
-            offset: remote,
-        };
-        let way = self.way(to)?;
-        if !way.transport.is_local() {
-            return Err(LaneError::Unsupported);
-        }
-        let (peer, vci, token) = (to.peer, to.vci, Token(u64::MAX));
-        // SAFETY: the caller's promise; a local transport is done when the call returns.
-        let issued = unsafe {
+        let lane = &mut self.way(to)?.lane;
+        let direct = lane.direct_copy().ok_or(LaneError::Unsupported)?;
+        // SAFETY: the caller's promise.
+        unsafe {
             match write {
-                true => way.lane.put(peer, vci, local, len, remote, token),
-                false => way.lane.get(peer, vci, local, len, remote, token),
+                true => direct.write(to.peer, to.vci, local, len, remote),
+                false => direct.read(to.peer, to.vci, local, len, remote),
             }
-        };
-        debug_assert!(!matches!(issued, Ok(Issued::Pending)));
-        issued.map(drop)
+        }
     }
 
     /// Writes data and words over it to a peer's exposed memory ([`Lane::signal`]).
@@ -754,7 +745,7 @@ impl VciState {
         if len <= eager_max && in_flight.saturating_add(cost) <= self.engine.window {
             // What the transport takes from the program's memory must be there: a provider that meets a hole
             // takes it for the loss of the peer. As an offer, the receiver asks for it, and hears of it.
-            let borrowed = len >= self.way(to)?.limits.borrow;
+            let borrowed = len >= self.way(to)?.limits.zcopy_min;
             let whole = |record: &mut Record| {
                 let start = record.buffer.as_ptr();
                 start.is_none_or(|start| bad_memory::check(start, len).is_ok())
@@ -814,7 +805,9 @@ impl VciState {
         };
         let len = record.total;
         // What is not all there isn't offered: the receiver asks for it, and hears of it.
-        let whole = |ptr| transport.is_local() || bad_memory::check(ptr, len as usize).is_ok();
+        let whole = |ptr| {
+            transport.shared_memory().is_some() || bad_memory::check(ptr, len as usize).is_ok()
+        };
         if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
             && whole(ptr)
         {
@@ -853,7 +846,7 @@ impl VciState {
         if self.in_role(name, Role::Receiving).is_none() {
             return Ok(());
         }
-        let is_local = self.way(to)?.transport.is_local();
+        let is_local = self.way(to)?.transport.shared_memory().is_some();
         let Some(record) = self.engine.records.named(name) else {
             return Ok(());
         };
@@ -955,8 +948,8 @@ impl VciState {
             && self.ways.iter_mut().all(|way| way.lane.drained())
     }
 
-    /// Announces sleep to all lanes and collects their doorbells. `None`: something has arrived.
-    pub fn arm(&mut self, bells: &mut Vec<Doorbell>) -> Option<()> {
+    /// Announces sleep to all lanes and collects their wake-ups. `None`: something has arrived.
+    pub fn arm(&mut self, bells: &mut Vec<WakeUp>) -> Option<()> {
         if !self.waiting.is_empty() {
             return None; // only polling finds out that there is room
         }
@@ -965,7 +958,7 @@ impl VciState {
             quiet &= way.lane.arm();
         }
         // The way to oneself comes first and has no bell; who could ring is awake.
-        bells.extend(self.ways.iter().skip(1).map(|way| way.lane.doorbell()));
+        bells.extend(self.ways.iter().skip(1).map(|way| way.lane.wake_up()));
         quiet.then_some(())
     }
 

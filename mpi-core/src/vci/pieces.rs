@@ -1,13 +1,13 @@
 //! Data with gaps moved by the transport's scatter and gather lists, without packing.
 
-use netmod::{LaneError, MAX_PIECES, Piece, RemoteAddr, RemoteKey};
+use netmod::{IoVec, LaneError, MAX_IOVECS, RemoteAddr};
 
 use super::VciState;
 use crate::pt2pt::engine::Address;
 use crate::pt2pt::request::RequestId;
 use crate::pt2pt::wire::{Control, Kind};
 
-const NONE: Piece = Piece {
+const NONE: IoVec = IoVec {
     ptr: std::ptr::null_mut(),
     len: 0,
 };
@@ -18,7 +18,7 @@ impl VciState {
         &mut self,
         from: Address,
         id: RequestId,
-        mut remote: RemoteAddr,
+        remote: RemoteAddr,
         len: usize,
     ) -> Result<(), LaneError> {
         let way = self.route(from)?;
@@ -26,16 +26,22 @@ impl VciState {
         let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
-        let mut list = [NONE; MAX_PIECES];
+        let mut address = remote.key.address.wrapping_add(remote.offset);
+        let mut list = [NONE; MAX_IOVECS];
         let mut moved = 0;
         while moved < len {
             let (count, bytes) = record.buffer.list(moved, len - moved, &mut list);
-            let lane = &mut ways[way].lane;
-            // SAFETY: the runs are part of the receive's buffer, which stays until it completes.
-            match unsafe { lane.get_pieces(from.peer, from.vci, &list[..count], remote) } {
+            let read = match ways[way].lane.direct_copy() {
+                // SAFETY: the runs are part of the receive's buffer, which stays until it completes.
+                Some(direct) => unsafe {
+                    direct.readv(from.peer, from.vci, &list[..count], address)
+                },
+                None => Err(LaneError::Unsupported),
+            };
+            match read {
                 Ok(()) => {
                     moved += bytes;
-                    remote.offset += bytes as u64;
+                    address += bytes as u64;
                 }
                 Err(LaneError::Unsupported) => {
                     engine.ask_for_data(id);
@@ -65,17 +71,19 @@ impl VciState {
                 return Ok(false);
             }
             let total = record.total as usize;
-            let mut list = [NONE; MAX_PIECES];
+            let mut list = [NONE; MAX_IOVECS];
             let mut moved = 0;
             while moved < total {
                 let (count, bytes) = record.buffer.list(moved, total - moved, &mut list);
-                let remote = RemoteAddr {
-                    key: RemoteKey::default(),
-                    offset: place + moved as u64,
+                let address = place + moved as u64;
+                let written = match ways[way].lane.direct_copy() {
+                    // SAFETY: the runs are part of the send's buffer, which stays until it completes.
+                    Some(direct) => unsafe {
+                        direct.writev(to.peer, to.vci, &list[..count], address)
+                    },
+                    None => Err(LaneError::Unsupported),
                 };
-                let lane = &mut ways[way].lane;
-                // SAFETY: the runs are part of the send's buffer, which stays until it completes.
-                match unsafe { lane.put_pieces(to.peer, to.vci, &list[..count], remote) } {
+                match written {
                     Ok(()) => moved += bytes,
                     Err(LaneError::Unsupported) => {
                         record.place = None;

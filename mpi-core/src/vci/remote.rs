@@ -30,8 +30,8 @@ impl VciState {
     /// target's processor is needed anyway.
     pub fn remote_memory(&mut self, to: Address) -> Option<(&'static str, bool)> {
         let way = self.way(to).ok()?;
-        let native = way.limits.native_rma && !way.transport.is_local();
-        let in_bursts = way.lane.gathers() && !way.limits.passive_target;
+        let native = way.limits.native_rma && way.transport.shared_memory().is_none();
+        let in_bursts = way.lane.coalesces() && !way.limits.passive_target;
         native.then(|| (way.transport.name(), in_bursts))
     }
 

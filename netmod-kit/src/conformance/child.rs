@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use netmod::{AtomicOp, Header, Issued, Lane, LaneError, RemoteAddr, RemoteKey, Token};
 
-use super::node::{Directory, LIMIT, Node, Random, rings};
+use super::node::{Directory, LIMIT, Node, Random, is_woken};
 use super::{End, Opening, Told, Variant};
 
 // The children's environment.
@@ -231,7 +231,7 @@ impl Actor<'_> {
     fn sleep(&mut self) {
         let lane = &mut self.node.lanes[0];
         if lane.arm() {
-            let woken = rings(lane.doorbell(), Duration::from_secs(30));
+            let woken = is_woken(lane.wake_up(), Duration::from_secs(30));
             assert!(woken, "no wake-up");
         }
         self.node.lanes[0].disarm();

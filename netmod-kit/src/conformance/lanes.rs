@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netmod::{Doorbell, Header, LaneError};
+use netmod::{Header, LaneError, WakeUp};
 
-use super::node::{Directory, LIMIT, Node, PEERS, Random, connect, node, pair, poll_until, rings};
+use super::node::{
+    Directory, LIMIT, Node, PEERS, Random, connect, is_woken, node, pair, poll_until,
+};
 use super::{Case, End, Topic, Variant, always, wakes};
 
 pub(super) const CASES: &[Case] = &[
@@ -42,6 +44,7 @@ fn five_lanes(variant: &Variant) {
     let mut random = Random::new();
     let mut nodes = pair(variant, 5);
     let each = variant.effort.per_lane;
+    let most = nodes[0].transport.limits().max_payload.min(5000);
     // From lane i of both to every lane of the other, and to lane 0 of the same process.
     let mut next = [[[0_u64; 5]; 5]; 2];
     let mut next_self = [0_u64; 5];
@@ -54,7 +57,7 @@ fn five_lanes(variant: &Variant) {
                         continue;
                     }
                     let header = Header([*seq, from as u64, to as u64]);
-                    let len = random.length(5000);
+                    let len = random.length(most);
                     let payload = vec![from as u8; len];
                     match nodes[n].lanes[from].send(other, to as u16, &header, &payload) {
                         Ok(()) => *seq += 1,
@@ -202,7 +205,7 @@ fn many_senders(variant: &Variant) {
 fn wake_up(variant: &Variant) {
     let mut nodes = pair(variant, 1);
     connect(&mut nodes);
-    let doorbell = nodes[1].lanes[0].doorbell();
+    let wake_up = nodes[1].lanes[0].wake_up();
     let long = 9000.min(nodes[0].transport.limits().max_payload);
     let mut false_alarms = 0;
     for i in 0..20 {
@@ -212,7 +215,7 @@ fn wake_up(variant: &Variant) {
             assert!(start.elapsed() < LIMIT, "never quiet");
         }
         // Wake-ups for nothing cost a poll each.
-        false_alarms += u32::from(rings(doorbell, Duration::from_millis(5)));
+        false_alarms += u32::from(is_woken(wake_up, Duration::from_millis(5)));
         let payload = vec![1; if i % 2 == 0 { 8 } else { long }];
         let header = Header::default();
         nodes[0].lanes[0]
@@ -220,7 +223,7 @@ fn wake_up(variant: &Variant) {
             .unwrap();
         // The sender's side may need polls too.
         nodes[0].poll();
-        let woken = rings(doorbell, Duration::from_secs(5));
+        let woken = is_woken(wake_up, Duration::from_secs(5));
         assert!(woken, "no wake-up (round {i})");
         nodes[1].lanes[0].disarm();
         poll_until(&mut nodes, "message", |nodes| {
@@ -239,20 +242,20 @@ fn wake_up(variant: &Variant) {
     nodes[0].poll();
     std::thread::sleep(Duration::from_millis(20));
     if nodes[1].lanes[0].arm() {
-        let woken = rings(doorbell, Duration::from_secs(5));
+        let woken = is_woken(wake_up, Duration::from_secs(5));
         assert!(woken, "a message that is there is slept upon");
     }
 }
 
 fn wake_ups_apart(variant: &Variant) {
     let nodes = pair(variant, 2);
-    let name = |doorbell: Doorbell| match doorbell {
-        Doorbell::None => panic!("no wake-up"),
-        Doorbell::Fd(fd) => fd as usize,
-        Doorbell::Futex(word) => word as usize,
+    let name = |wake_up: WakeUp| match wake_up {
+        WakeUp::None => panic!("no wake-up"),
+        WakeUp::Fd(fd) => fd as usize,
+        WakeUp::Futex(word) => word as usize,
     };
     let lanes = nodes.iter().flat_map(|node| &node.lanes);
-    let mut names: Vec<usize> = lanes.map(|lane| name(lane.doorbell())).collect();
+    let mut names: Vec<usize> = lanes.map(|lane| name(lane.wake_up())).collect();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), 4);

@@ -1,6 +1,6 @@
 //! Get and put between two nodes of one process.
 
-use netmod::{Header, Issued, LaneError, RemoteAddr};
+use netmod::{Header, IoVec, Issued, LaneError, MAX_IOVECS, RemoteAddr};
 
 use super::node::{PEERS, Random, connect, finish, flush, pair, poll_until, send_polling};
 use super::{Case, Claims, Need, Topic, Variant, has_get};
@@ -20,7 +20,17 @@ pub(super) const CASES: &[Case] = &[
         orders_puts,
         ordered_puts,
     ),
+    Case::new(
+        "direct_copies_are_complete_at_once",
+        Topic::Memory,
+        copies,
+        direct_copies,
+    ),
 ];
+
+fn copies(claims: &Claims) -> Need {
+    claims.need(|_| claims.copies, "no direct copies")
+}
 
 fn orders_puts(claims: &Claims) -> Need {
     has_get(claims)?;
@@ -173,4 +183,48 @@ fn ordered_puts(variant: &Variant) {
         assert_eq!(unsafe { word.read_volatile() }, value);
     }
     nodes[1].transport.withdraw(&key);
+}
+
+/// By one piece and by many, to memory that nobody has exposed.
+fn direct_copies(variant: &Variant) {
+    let mut random = Random::new();
+    let mut nodes = pair(variant, 1);
+    let mut memory = random.bytes(100_000);
+    let mut expected = memory.clone();
+    let address = memory.as_mut_ptr() as u64;
+    let lane = &mut nodes[0].lanes[0];
+    let direct = lane.direct_copy().unwrap();
+    for round in 0..50 {
+        let count = 1 + random.below(if round % 5 == 0 { MAX_IOVECS } else { 5 });
+        let lens: Vec<usize> = (0..count).map(|_| random.length(390)).collect();
+        let total: usize = lens.iter().sum();
+        let offset = random.below(memory.len() - total);
+        let at = address + offset as u64;
+        let mut local = vec![0_u8; total];
+        // SAFETY: `local` and `memory` are valid for `total` bytes.
+        unsafe { direct.read(PEERS[1], 0, local.as_mut_ptr(), total, at) }.unwrap();
+        assert!(local == expected[offset..offset + total]);
+        let data = random.bytes(total);
+        // SAFETY: as above.
+        unsafe { direct.write(PEERS[1], 0, data.as_ptr(), total, at) }.unwrap();
+        expected[offset..offset + total].copy_from_slice(&data);
+        assert!(memory == expected);
+
+        let mut rows: Vec<Vec<u8>> = lens.iter().map(|&len| vec![0; len]).collect();
+        let pieces = |rows: &mut [Vec<u8>]| -> Vec<IoVec> {
+            let piece = |row: &mut Vec<u8>| IoVec {
+                ptr: row.as_mut_ptr(),
+                len: row.len(),
+            };
+            rows.iter_mut().map(piece).collect()
+        };
+        // SAFETY: the rows are valid, and together as long as what is read.
+        unsafe { direct.readv(PEERS[1], 0, &pieces(&mut rows), at) }.unwrap();
+        assert!(rows.concat() == data);
+        rows.iter_mut().flatten().for_each(|byte| *byte = !*byte);
+        // SAFETY: as above.
+        unsafe { direct.writev(PEERS[1], 0, &pieces(&mut rows), at) }.unwrap();
+        expected[offset..offset + total].copy_from_slice(&rows.concat());
+        assert!(memory == expected);
+    }
 }

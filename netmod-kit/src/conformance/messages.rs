@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn lends(claims: &Claims) -> Need {
-    claims.need(|limits| limits.borrow != usize::MAX, "no send_from")
+    claims.need(|limits| limits.zcopy_min != usize::MAX, "no send_zcopy")
 }
 
 fn limits_are_sound(variant: &Variant) {
@@ -126,7 +126,7 @@ fn gathered(variant: &Variant) {
     poll_until(&mut nodes, "all messages", |nodes| {
         // Some by themselves, as far as the lane likes, the others in a row.
         for gathering in [false, true] {
-            nodes[0].lanes[0].gather(gathering);
+            nodes[0].lanes[0].coalesce(gathering);
             for _ in 0..random.below(200) {
                 let payload = vec![sent as u8; length(sent)];
                 let header = Header([sent, !sent, 5]);
@@ -140,7 +140,7 @@ fn gathered(variant: &Variant) {
                 }
             }
         }
-        nodes[0].lanes[0].gather(false);
+        nodes[0].lanes[0].coalesce(false);
         for (from, header, payload) in nodes[1].sinks[0].messages.drain(..) {
             assert_eq!((from, header), (PEERS[0], Header([got, !got, 5])));
             assert_eq!(payload, vec![got as u8; length(got)]);
@@ -232,7 +232,7 @@ fn lent_payloads(variant: &Variant) {
     let mut random = Random::new();
     let mut nodes = pair(variant, 1);
     let limits = nodes[0].transport.limits();
-    let (least, most) = (limits.borrow, limits.max_payload);
+    let (least, most) = (limits.zcopy_min, limits.max_payload);
     let mut sizes = vec![least, least + 1, most];
     sizes.extend((0..30).map(|_| least + random.below(most - least + 1)));
     let payloads: Vec<Vec<u8>> = sizes.iter().map(|&len| random.bytes(len)).collect();
@@ -244,7 +244,7 @@ fn lent_payloads(variant: &Variant) {
             let (place, len) = (payload.as_ptr(), payload.len());
             let lane = &mut nodes[0].lanes[0];
             // SAFETY: the payloads live to the end of the case, until when all have completed.
-            match unsafe { lane.send_from(PEERS[1], 0, &header, place, len, token) } {
+            match unsafe { lane.send_zcopy(PEERS[1], 0, &header, place, len, token) } {
                 Ok(Issued::Done) => true,
                 Ok(Issued::Pending) => {
                     pending.push(token.0);

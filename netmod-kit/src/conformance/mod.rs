@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
-use netmod::{Doorbell, Limits, OpenError, Peer, Resolver, Transport};
+use netmod::{Limits, OpenError, Peer, Resolver, Transport, WakeUp};
 
 pub use child::child_variant;
 pub use node::{Directory, LIMIT, Node, Recorder, poll_until};
@@ -236,10 +236,11 @@ impl Variant {
             resolver: Arc::new(Directory::default()),
             cable: false,
         });
-        let lane = transport.open_lane(0).unwrap();
+        let mut lane = transport.open_lane(0).unwrap();
         Claims {
+            copies: transport.limits().get && lane.direct_copy().is_some(),
             limits: transport.limits(),
-            wakes: !matches!(lane.doorbell(), Doorbell::None),
+            wakes: !matches!(lane.wake_up(), WakeUp::None),
             cut: self.cut.is_some(),
         }
     }
@@ -247,6 +248,7 @@ impl Variant {
 
 struct Claims {
     limits: Limits,
+    copies: bool,
     wakes: bool,
     cut: bool,
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use netmod::{
-    Doorbell, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteKey, Resolver, Sink, Token,
-    Transport, VciId,
+    Header, Issued, Lane, LaneError, OpenError, Peer, RemoteKey, Resolver, Sink, Token, Transport,
+    VciId, WakeUp,
 };
 
 use super::{End, Opening, Variant};
@@ -218,10 +218,10 @@ pub(super) fn flush(nodes: &mut [Node; 2]) -> Result<(), LaneError> {
 }
 
 /// Waits until a wake-up comes. Returns whether it has, within the time.
-pub(super) fn rings(doorbell: Doorbell, within: Duration) -> bool {
-    match doorbell {
-        Doorbell::None => false,
-        Doorbell::Fd(fd) => {
+pub(super) fn is_woken(wake_up: WakeUp, within: Duration) -> bool {
+    match wake_up {
+        WakeUp::None => false,
+        WakeUp::Fd(fd) => {
             let mut poll = libc::pollfd {
                 fd,
                 events: libc::POLLIN,
@@ -230,7 +230,7 @@ pub(super) fn rings(doorbell: Doorbell, within: Duration) -> bool {
             // SAFETY: one valid entry.
             unsafe { libc::poll(&mut poll, 1, within.as_millis() as i32) == 1 }
         }
-        Doorbell::Futex(word) => {
+        WakeUp::Futex(word) => {
             let start = Instant::now();
             loop {
                 // SAFETY: the word lives as long as the lane.

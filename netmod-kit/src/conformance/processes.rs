@@ -71,7 +71,7 @@ pub(super) const CASES: &[Case] = &[
 
 /// The target's process answers atomics, so that who asks a dead one waits.
 fn answers_atomics(claims: &Claims) -> Need {
-    let by_messages = |atomics: netmod::Atomics| !atomics.unaided;
+    let by_messages = |atomics: netmod::Atomics| !atomics.passive_target;
     claims.need(
         |limits| limits.atomics.is_some_and(by_messages),
         "no atomics by messages",
@@ -83,14 +83,14 @@ fn cuts(claims: &Claims) -> Need {
 }
 
 /// A child that is killed when the test ends, however it ends.
-struct Kid {
+struct ChildProcess {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
 }
 
-impl Kid {
-    fn start(prefix: &[&str], role: &str, scenario: Scenario, variant: &Variant) -> Kid {
+impl ChildProcess {
+    fn start(prefix: &[&str], role: &str, scenario: Scenario, variant: &Variant) -> ChildProcess {
         let exe = std::env::current_exe().unwrap();
         let mut words: Vec<&str> = prefix.to_vec();
         words.push(exe.to_str().unwrap());
@@ -116,7 +116,7 @@ impl Kid {
                 }
             }
         });
-        Kid {
+        ChildProcess {
             child,
             input,
             lines,
@@ -137,7 +137,7 @@ impl Kid {
     }
 }
 
-impl Drop for Kid {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -150,8 +150,8 @@ fn run(variant: &Variant, scenario: Scenario) {
 
 /// Runs a scenario to its end; `prefix` goes in front of each command line.
 fn run_with(prefix: [&[&str]; 2], variant: &Variant, scenario: Scenario) {
-    let mut driver = Kid::start(prefix[0], child::DRIVES, scenario, variant);
-    let mut server = Kid::start(prefix[1], child::SERVES, scenario, variant);
+    let mut driver = ChildProcess::start(prefix[0], child::DRIVES, scenario, variant);
+    let mut server = ChildProcess::start(prefix[1], child::SERVES, scenario, variant);
     let mut dead = false;
     let hello = driver.line("address");
     let answer = server.line("address");

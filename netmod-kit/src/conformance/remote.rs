@@ -38,7 +38,7 @@ pub(super) const CASES: &[Case] = &[
 /// do.
 fn emulates_atomics(claims: &Claims) -> Need {
     has_atomics(claims)?;
-    let by_messages = |atomics: netmod::Atomics| !atomics.unaided;
+    let by_messages = |atomics: netmod::Atomics| !atomics.passive_target;
     claims.need(
         |limits| limits.atomics.is_some_and(by_messages),
         "native atomics",
@@ -171,7 +171,7 @@ fn signal(variant: &Variant) {
         .transport
         .limits()
         .signals
-        .map_or(0, |signals| signals.most);
+        .map_or(0, |signals| signals.max_data);
     let mut memory = vec![0_u64; (DATA + most).div_ceil(8)];
     let key = nodes[1].expose(&mut memory);
     let base: *mut u8 = memory.as_mut_ptr().cast();

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use netmod::{Peer, Transport};
 use netmod_kit::conformance::{self, Directory};
+use netmod_kit::variables::Reader;
 use netmod_ofi::{Config, OfiTransport};
 
 /// The default configuration for tests: loopback, and what the environment says.
 pub fn config(peer: Peer, provider: &str) -> Config {
-    let mut config = Config::from_lookup(peer, |name| std::env::var(name).ok()).unwrap();
+    let mut config = Config::read(peer, &Reader::new(&|name| std::env::var(name).ok())).unwrap();
     config.provider = Some(provider.to_string());
     if config.interface.is_none() && provider != "shm" {
         config.interface = Some("lo".to_string());

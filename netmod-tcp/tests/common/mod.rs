@@ -189,7 +189,7 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
     /// A length up to `most`, small ones more often.
-    pub fn length(&mut self, most: usize) -> usize {
+    pub fn length(&mut self, max_data: usize) -> usize {
         let limit = [9, 65, 600, most + 1][self.below(4)].min(most + 1);
         self.below(limit)
     }

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
+use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
 
 use crate::segment::random_nonce;
 
@@ -18,9 +18,9 @@ const PAGE: usize = 4096;
 
 /// Makes and opens pieces.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Pieces;
+pub struct SharedSegments;
 
-struct Piece {
+struct Mapping {
     base: NonNull<u8>,
     /// Without the first page.
     len: usize,
@@ -30,12 +30,12 @@ struct Piece {
 }
 
 // SAFETY: a piece is shared memory; who uses it settles how.
-unsafe impl Send for Piece {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Piece {}
+unsafe impl Sync for Mapping {}
 
-impl Piece {
-    fn map(file: File, len: usize, key: RemoteKey) -> Result<Piece, OpenError> {
+impl Mapping {
+    fn map(file: File, len: usize, key: RemoteKey) -> Result<Mapping, OpenError> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new shared mapping, placed by the kernel, of a file that is so long.
         let base = unsafe {
@@ -56,7 +56,7 @@ impl Piece {
                 "ask for less, or raise the address-space limit (ulimit -v)",
             )
         })?;
-        Ok(Piece {
+        Ok(Mapping {
             base,
             len,
             key,
@@ -70,7 +70,7 @@ impl Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped with this length by `map`; the owner is done with it.
         unsafe {
@@ -79,7 +79,7 @@ impl Drop for Piece {
     }
 }
 
-impl SharedPiece for Piece {
+impl SharedSegment for Mapping {
     fn as_ptr(&self) -> *mut u8 {
         self.base.as_ptr().wrapping_add(PAGE)
     }
@@ -104,8 +104,8 @@ impl SharedPiece for Piece {
     }
 }
 
-impl SharedMemory for Pieces {
-    fn create(&self, len: usize) -> Result<Box<dyn SharedPiece>, OpenError> {
+impl SharedMemory for SharedSegments {
+    fn create(&self, len: usize) -> Result<Box<dyn SharedSegment>, OpenError> {
         // SAFETY: the name is a C string; the call returns a new descriptor or -1.
         let fd = unsafe { libc::memfd_create(c"weft-window".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -122,7 +122,7 @@ impl SharedMemory for Pieces {
         };
         sized.map_err(|error| OpenError(format!("no {len} bytes of shared memory: {error}")))?;
         reserve(fd, 0, PAGE)?;
-        let mut piece = Piece::map(file, len, RemoteKey::default())?;
+        let mut piece = Mapping::map(file, len, RemoteKey::default())?;
         let nonce = random_nonce(piece.base.as_ptr());
         piece.nonce().store(nonce, Ordering::Release);
         piece.key = RemoteKey {
@@ -136,7 +136,7 @@ impl SharedMemory for Pieces {
         crate::room::may_wait(len)
     }
 
-    fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedPiece>, OpenError> {
+    fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedSegment>, OpenError> {
         let path = format!("/proc/{}/fd/{}", key.words[0], key.words[1]);
         let open = File::options().read(true).write(true).open(&path);
         let file = open.map_err(|error| {
@@ -151,7 +151,7 @@ impl SharedMemory for Pieces {
         if total != (len + PAGE) as u64 {
             return Err(stranger());
         }
-        let piece = Piece::map(file, len, *key)?;
+        let piece = Mapping::map(file, len, *key)?;
         if piece.nonce().load(Ordering::Acquire) != key.address {
             return Err(stranger());
         }
@@ -185,23 +185,23 @@ mod tests {
 
     #[test]
     fn who_opens_a_piece_sees_the_same_memory_until_it_is_settled() {
-        let own = Pieces.create(10_000).unwrap();
+        let own = SharedSegments.create(10_000).unwrap();
         own.reserve(0, 10_000).unwrap();
-        let other = Pieces.open(&own.key(), 10_000).unwrap();
+        let other = SharedSegments.open(&own.key(), 10_000).unwrap();
         // SAFETY: both map 10,000 bytes.
         unsafe {
             own.as_ptr().add(9_999).write(7);
             assert_eq!(other.as_ptr().add(9_999).read(), 7);
         }
-        assert!(Pieces.open(&own.key(), 9_999).is_err());
+        assert!(SharedSegments.open(&own.key(), 9_999).is_err());
         let wrong = RemoteKey {
             address: own.key().address ^ 1,
             ..own.key()
         };
-        assert!(Pieces.open(&wrong, 10_000).is_err());
+        assert!(SharedSegments.open(&wrong, 10_000).is_err());
         other.settle();
         own.settle();
         assert!(own.reserve(0, 1).is_err());
-        assert!(Pieces.create(usize::MAX - 100).is_err());
+        assert!(SharedSegments.create(usize::MAX - 100).is_err());
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn register() {
 
 /// After a message has been published: whether the receiver is awake, so that nothing needs be done.
 #[inline(always)]
-pub(crate) fn is_silent(bell: &AtomicU32, senders_fence: bool) -> bool {
+pub(crate) fn is_silent(wake_up: &AtomicU32, senders_fence: bool) -> bool {
     if senders_fence {
         fence(Ordering::SeqCst);
     } else {
@@ -40,7 +40,7 @@ pub(crate) fn is_silent(bell: &AtomicU32, senders_fence: bool) -> bool {
         // message's store and this load either.
         compiler_fence(Ordering::SeqCst);
     }
-    bell.load(Ordering::Relaxed) == 0
+    wake_up.load(Ordering::Relaxed) == 0
 }
 
 /// Whether senders of this process must fence.
@@ -49,9 +49,9 @@ pub(crate) fn senders_fence() -> bool {
 }
 
 /// Wakes the receiver, if nobody else does.
-pub(crate) fn wake(bell: &AtomicU32) {
-    if bell.swap(0, Ordering::Relaxed) != 0 {
-        let word: *const AtomicU32 = bell;
+pub(crate) fn wake(wake_up: &AtomicU32) {
+    if wake_up.swap(0, Ordering::Relaxed) != 0 {
+        let word: *const AtomicU32 = wake_up;
         // SAFETY: the word is valid; waking reads nothing.
         unsafe {
             libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, 1);
@@ -60,8 +60,8 @@ pub(crate) fn wake(bell: &AtomicU32) {
 }
 
 /// Before the receiver looks for messages one last time.
-pub(crate) fn arm(bell: &AtomicU32) {
-    bell.store(1, Ordering::Relaxed);
+pub(crate) fn arm(wake_up: &AtomicU32) {
+    wake_up.store(1, Ordering::Relaxed);
     fence(Ordering::SeqCst);
     if !senders_fence() {
         membarrier(GLOBAL_EXPEDITED);
@@ -69,6 +69,6 @@ pub(crate) fn arm(bell: &AtomicU32) {
 }
 
 /// The receiver is awake.
-pub(crate) fn disarm(bell: &AtomicU32) {
-    bell.store(0, Ordering::Relaxed);
+pub(crate) fn disarm(wake_up: &AtomicU32) {
+    wake_up.store(0, Ordering::Relaxed);
 }

@@ -1,0 +1,158 @@
+//! An example of a transport: Weft over Unix datagram sockets, between processes of one host.
+//!
+//! Each lane has a socket; a message is a datagram. The kernel keeps their order, refuses what finds no
+//! room (`EAGAIN`, [`LaneError::Again`](netmod::LaneError)), and says who is gone (`ECONNREFUSED`). Get, put
+//! and atomics are messages, for which everything but their way is in [`netmod_kit::emulation`].
+//!
+//! To use it in libmpi, add `netmod-unix` to the dependencies of libmpi and `netmod_unix::NETMOD` to
+//! `libmpi/src/netmods.rs`. Then `WEFT_NETMOD=unix` chooses it, and its control variable is listed with
+//! the others.
+
+mod lane;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use netmod::{Atomics, Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
+use netmod_kit::variables::{Reader, Variable};
+use netmod_kit::{Exposures, LostPeers, Netmod, Start};
+
+use lane::UnixLane;
+
+/// Weft over Unix sockets.
+pub const NETMOD: Netmod = Netmod {
+    name: "unix",
+    title: "Unix sockets on one host",
+    variables: &[Variable {
+        name: "WEFT_UNIX_MESSAGE",
+        kind: "bytes",
+        default: "16384",
+        help: "The longest message, the same on all ranks.",
+    }],
+    check: |variables| longest(variables).map(drop),
+    open_rdma: None,
+    open: Some(open),
+};
+
+fn longest(variables: &Reader) -> Result<usize, String> {
+    let found = variables.number("WEFT_UNIX_MESSAGE", 1024..=65536)?;
+    Ok(found.unwrap_or(16 << 10) as usize)
+}
+
+fn open(start: &Start) -> Result<Arc<dyn Transport>, OpenError> {
+    let longest = longest(&start.variables).map_err(OpenError)?;
+    let transport = UnixTransport::open(start.me, longest, start.resolver.clone());
+    Ok(Arc::new(transport))
+}
+
+/// What lanes share.
+struct Shared {
+    me: Peer,
+    /// The longest payload.
+    longest: usize,
+    resolver: Arc<dyn Resolver>,
+    exposures: Exposures<()>,
+    lost: LostPeers,
+}
+
+/// The transport of a process.
+pub struct UnixTransport {
+    shared: Arc<Shared>,
+    names: Mutex<HashMap<VciId, Vec<u8>>>,
+}
+
+/// What all names of sockets begin with.
+const PREFIX: &[u8] = b"weft-unix-";
+
+/// The address of a socket by its name; `None` if it is not one of ours.
+fn address(name: &[u8]) -> Option<SocketAddr> {
+    name.strip_prefix(PREFIX)?;
+    SocketAddr::from_abstract_name(name).ok()
+}
+
+impl UnixTransport {
+    /// The transport of process `me`, for payloads of at most `longest` bytes.
+    pub fn open(me: Peer, longest: usize, resolver: Arc<dyn Resolver>) -> Self {
+        UnixTransport {
+            shared: Arc::new(Shared {
+                me,
+                longest,
+                resolver,
+                exposures: Exposures::default(),
+                lost: LostPeers::default(),
+            }),
+            names: Mutex::default(),
+        }
+    }
+
+    /// A socket of a name that no other has: abstract, so that nothing is left behind.
+    fn bind() -> io::Result<(UnixDatagram, Vec<u8>)> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let id = format!("{}-{count}-{}", std::process::id(), since.as_nanos());
+        let name = [PREFIX, id.as_bytes()].concat();
+        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        socket.set_nonblocking(true)?;
+        Ok((socket, name))
+    }
+}
+
+impl Transport for UnixTransport {
+    fn name(&self) -> &'static str {
+        NETMOD.name
+    }
+
+    fn describe(&self) -> String {
+        format!("Unix sockets, messages of {} bytes", self.shared.longest)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            max_payload: self.shared.longest,
+            eager: netmod::EAGER,
+            get: true,
+            native_rma: false,
+            passive_target: false,
+            zcopy_min: usize::MAX,
+            ordered_put: false,
+            signals: None,
+            // Messages, which keep their order, carry them out by the processor's own.
+            atomics: Some(Atomics {
+                passive_target: false,
+                coherent: true,
+                ordered: true,
+            }),
+            max_vcis: 256,
+        }
+    }
+
+    fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
+        let failed = |error| OpenError(format!("a Unix socket for VCI {vci}: {error}"));
+        let (socket, name) = Self::bind().map_err(failed)?;
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.insert(vci, name);
+        Ok(Box::new(UnixLane::new(self.shared.clone(), vci, socket)))
+    }
+
+    fn address(&self, vci: VciId) -> Vec<u8> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get(&vci).cloned().unwrap_or_default()
+    }
+
+    unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
+        let number = self.shared.exposures.insert(ptr, len, ());
+        Ok(RemoteKey {
+            address: 0,
+            words: [number, 0],
+        })
+    }
+
+    fn withdraw(&self, key: &RemoteKey) {
+        self.shared.exposures.remove(key.words[0]);
+    }
+}

@@ -1,0 +1,203 @@
+//! The transports between nodes: which there are, and which is chosen.
+
+use std::sync::Arc;
+
+use netmod::{OpenError, Peer, Resolver, Transport};
+use netmod_kit::variables::{Reader, Variable};
+use netmod_kit::{Netmod, Open, Start};
+
+/// The transports between nodes, in the order in which they are tried. A new one is a crate that depends on
+/// `netmod` and `netmod-kit`, and a line here; its control variables, its help and its category in the
+/// tool interface come with it.
+pub const NETMODS: &[Netmod] = &[
+    netmod_verbs::NETMOD,
+    netmod_tcp::NETMOD,
+    netmod_ucx::NETMOD,
+    netmod_ofi::NETMOD,
+];
+
+/// `WEFT_NETMOD`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The best that can be opened.
+    Auto,
+    /// The one of this name.
+    Only(&'static str),
+    /// None.
+    None,
+}
+
+impl Choice {
+    /// As the control variable says.
+    ///
+    /// # Errors
+    /// There is no such transport.
+    pub fn read(variables: &Reader) -> Result<Choice, String> {
+        match variables.text("WEFT_NETMOD").as_deref() {
+            None | Some("auto") => Ok(Choice::Auto),
+            Some("none") => Ok(Choice::None),
+            Some(other) => match NETMODS.iter().find(|netmod| netmod.name == other) {
+                Some(netmod) => Ok(Choice::Only(netmod.name)),
+                None => Err(format!(
+                    "WEFT_NETMOD is {other:?}; it can be {}",
+                    variable().kind
+                )),
+            },
+        }
+    }
+}
+
+/// The names of all, with a word before the last.
+pub fn names(word: &str) -> String {
+    let names: Vec<&str> = NETMODS.iter().map(|netmod| netmod.name).collect();
+    enumerate(&names, word)
+}
+
+fn enumerate(names: &[&str], word: &str) -> String {
+    match names {
+        [rest @ .., last] if !rest.is_empty() => format!("{} {word} {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The control variable `WEFT_NETMOD`.
+pub fn variable() -> Variable {
+    let mut values = vec!["auto"];
+    values.extend(NETMODS.iter().map(|netmod| netmod.name));
+    values.push("none");
+    let titles: Vec<String> = NETMODS
+        .iter()
+        .map(|netmod| format!("{} ({})", netmod.title, netmod.name))
+        .collect();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let of = |can: fn(&Netmod) -> bool| {
+        let netmods = NETMODS.iter().filter(|netmod| can(netmod));
+        netmods.map(|netmod| netmod.name).collect::<Vec<_>>()
+    };
+    let help = format!(
+        "The transport between nodes, the same on all ranks: {}. With auto it is the first of {} that \
+         has an RDMA device to use, otherwise the first of {} that can be opened; none is opened if the \
+         launcher says that all ranks share this node.",
+        enumerate(&titles, "or"),
+        enumerate(&of(|netmod| netmod.open_rdma.is_some()), "and"),
+        enumerate(&of(|netmod| netmod.open.is_some()), "and"),
+    );
+    Variable {
+        name: "WEFT_NETMOD",
+        kind: enumerate(&values, "or").leak(),
+        default: "auto",
+        help: help.leak(),
+    }
+}
+
+/// What a transport is opened with, but for the resolver, which differs.
+pub struct Place<'a> {
+    /// This process.
+    pub me: Peer,
+    /// The control variables.
+    pub variables: Reader<'a>,
+    /// See [`Start::one_machine`].
+    pub one_machine: bool,
+    /// See [`Start::may_sleep`].
+    pub may_sleep: bool,
+    /// Finds addresses of the transport of this name.
+    pub resolver: &'a dyn Fn(&'static str) -> Arc<dyn Resolver>,
+}
+
+impl Place<'_> {
+    fn open(&self, netmod: &Netmod, open: Open) -> Result<Arc<dyn Transport>, OpenError> {
+        open(&Start {
+            me: self.me,
+            resolver: (self.resolver)(netmod.name),
+            variables: self.variables,
+            one_machine: self.one_machine,
+            may_sleep: self.may_sleep,
+        })
+    }
+}
+
+/// The ways to open a transport, best first, with their names.
+fn ways() -> impl Iterator<Item = (String, &'static Netmod, Open)> {
+    let rdma = NETMODS.iter().filter_map(|netmod| {
+        let name = match netmod.open {
+            Some(_) => format!("{} for RDMA", netmod.name),
+            None => netmod.name.to_string(),
+        };
+        Some((name, netmod, netmod.open_rdma?))
+    });
+    let any = NETMODS
+        .iter()
+        .filter_map(|netmod| Some((netmod.name.to_string(), netmod, netmod.open?)));
+    rdma.chain(any)
+}
+
+/// Opens the first transport between nodes that can be; the error has the reasons of all. The notes
+/// are told of what was refused in favour of another.
+pub fn open(
+    place: &Place,
+    choice: Choice,
+    notes: &mut Vec<String>,
+) -> Result<Arc<dyn Transport>, String> {
+    let mut refused = Vec::new();
+    for (name, netmod, open) in ways() {
+        if choice != Choice::Auto && choice != Choice::Only(netmod.name) {
+            continue;
+        }
+        match place.open(netmod, open) {
+            Ok(transport) => {
+                notes.extend(refused);
+                return Ok(transport);
+            }
+            Err(error) => refused.push(format!("{name} is not used: {error}")),
+        }
+    }
+    Err(refused.join("; "))
+}
+
+/// Notes for each transport between nodes that was not opened what would come of it.
+pub fn try_others(place: &Place, opened: &[Arc<dyn Transport>], notes: &mut Vec<String>) {
+    let mut known: Vec<&str> = opened.iter().map(|transport| transport.name()).collect();
+    for (name, netmod, open) in ways() {
+        match place.open(netmod, open) {
+            Ok(transport) if known.contains(&transport.name()) => {}
+            Ok(transport) => {
+                known.push(transport.name());
+                notes.push(format!("could be used: {}", transport.describe()));
+                let considered = transport.considered().into_iter();
+                notes.extend(considered.map(|other| format!("  not chosen: {other}")));
+            }
+            Err(error) => {
+                let note = format!("{name} is not used: {error}");
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_a_transport_bear_its_name() {
+        for netmod in NETMODS {
+            let prefix = format!("WEFT_{}_", netmod.name.to_uppercase());
+            for variable in netmod.variables {
+                assert!(variable.name.starts_with(&prefix), "{}", variable.name);
+            }
+            assert!(netmod.open.is_some() || netmod.open_rdma.is_some());
+        }
+    }
+
+    #[test]
+    fn the_best_way_comes_first() {
+        let names: Vec<String> = ways().map(|(name, ..)| name).collect();
+        assert_eq!(
+            names,
+            ["verbs", "ucx for RDMA", "ofi for RDMA", "tcp", "ucx", "ofi"]
+        );
+        assert_eq!(variable().kind, "auto, verbs, tcp, ucx, ofi or none");
+    }
+}

@@ -1,0 +1,106 @@
+//! Control variables: what the environment can change. Each transport owns its own; libmpi lists them.
+
+use std::ops::RangeInclusive;
+
+/// A control variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Name in the environment; those of a transport between nodes begin with `WEFT_`, its name in
+    /// capitals, and `_`.
+    pub name: &'static str,
+    /// What it holds: "0 or 1", "count", "bytes", "name", "list", or named values as in
+    /// "auto, ofi or none". The tool interface goes by it.
+    pub kind: &'static str,
+    /// Its value when it is not set, for people.
+    pub default: &'static str,
+    /// What it does. Where a variable must be, this says "the same on all ranks".
+    pub help: &'static str,
+}
+
+/// Reads values of control variables. Empty ones count as not set.
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
+    get: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl<'a> Reader<'a> {
+    /// Takes the values from `get`.
+    pub fn new(get: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Reader { get }
+    }
+
+    /// A value as it is.
+    pub fn text(&self, name: &str) -> Option<String> {
+        (self.get)(name).filter(|value| !value.is_empty())
+    }
+
+    /// A value of the kind "0 or 1".
+    ///
+    /// # Errors
+    /// It is something else; this and the other errors name the variable, its value and what it can be.
+    pub fn flag(&self, name: &str, default: bool) -> Result<bool, String> {
+        match self.text(name).as_deref() {
+            None => Ok(default),
+            Some("1" | "yes" | "on" | "true") => Ok(true),
+            Some("0" | "no" | "off" | "false") => Ok(false),
+            Some(other) => Err(format!("{name} is {other:?}; it can be 0 or 1")),
+        }
+    }
+
+    /// A value of the kinds "count" and "bytes".
+    ///
+    /// # Errors
+    /// It is no number in the range.
+    pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, String> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        match parse_number(&text) {
+            Some(value) if range.contains(&value) => Ok(Some(value)),
+            _ => Err(format!(
+                "{name} is {text:?}; it can be a number from {} to {} (k and m may follow)",
+                range.start(),
+                range.end()
+            )),
+        }
+    }
+}
+
+/// A number, after which k and m may stand.
+pub fn parse_number(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.as_bytes().last()? {
+        b'k' | b'K' => (&text[..text.len() - 1], 1 << 10),
+        b'm' | b'M' => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_and_wrong_ones_named() {
+        let get = |name: &str| match name {
+            "FLAG" => Some("on".to_string()),
+            "NUMBER" => Some("64k".to_string()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        let reader = Reader::new(&get);
+        assert_eq!(reader.flag("FLAG", false), Ok(true));
+        assert_eq!(reader.flag("EMPTY", true), Ok(true));
+        assert_eq!(reader.number("NUMBER", 0..=1 << 20), Ok(Some(65536)));
+        assert_eq!(reader.number("EMPTY", 0..=1), Ok(None));
+        let error = reader.number("NUMBER", 0..=9).unwrap_err();
+        assert!(error.contains("NUMBER") && error.contains("64k"), "{error}");
+        let error = reader.flag("NUMBER", true).unwrap_err();
+        assert!(
+            error.contains("NUMBER") && error.contains("0 or 1"),
+            "{error}"
+        );
+        assert_eq!(parse_number("99999999999999999999k"), None);
+        assert_eq!(parse_number("2M"), Some(2 << 20));
+    }
+}
