@@ -36,6 +36,9 @@ mod record;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
 mod subnet;
+#[cfg(test)]
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod tests;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod transport;
 mod wire;

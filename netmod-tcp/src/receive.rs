@@ -276,9 +276,11 @@ impl TcpLane {
                     len,
                     data,
                 } => {
-                    if let Some(conn) = self.conn(index) {
-                        conn.long = len >= LONG;
-                    }
+                    // What came before may have been the end of the connection.
+                    let Some(conn) = self.conn(index) else {
+                        return;
+                    };
+                    conn.long = len >= LONG;
                     if data.len() < len {
                         return self.begin_long(index, kind, code, fixed, len, data, sink);
                     }

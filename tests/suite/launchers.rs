@@ -31,7 +31,10 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("info/2", !has_library("libfabric.so.1"), info),
         trial("no-library/2", false, no_library),
-        trial("cable/2", hosts, cable),
+        trial("cable/2", hosts, || cable("ofi")),
+        trial("cable-tcp/2", !can_mount() || !Hosts::possible(), || {
+            cable("tcp")
+        }),
         trial("hydra-pmi2/4", hydra, hydra_pmi2),
         trial("hydra-hosts/4", hydra || hosts, hydra_hosts),
         trial("slurm/4", slurm, slurm_runs),
@@ -84,7 +87,7 @@ fn info() -> Result {
         "Weft: Weft ",
         "launcher: PMI-1 over the inherited socket",
         "2 processes, 2 on this node",
-        "using libfabric ",
+        "using tcp: sockets on lo",
         "not chosen: ",
         "shared memory is not used: WEFT_SHM=0",
     ];
@@ -121,12 +124,12 @@ fn no_library() -> Result {
 }
 
 /// A cable that is pulled ends the job, and the message names the peer.
-fn cable() -> Result {
+fn cable(netmod: &str) -> Result {
     let hosts = Hosts::new(3)?;
     let room = Room::new()?;
     let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
     clear(&mut command);
-    command.env("WEFT_NETMOD", "ofi").args(["-timeout", "60"]);
+    command.env("WEFT_NETMOD", netmod).args(["-timeout", "60"]);
     let program = program()?;
     let dir = prefix::target()?.join("test-rooms");
     let sign = dir.join(format!("{}-waits", hosts.name(0)));
