@@ -199,6 +199,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable::of_tcp(netmod_tcp::INTERFACE),
     Variable::of_tcp(netmod_tcp::PORTS),
+    Variable::of_tcp(netmod_tcp::CONNECTIONS),
     Variable {
         name: "WEFT_VERBS_DEVICE",
         kind: "name",

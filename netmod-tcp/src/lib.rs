@@ -29,6 +29,7 @@ mod interfaces;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod lane;
 mod ops;
+mod park;
 mod proof;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod receive;
@@ -43,5 +44,5 @@ mod tests;
 mod transport;
 mod wire;
 
-pub use config::{Config, INTERFACE, PORTS, VARIABLES, Variable};
+pub use config::{CONNECTIONS, Config, INTERFACE, PORTS, VARIABLES, Variable};
 pub use transport::TcpTransport;

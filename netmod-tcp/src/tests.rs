@@ -79,7 +79,7 @@ impl Random {
     }
 }
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 13] = [
     Kind::Message,
     Kind::Put,
     Kind::Get,
@@ -91,11 +91,13 @@ const KINDS: [Kind; 11] = [
     Kind::Refused,
     Kind::Signal,
     Kind::Bye,
+    Kind::Park,
+    Kind::Parked,
 ];
 
 /// A frame that is right in itself; what it says may be wrong.
 fn frame(random: &mut Random, bytes: &mut Vec<u8>) {
-    let kinds = if random.below(4) == 0 { 11 } else { 4 };
+    let kinds = if random.below(4) == 0 { 13 } else { 4 };
     let kind = match KINDS[random.below(kinds) as usize] {
         Kind::Flush if random.below(2) == 0 => Kind::Signal,
         kind => kind,
