@@ -24,8 +24,17 @@ pub const PORTS: Variable = Variable {
            Each rank takes one per VCI.",
 };
 
+/// `WEFT_TCP_CONNECTIONS`.
+pub const CONNECTIONS: Variable = Variable {
+    name: "WEFT_TCP_CONNECTIONS",
+    kind: "count",
+    default: "as many as there are descriptors",
+    help: "The most TCP connections of a VCI. Beyond it, and where descriptors run out, the one that was not in \
+           use for longest is closed, and made again when it is needed.",
+};
+
 /// The variables of this transport.
-pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS];
+pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS];
 
 /// One interface, or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +54,8 @@ pub struct Config {
     pub(crate) interfaces: Vec<Wanted>,
     /// Ports for accepting connections, first and last.
     pub(crate) ports: Option<(u16, u16)>,
+    /// The most connections of a lane.
+    pub(crate) most: usize,
     /// Connections up to this number are looked at directly by each poll.
     pub(crate) direct: usize,
 }
@@ -56,6 +67,7 @@ impl Config {
             peer,
             interfaces: Vec::new(),
             ports: None,
+            most: usize::MAX,
             direct: 2,
         }
     }
@@ -82,6 +94,15 @@ impl Config {
                     ));
                 }
             };
+        }
+        if let Some(text) = variables.text(CONNECTIONS.name) {
+            let count = text.parse().ok().filter(|count| *count >= 2);
+            config.most = count.ok_or_else(|| {
+                format!(
+                    "{} is {text:?}; it can be a whole number from 2 on",
+                    CONNECTIONS.name
+                )
+            })?;
         }
         Ok(config)
     }
@@ -143,6 +164,7 @@ mod tests {
             (PORTS.name, "70000"),
             (PORTS.name, "9-8"),
             (PORTS.name, "a-b"),
+            (CONNECTIONS.name, "1"),
             (INTERFACE.name, "10.1.0.0/33"),
             (INTERFACE.name, "fd00::/x"),
         ] {

@@ -59,6 +59,16 @@ pub(crate) struct Incoming {
     pub filled: usize,
 }
 
+/// How far a connection's closing for want of descriptors is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Park {
+    No,
+    /// The other end was asked.
+    Asked,
+    /// Both ends say nothing more.
+    Agreed,
+}
+
 /// A connection that both ends use.
 pub(crate) struct Conn {
     pub stream: TcpStream,
@@ -86,6 +96,10 @@ pub(crate) struct Conn {
     pub idle: u32,
     /// The peer has said farewell.
     pub bye: bool,
+    /// The poll in which it was last in use.
+    pub used: u32,
+    /// How far its closing for want of descriptors is.
+    pub park: Park,
     /// The beginning of a frame, less than prefix and fixed part.
     pub rest: Vec<u8>,
     pub incoming: Option<Incoming>,
@@ -111,6 +125,8 @@ impl Conn {
             watched: false,
             idle: 0,
             bye: false,
+            used: 0,
+            park: Park::No,
             rest: Vec::new(),
             incoming: None,
             long: false,
@@ -120,7 +136,7 @@ impl Conn {
     /// Whether something waits for room in the kernel.
     #[inline(always)]
     pub(crate) fn waits(&self) -> bool {
-        !self.out.is_empty() || self.failed.is_some()
+        !self.out.is_empty() || self.failed.is_some() || self.park != Park::No
     }
 
     /// Adds a frame to what leaves next.

@@ -243,7 +243,12 @@ impl TcpLane {
                     attempt.since = Instant::now();
                     return;
                 }
-                Err(error) => attempt.note(explain(error), error == Errno::CONNREFUSED),
+                Err(error) => {
+                    attempt.note(explain(error), error == Errno::CONNREFUSED);
+                    if error == Errno::MFILE {
+                        self.park_one();
+                    }
+                }
             }
         }
         let Some(attempt) = self.attempt(index) else {
@@ -398,7 +403,12 @@ impl TcpLane {
                 Err(error) if error.raw_os_error() == Some(libc::EMFILE) && allow_descriptors() => {
                     continue;
                 }
-                Err(_) => return,
+                Err(error) => {
+                    if error.raw_os_error() == Some(libc::EMFILE) {
+                        self.park_one();
+                    }
+                    return;
+                }
             };
             if stream.set_nonblocking(true).is_err() || set_options(&stream).is_err() {
                 continue;
@@ -504,6 +514,7 @@ impl TcpLane {
         let said = say(&stream, &verdict.to_bytes());
         if said.is_ok() && verdict == Verdict::Accepted {
             self.opened(index, stream);
+            self.make_room();
         }
     }
 

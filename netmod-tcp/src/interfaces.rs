@@ -164,7 +164,7 @@ pub(crate) fn choose(
             "{it}: a bridge to containers, by its name ({} may name it)",
             INTERFACE.name
         ),
-        false => format!("{it}: not among those of {}", INTERFACE.name),
+        false => format!("{it}: not among those to be used"),
     };
     let left_out = left_out.map(why).collect();
     Ok((used, left_out))

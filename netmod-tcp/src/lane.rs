@@ -98,7 +98,7 @@ pub(crate) struct TcpLane {
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) ops: Ops,
     /// Counts polls.
-    round: u32,
+    pub(crate) round: u32,
     since_look: u32,
     gathering: bool,
     pub(crate) buffer: Box<[u8]>,
@@ -182,8 +182,10 @@ impl TcpLane {
     pub(crate) fn ready(&mut self, peer: Peer, vci: VciId) -> Result<Option<u32>, LaneError> {
         if let Some(&mut number) = self.table.peek(peer, vci)
             && let Some(index) = number.checked_sub(1)
+            && let round = self.round
             && let Some(conn) = self.conn(index)
         {
+            conn.used = round;
             return match conn.waits() {
                 false => Ok(Some(index)),
                 true => Err(LaneError::Again),
@@ -205,6 +207,7 @@ impl TcpLane {
                 true => Err(LaneError::Again),
             },
             State::Idle => {
+                self.make_room();
                 self.call(index);
                 match &self.endpoints[index as usize].state {
                     State::Lost(why) => Err(LaneError::lost(peer, why.clone())),
@@ -629,6 +632,14 @@ impl Lane for TcpLane {
             if matches!(endpoint.state, State::Left) && awaited.contains(&endpoint.peer) {
                 let why = "it has left MPI (MPI_Finalize), so nothing comes from it any more";
                 sink.peer_lost(endpoint.peer, why.to_string());
+            }
+        }
+        // One whose connection was closed for want of descriptors: its end would not be noticed.
+        for index in 0..self.endpoints.len() as u32 {
+            let Endpoint { peer, state, .. } = &self.endpoints[index as usize];
+            if matches!(state, State::Idle) && awaited.contains(peer) {
+                self.make_room();
+                self.call(index);
             }
         }
     }

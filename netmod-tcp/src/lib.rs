@@ -29,6 +29,7 @@ mod interfaces;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod lane;
 mod ops;
+mod park;
 mod proof;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod receive;
@@ -37,6 +38,9 @@ mod registration;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
 mod subnet;
+#[cfg(test)]
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod tests;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod transport;
 mod wire;

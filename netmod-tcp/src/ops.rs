@@ -69,6 +69,12 @@ impl Ops {
         self.slots[index as usize].1.take()
     }
 
+    /// Whether there is one with a process.
+    pub(crate) fn has_peer(&self, peer: Peer) -> bool {
+        let mut all = self.slots.iter();
+        self.open > 0 && all.any(|(_, slot)| slot.as_ref().is_some_and(|op| op.peer == peer))
+    }
+
     /// Takes all with a process.
     pub(crate) fn take_all(&mut self, peer: Peer) -> Vec<Op> {
         let mut all = Vec::new();

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, IoSliceMut, Read};
 
 use netmod::{Header, LaneError, Sink};
 
-use crate::conn::{Conn, Incoming, Target};
+use crate::conn::{Conn, Incoming, Park, Target};
 use crate::exposure::Exposures;
 use crate::lane::{Notice, TcpLane};
 use crate::ops::{Act, Ops};
@@ -165,6 +165,10 @@ impl TcpLane {
             let more = match read {
                 Some(Ok(brought)) => {
                     any = true;
+                    let round = self.round;
+                    if let Some(conn) = self.conn(index) {
+                        conn.used = round;
+                    }
                     self.arrived(index, sink);
                     self.take_apart(index, &buffer[..brought.bytes], sink);
                     brought.full
@@ -204,6 +208,9 @@ impl TcpLane {
         };
         if conn.bye {
             return self.leave_taken(peer);
+        }
+        if conn.park == Park::Agreed {
+            return self.parked(index);
         }
         let written = conn.failed.take();
         let why = match (error.kind(), written) {
@@ -276,9 +283,11 @@ impl TcpLane {
                     len,
                     data,
                 } => {
-                    if let Some(conn) = self.conn(index) {
-                        conn.long = len >= LONG;
-                    }
+                    // What came before may have been the end of the connection.
+                    let Some(conn) = self.conn(index) else {
+                        return;
+                    };
+                    conn.long = len >= LONG;
                     if data.len() < len {
                         return self.begin_long(index, kind, code, fixed, len, data, sink);
                     }
@@ -446,6 +455,8 @@ impl TcpLane {
                     self.notices.push_back(Notice::Complete(op.token, result));
                 }
             }
+            Kind::Park => self.asked_to_park(index),
+            Kind::Parked => self.may_park(index, code == 1),
             Kind::Bye => {
                 if let Some(conn) = self.conn(index) {
                     conn.bye = true;

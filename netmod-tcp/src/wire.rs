@@ -49,9 +49,14 @@ pub(crate) enum Kind {
     Signal,
     /// The sender leaves; nothing follows.
     Bye,
+    /// The sender would close the connection and says nothing more until it has an answer.
+    Park,
+    /// Answer to [`Kind::Park`]: with code 1 nothing follows, and the connection can be closed; with
+    /// code 0 it is needed.
+    Parked,
 }
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 13] = [
     Kind::Message,
     Kind::Put,
     Kind::Get,
@@ -63,6 +68,8 @@ const KINDS: [Kind; 11] = [
     Kind::Refused,
     Kind::Signal,
     Kind::Bye,
+    Kind::Park,
+    Kind::Parked,
 ];
 
 impl Kind {
@@ -83,7 +90,7 @@ impl Kind {
             Kind::Flushed => (8, 0),
             Kind::Refused => (8, 0),
             Kind::Signal => (32, MAX_SIGNAL + 8 * MAX_WORDS),
-            Kind::Bye => (0, 0),
+            Kind::Bye | Kind::Park | Kind::Parked => (0, 0),
         }
     }
 }
@@ -191,7 +198,7 @@ pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
     let fits = match kind {
         Kind::Atomic => operation(code).is_some(),
         Kind::Signal => (1..=MAX_WORDS).contains(&usize::from(code)),
-        Kind::Flushed => code <= 1,
+        Kind::Flushed | Kind::Parked => code <= 1,
         _ => code == 0,
     };
     if !fits {
@@ -249,7 +256,7 @@ mod tests {
     #[test]
     fn nonsense_is_named() {
         assert_eq!(next(&[9, 0, 0, 0, 0, 0, 0, 0]), Next::Bad(Bad::Kind(0)));
-        assert_eq!(next(&[9, 0, 0, 0, 12, 0, 0, 0]), Next::Bad(Bad::Kind(12)));
+        assert_eq!(next(&[9, 0, 0, 0, 14, 0, 0, 0]), Next::Bad(Bad::Kind(14)));
         let long = (MAX_PAYLOAD + Header::SIZE + 1) as u32;
         let mut bytes = prefix(Kind::Message, 0, 0);
         bytes[..4].copy_from_slice(&long.to_ne_bytes());
@@ -270,7 +277,7 @@ mod tests {
         fn any_bytes_are_read(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), small in any::<bool>()) {
             if small {
                 // Lengths and kinds that exist.
-                for (at, most) in [(1, 1), (2, 1), (3, 1), (4, 13), (5, 9)] {
+                for (at, most) in [(1, 1), (2, 1), (3, 1), (4, 15), (5, 9)] {
                     if let Some(byte) = bytes.get_mut(at) {
                         *byte %= most;
                     }

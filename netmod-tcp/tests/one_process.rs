@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Node, Random, nodes, pair, poll_until};
+use common::{Node, Random, nodes, nodes_with, pair, poll_until};
 use netmod::{AtomicOp, Header, Issued, LaneError, RemoteAddr, Token, Transport};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -547,4 +547,71 @@ fn a_sender_that_dies_within_a_message_gives_its_place_back() {
     let sink = &nodes[0].sinks[0];
     assert_eq!(sink.placed, sink.completed.len());
     assert_eq!(sink.lost.len(), 1);
+}
+
+#[test]
+fn connections_above_a_limit_close_and_come_back() {
+    const COUNT: usize = 6;
+    let mut nodes = nodes_with(COUNT, 1, |name| {
+        (name == "WEFT_TCP_CONNECTIONS").then(|| "2".to_string())
+    });
+    let peers: Vec<u32> = nodes.iter().map(|node| node.peer).collect();
+    let mut random = Random::new();
+    let mut memory = vec![0_u8; 64];
+    // SAFETY: the memory outlives all.
+    let key = unsafe { nodes[0].transport.expose(memory.as_mut_ptr(), 64) }.unwrap();
+    let mut sent = vec![vec![0_u64; COUNT]; COUNT];
+    let mut total = 0;
+    for step in 0..1500_u64 {
+        let from = random.below(COUNT);
+        let to = (from + 1 + random.below(COUNT - 1)) % COUNT;
+        let len = if step % 40 == 0 {
+            200_000
+        } else {
+            random.below(300)
+        };
+        let payload = vec![step as u8; len];
+        let header = Header([sent[from][to], step, 0]);
+        send(&mut nodes, from, peers[to], header, &payload);
+        sent[from][to] += 1;
+        total += 1;
+        if step % 100 == 7 && from != 0 {
+            let token = nodes[from].token();
+            let mut word = [9_u8; 8];
+            let remote = RemoteAddr { key, offset: 0 };
+            let issued = loop {
+                // SAFETY: the word stays until completion.
+                let issued = unsafe {
+                    let lane = &mut nodes[from].lanes[0];
+                    lane.get(peers[0], 0, word.as_mut_ptr(), 8, remote, token)
+                };
+                if issued != Err(LaneError::Again) {
+                    break issued;
+                }
+                nodes.iter_mut().for_each(|node| _ = node.poll());
+            };
+            finish(&mut nodes, from, issued, token).unwrap();
+            assert_eq!(word, [0; 8]);
+        }
+    }
+    poll_until(&mut nodes, "all messages", |nodes| {
+        let got = nodes.iter().map(|node| node.sinks[0].messages.len());
+        got.sum::<usize>() == total
+    });
+    // All pairs have met.
+    let open: usize = nodes.iter().map(Node::connections).sum();
+    assert!(
+        open < COUNT * (COUNT - 1) / 2,
+        "{open} connections are open"
+    );
+    for (to, node) in nodes.iter().enumerate() {
+        assert!(node.sinks[0].lost.is_empty(), "{:?}", node.sinks[0].lost);
+        let mut next = [0; COUNT];
+        for (peer, header, payload) in &node.sinks[0].messages {
+            let from = peers.iter().position(|other| other == peer).unwrap();
+            assert_eq!(header.0[0], next[from], "{from} to {to}");
+            assert!(payload.iter().all(|byte| *byte == header.0[1] as u8));
+            next[from] += 1;
+        }
+    }
 }

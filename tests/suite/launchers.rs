@@ -32,8 +32,10 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("info/2", &[&LIBFABRIC], info),
         trial("no-library/2", &[], no_library),
-        trial("cable/2", &hosts, || cable("wait")),
-        trial("cable-talk/2", &hosts, || cable("talk")),
+        trial("cable/2", &hosts, || cable("ofi", "wait")),
+        trial("cable-talk/2", &hosts, || cable("ofi", "talk")),
+        trial("cable-tcp/2", &hosts[..2], || cable("tcp", "wait")),
+        trial("cable-tcp-talk/2", &hosts[..2], || cable("tcp", "talk")),
         trial("apart/8", &[], apart),
         trial("hydra-pmi2/4", &[&HYDRA], hydra_pmi2),
         trial(
@@ -102,7 +104,7 @@ fn info() -> Result {
         "Weft: Weft ",
         "launcher: PMI-1 over the inherited socket",
         "2 processes, 2 on this node",
-        "using libfabric ",
+        "using tcp: sockets on lo",
         "not chosen: ",
         "shared memory is not used: WEFT_SHM=0",
     ];
@@ -140,15 +142,15 @@ fn no_library() -> Result {
 
 /// A cable that is pulled ends the job soon, and the message names the peer: whether a rank waits for
 /// one that does nothing, or both communicate all the time.
-fn cable(what: &str) -> Result {
+fn cable(netmod: &str, what: &str) -> Result {
     let hosts = Hosts::new(3)?;
     let room = Room::new()?;
     let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
     clear(&mut command);
-    command.env("WEFT_NETMOD", "ofi").args(["-timeout", "60"]);
+    command.env("WEFT_NETMOD", netmod).args(["-timeout", "60"]);
     let program = program()?;
     let dir = prefix::target()?.join("test-rooms");
-    let sign = dir.join(format!("{}-{what}", hosts.name(0)));
+    let sign = dir.join(format!("{}-{netmod}-{what}", hosts.name(0)));
     hosts.arguments(&mut command, 2, |command| {
         command.arg(&program).arg(what).arg(&sign);
     });

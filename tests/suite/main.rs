@@ -5,7 +5,8 @@
 //! `cargo test -p weft-tests -- modes/shm` runs some of them.
 //!
 //! - `WEFT_TEST_PREFIX`: test the Weft installed there instead of building one.
-//! - `WEFT_TEST_UCX`: run everything that runs over libfabric over UCX, too, not only what says so.
+//! - `WEFT_TEST_OFI`: run everything that runs over TCP over libfabric, too, not only what says so.
+//! - `WEFT_TEST_UCX`: the same for UCX.
 //! - `WEFT_TEST_ALL_VERBS`: the same for RDMA devices, which there are in `cargo xtask rdma-vm`.
 //! - `WEFT_TEST_COMPILE`: only compile the programs, for a run elsewhere.
 //! - `WEFT_TEST_ALLOW_SKIP`: what may be left out where the machine lacks something for it, by names.

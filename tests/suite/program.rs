@@ -5,7 +5,9 @@
 //! ```text
 //! /* What this is about.
 //!  * ranks: 1 2 4                 how many ranks, a run each (default 2)
-//!  * variants: shm ofi            default shm, shm-2copy and ofi; see `Variant`.
+//!  * variants: shm ofi            default shm, shm-2copy and tcp; see `Variant`. What names ofi or
+//!  *                              hosts runs over tcp and tcp-hosts, too; all run over ofi with
+//!  *                              WEFT_TEST_OFI=1.
 //!  *                              Over UCX a few run by themselves, all with WEFT_TEST_UCX=1; over
 //!  *                              RDMA devices likewise, all with WEFT_TEST_ALL_VERBS=1
 //!  * env: NAME=VALUE              for the ranks
@@ -112,7 +114,7 @@ impl Program {
             name,
             source: source.to_owned(),
             ranks: vec![2],
-            variants: vec![Variant::Shm, Variant::ShmTwoCopy, Variant::Ofi],
+            variants: vec![Variant::Shm, Variant::ShmTwoCopy, Variant::Tcp],
             env: Vec::new(),
             launcher: Vec::new(),
             timeout: 20.0,
@@ -154,19 +156,25 @@ impl Program {
         if program.cases.is_empty() {
             program.cases.push(common);
         }
+        // What runs over libfabric by name runs over our own sockets, too.
         let twins = [
-            (Variant::Ofi, Variant::Ucx, "WEFT_TEST_UCX"),
-            (Variant::Hosts, Variant::UcxHosts, "WEFT_TEST_UCX"),
-            (Variant::Ofi, Variant::Tcp, "WEFT_TEST_TCP"),
-            (Variant::Hosts, Variant::TcpHosts, "WEFT_TEST_TCP"),
-            (Variant::Ofi, Variant::Verbs, "WEFT_TEST_ALL_VERBS"),
-            (Variant::Ofi, Variant::OfiVerbs, "WEFT_TEST_ALL_VERBS"),
-            (Variant::Ofi, Variant::UcxVerbs, "WEFT_TEST_ALL_VERBS"),
-            (Variant::Hosts, Variant::VerbsHosts, "WEFT_TEST_ALL_VERBS"),
+            (Variant::Ofi, Variant::Tcp, None),
+            (Variant::Hosts, Variant::TcpHosts, None),
+            (Variant::Tcp, Variant::Ofi, Some("WEFT_TEST_OFI")),
+            (Variant::Tcp, Variant::Ucx, Some("WEFT_TEST_UCX")),
+            (Variant::Hosts, Variant::UcxHosts, Some("WEFT_TEST_UCX")),
+            (Variant::Tcp, Variant::Verbs, Some("WEFT_TEST_ALL_VERBS")),
+            (Variant::Tcp, Variant::OfiVerbs, Some("WEFT_TEST_ALL_VERBS")),
+            (Variant::Tcp, Variant::UcxVerbs, Some("WEFT_TEST_ALL_VERBS")),
+            (
+                Variant::Hosts,
+                Variant::VerbsHosts,
+                Some("WEFT_TEST_ALL_VERBS"),
+            ),
         ];
-        for (ofi, twin, variable) in twins {
-            let wanted = program.variants.contains(&ofi) && !program.variants.contains(&twin);
-            if wanted && std::env::var_os(variable).is_some() {
+        for (one, twin, variable) in twins {
+            let wanted = program.variants.contains(&one) && !program.variants.contains(&twin);
+            if wanted && variable.is_none_or(|name| std::env::var_os(name).is_some()) {
                 program.variants.push(twin);
             }
         }

@@ -120,6 +120,24 @@ impl Node {
         }
     }
 
+    /// Connections that were made to VCI 0 of this process.
+    pub fn connections(&self) -> usize {
+        let port = self.port();
+        let mut count = 0;
+        for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
+            let fd: i32 = entry.file_name().to_str().unwrap().parse().unwrap();
+            // SAFETY: zero is a value of all fields; the call writes at most `len` bytes.
+            let (code, name) = unsafe {
+                let mut name: libc::sockaddr_in = std::mem::zeroed();
+                let mut len = size_of_val(&name) as libc::socklen_t;
+                let code = libc::getpeername(fd, (&raw mut name).cast(), &mut len);
+                (code, name)
+            };
+            count += usize::from(code == 0 && name.sin_port == port.to_be());
+        }
+        count
+    }
+
     /// The port of VCI 0.
     pub fn port(&self) -> u16 {
         let address = self.transport.address(0);
@@ -134,9 +152,18 @@ impl Node {
 
 /// So many processes of a job, with so many lanes each.
 pub fn nodes(count: usize, lanes: u16) -> Vec<Node> {
+    nodes_with(count, lanes, |_| None)
+}
+
+/// The same with control variables.
+pub fn nodes_with(count: usize, lanes: u16, lookup: fn(&str) -> Option<String>) -> Vec<Node> {
     let directory = Arc::new(Directory::default());
     let open = |number| {
-        let mut config = Config::new(3 + 5 * number as Peer);
+        let mut config = Config::read(
+            3 + 5 * number as Peer,
+            &netmod_kit::variables::Reader::new(&lookup),
+        )
+        .unwrap();
         config.set_interfaces("lo").unwrap();
         Node::open(config, directory.clone(), lanes).unwrap()
     };
@@ -189,7 +216,7 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
     /// A length up to `most`, small ones more often.
-    pub fn length(&mut self, max_data: usize) -> usize {
+    pub fn length(&mut self, most: usize) -> usize {
         let limit = [9, 65, 600, most + 1][self.below(4)].min(most + 1);
         self.below(limit)
     }

@@ -1,0 +1,97 @@
+//! Closing connections that are not in use, where descriptors are few, without losing anything.
+//!
+//! One end asks and says nothing more. The other answers that it says nothing more either, closes, and has
+//! forgotten the connection; or that the connection is needed. All that was sent before is before the
+//! answer. If both ask at the same time, the question of the process with the lower number counts.
+
+use crate::conn::Park;
+use crate::lane::{State, TcpLane};
+use crate::wire::Kind;
+
+impl TcpLane {
+    /// Before a connection is made, or after one was: keeps to the limit.
+    pub(crate) fn make_room(&mut self) {
+        if self.open >= self.shared.config.most {
+            self.park_one();
+        }
+    }
+
+    /// Asks for the end of the connection that was not in use for longest.
+    #[cold]
+    pub(crate) fn park_one(&mut self) {
+        let now = self.round;
+        let mut oldest: Option<(u32, u32)> = None;
+        for index in 0..self.endpoints.len() as u32 {
+            let age = match &self.endpoints[index as usize].state {
+                // One is on its way already.
+                State::Open(conn) if conn.park != Park::No => return,
+                State::Open(conn) => now.wrapping_sub(conn.used),
+                _ => continue,
+            };
+            if oldest.is_none_or(|(other, _)| age > other) && self.is_quiet(index) {
+                oldest = Some((age, index));
+            }
+        }
+        let Some((_, index)) = oldest else {
+            return;
+        };
+        if let Some(conn) = self.conn(index) {
+            conn.append(Kind::Park, 0, &[], &[]);
+            conn.write();
+            conn.park = Park::Asked;
+        }
+    }
+
+    /// Whether nothing is under way on a connection.
+    fn is_quiet(&mut self, index: u32) -> bool {
+        let peer = self.endpoints[index as usize].peer;
+        let has_op = self.ops.has_peer(peer);
+        self.conn(index).is_some_and(|conn| {
+            let writes = !conn.waits() && conn.held.is_empty();
+            let reads = conn.incoming.is_none();
+            writes && reads && !has_op && !conn.puts && !conn.put_failed && !conn.bye
+        })
+    }
+
+    /// The other end would close a connection.
+    pub(crate) fn asked_to_park(&mut self, index: u32) {
+        let endpoint = &self.endpoints[index as usize];
+        let is_lower = (self.me(), self.vci) < (endpoint.peer, endpoint.vci);
+        let crossed = matches!(&endpoint.state, State::Open(conn) if conn.park == Park::Asked);
+        if crossed && is_lower {
+            return; // it answers ours
+        }
+        if let Some(conn) = self.conn(index) {
+            conn.park = Park::No;
+        }
+        let agreed = self.is_quiet(index);
+        let Some(conn) = self.conn(index) else {
+            return;
+        };
+        conn.append(Kind::Parked, u8::from(agreed), &[], &[]);
+        conn.write();
+        if agreed && conn.held.is_empty() && conn.out.is_empty() {
+            // The answer leaves before the end of the connection does.
+            self.parked(index);
+        } else if agreed {
+            conn.park = Park::Agreed;
+        }
+    }
+
+    /// The other end has answered.
+    pub(crate) fn may_park(&mut self, index: u32, agreed: bool) {
+        let Some(conn) = self.conn(index) else {
+            return;
+        };
+        conn.park = Park::No;
+        if agreed {
+            self.parked(index);
+        }
+    }
+
+    /// A connection is over, and nothing of it is missing.
+    pub(crate) fn parked(&mut self, index: u32) {
+        self.endpoints[index as usize].state = State::Idle;
+        self.open -= 1;
+    }
+}

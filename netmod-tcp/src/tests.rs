@@ -1,0 +1,234 @@
+//! What a peer of the job sends that is no Weft's, or is out of its mind: nothing but its own loss comes
+//! of it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use netmod::{Header, LaneError, OpenError, Peer, Resolver, Sink, Token, Transport, VciId};
+
+use crate::proof::{self, CHALLENGE, Call, VERDICT, Verdict};
+use crate::record::Record;
+use crate::wire::{self, Kind};
+use crate::{Config, TcpTransport};
+
+struct Nobody;
+
+impl Resolver for Nobody {
+    fn resolve(&self, peer: Peer, _vci: VciId) -> Result<Vec<u8>, OpenError> {
+        Err(OpenError(format!("process {peer} is not known")))
+    }
+}
+
+/// Counts, and gives a place for every second long message.
+#[derive(Default)]
+struct Counts {
+    messages: usize,
+    placed: usize,
+    completed: usize,
+    lost: usize,
+    place: Vec<u8>,
+}
+
+impl Sink for Counts {
+    fn message(&mut self, _from: Peer, _header: &Header, payload: &[u8]) {
+        assert!(payload.len() <= wire::MAX_PAYLOAD);
+        self.messages += 1;
+    }
+    fn place(&mut self, _from: Peer, _header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+        if self.messages % 2 == 0 || self.placed > self.completed {
+            return None;
+        }
+        self.place.resize(wire::MAX_PAYLOAD, 0);
+        assert!(len <= self.place.len());
+        self.placed += 1;
+        Some((self.place.as_mut_ptr(), Token(1)))
+    }
+    fn complete(&mut self, _token: Token, _result: Result<(), LaneError>) {
+        self.completed += 1;
+    }
+    fn peer_lost(&mut self, _peer: Peer, _why: String) {
+        self.lost += 1;
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+    /// Numbers as they matter: small, near bounds, anything.
+    fn number(&mut self) -> u64 {
+        match self.below(5) {
+            0 => self.below(4),
+            1 => 4096 - self.below(20),
+            2 => u64::MAX - self.below(9),
+            3 => 1 << self.below(64),
+            _ => self.next(),
+        }
+    }
+}
+
+const KINDS: [Kind; 13] = [
+    Kind::Message,
+    Kind::Put,
+    Kind::Get,
+    Kind::Atomic,
+    Kind::Flush,
+    Kind::Data,
+    Kind::Found,
+    Kind::Flushed,
+    Kind::Refused,
+    Kind::Signal,
+    Kind::Bye,
+    Kind::Park,
+    Kind::Parked,
+];
+
+/// A frame that is right in itself; what it says may be wrong.
+fn frame(random: &mut Random, bytes: &mut Vec<u8>) {
+    let kinds = if random.below(4) == 0 { 13 } else { 4 };
+    let kind = match KINDS[random.below(kinds) as usize] {
+        Kind::Flush if random.below(2) == 0 => Kind::Signal,
+        kind => kind,
+    };
+    let (size, most) = kind.sizes();
+    let code = match kind {
+        Kind::Atomic => random.below(7) as u8,
+        Kind::Signal => 1 + random.below(8) as u8,
+        _ => 0,
+    };
+    let least = if kind == Kind::Signal {
+        8 * usize::from(code)
+    } else {
+        0
+    };
+    let len = match random.below(4) {
+        _ if most == 0 => 0,
+        0 => 0,
+        1 => random.below(100),
+        2 => random.below(5000),
+        _ => random.below(100_000),
+    } as usize;
+    let len = len.clamp(least, most.max(least));
+    let fixed: Vec<u8> = (0..size / 8)
+        .flat_map(|_| random.number().to_ne_bytes())
+        .collect();
+    wire::begin(bytes, kind, code, &fixed, len);
+    bytes.extend(std::iter::repeat_n(random.next() as u8, len));
+}
+
+/// Becomes a process of the job, by the proof.
+fn join(lane: &mut dyn netmod::Lane, sink: &mut Counts, record: &Record, from: Peer) -> TcpStream {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, record.port)).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let call = Call {
+        from: (from, 0),
+        to: (0, 0),
+    };
+    let hello = proof::hello(call, [5; 16]);
+    stream.write_all(&hello).unwrap();
+    let mut answer = |stream: &mut TcpStream, bytes: &mut [u8]| {
+        let (mut got, start) = (0, Instant::now());
+        while got < bytes.len() {
+            lane.poll(sink, 64);
+            match stream.read(&mut bytes[got..]) {
+                Ok(some) if some > 0 => got += some,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                other => panic!("{other:?}"),
+            }
+            assert!(start.elapsed() < Duration::from_secs(60));
+        }
+    };
+    let mut challenge = [0; CHALLENGE];
+    answer(&mut stream, &mut challenge);
+    let proof = proof::proof(&record.secret, &hello, &challenge).unwrap();
+    stream.write_all(&proof).unwrap();
+    let mut verdict = [0; VERDICT];
+    answer(&mut stream, &mut verdict);
+    assert_eq!(Verdict::from_bytes(&verdict), Some(Verdict::Accepted));
+    stream
+}
+
+#[test]
+fn whatever_a_peer_sends_harms_nobody() {
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
+    let seconds = number("WEFT_STRESS_SECONDS").unwrap_or(1);
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    let seed = number("WEFT_TEST_SEED").unwrap_or_else(|| now.map_or(1, |it| it.as_nanos() as u64));
+    eprintln!("seed: WEFT_TEST_SEED={seed}");
+    let mut random = Random(seed);
+    let mut config = Config::new(0);
+    config.set_interfaces("lo").unwrap();
+    let transport = TcpTransport::open(config, Arc::new(Nobody)).unwrap();
+    let mut lane = transport.open_lane(0).unwrap();
+    let record = Record::parse(&transport.address(0)).unwrap();
+    // What is exposed, and what lies around it.
+    let mut memory = vec![0x5a_u8; 3 * 4096];
+    // SAFETY: within the memory, which outlives the transport's use.
+    let key = unsafe { transport.expose(memory.as_mut_ptr().add(4096), 4096) }.unwrap();
+    assert_eq!(key.words[0], 0);
+    let mut sink = Counts::default();
+    let start = Instant::now();
+    let mut peers = 0;
+    while start.elapsed() < Duration::from_secs(seconds) {
+        peers += 1;
+        let mut stream = join(&mut *lane, &mut sink, &record, peers);
+        let mut bytes = Vec::new();
+        for _ in 0..1 + random.below(30) {
+            frame(&mut random, &mut bytes);
+        }
+        for _ in 0..random.below(3) {
+            let place = random.below(bytes.len() as u64) as usize;
+            bytes[place] = random.next() as u8;
+        }
+        let mut rest = &bytes[..];
+        let mut answers = [0; 4096];
+        let mut fruitless = 0;
+        while !rest.is_empty() && fruitless < 200 {
+            let most = 1 + random.below(40_000) as usize;
+            match stream.write(&rest[..most.min(rest.len())]) {
+                Ok(some) => rest = &rest[some..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => fruitless += 1,
+                Err(_) => break,
+            }
+            lane.poll(&mut sink, 64);
+            while let Ok(1..) = stream.read(&mut answers) {}
+        }
+        drop(stream);
+        // All is over with it before the next comes.
+        let mut quiet = 0;
+        while quiet < 200 {
+            quiet = if lane.poll(&mut sink, 64) {
+                0
+            } else {
+                quiet + 1
+            };
+        }
+        assert_eq!(
+            sink.placed, sink.completed,
+            "a place that was not given back"
+        );
+    }
+    assert!(
+        memory[..4096]
+            .iter()
+            .chain(&memory[2 * 4096..])
+            .all(|byte| *byte == 0x5a)
+    );
+    assert!(peers > 1 && sink.messages > 0 && sink.lost > 0);
+}
