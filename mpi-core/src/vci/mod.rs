@@ -645,7 +645,7 @@ impl VciState {
         let Some(local) = record.buffer.as_ptr() else {
             return self.fetch_pieces(from, id, remote, len);
         };
-        if !ways[way].transport.shared_memory().is_some() {
+        if ways[way].transport.shared_memory().is_none() {
             bad_memory::check(local, len)?;
         }
         let token = Token(u64::from(id.index()));
