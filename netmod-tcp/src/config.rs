@@ -168,7 +168,7 @@ mod tests {
             (INTERFACE.name, "10.1.0.0/33"),
             (INTERFACE.name, "fd00::/x"),
         ] {
-            let error = with(name, value).unwrap_err().0;
+            let error = with(name, value).unwrap_err();
             assert!(error.contains(name) && error.contains(value), "{error}");
         }
     }
