@@ -29,8 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ROUNDS: u32 = 10;
 /// Between two rounds of trying.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a stranger may take to prove itself.
+/// How long a stranger may take to say who it is.
 const GUEST: Duration = Duration::from_secs(5);
+/// How long it may take to prove that: it has to poll for it, and may compute.
+const PROVING: Duration = Duration::from_secs(60);
 /// Strangers at a time.
 const GUESTS: usize = 1024;
 /// How long a host may be silent, in milliseconds.
@@ -356,7 +358,11 @@ impl TcpLane {
                     attempt.buffer[..VERDICT].copy_from_slice(&bytes);
                     let verdict = match reading {
                         Reading::Part => return,
-                        Reading::Ended(why) => Err(why),
+                        Reading::Ended(why) => {
+                            // We were too slow; it lives, or has just died, which the next round shows.
+                            attempt.silent = true;
+                            Err(why)
+                        }
                         Reading::Whole => Verdict::from_bytes(&bytes)
                             .ok_or_else(|| "an answer that is none".to_string()),
                     };
@@ -524,13 +530,11 @@ impl TcpLane {
         let now = Instant::now();
         for index in std::mem::take(&mut self.attempts) {
             let endpoint = &mut self.endpoints[index as usize];
-            let peer = endpoint.peer;
             match &mut endpoint.state {
+                // It may compute, or have died: a call of our own finds out, and crosses again if need be.
                 State::Expecting(since) if now - *since > PATIENCE => {
-                    self.lose(
-                        peer,
-                        "it said that it was making a TCP connection to us, and made none",
-                    );
+                    endpoint.state = State::Idle;
+                    self.call(index);
                     continue;
                 }
                 State::Expecting(_) => {}
@@ -565,8 +569,11 @@ impl TcpLane {
             self.attempts.push(index);
         }
         for place in 0..self.guests.len() {
-            let since = self.guests[place].as_ref().map(|guest| guest.since);
-            if since.is_some_and(|since| now - since > GUEST) {
+            let over = |guest: &Guest| match guest.known {
+                None => now - guest.since > GUEST,
+                Some(_) => now - guest.since > PROVING,
+            };
+            if self.guests[place].as_deref().is_some_and(over) {
                 self.show_out(place as u32);
             }
         }

@@ -554,6 +554,7 @@ impl Lane for TcpLane {
             (true, true, 0) => QUIET_LOOK,
             (true, true, _) => 8,
             (true, false, _) if !self.hot.is_empty() => 2,
+            (false, ..) if !self.hot.is_empty() => 4,
             _ => 1,
         };
         self.since_look += 1;

@@ -37,7 +37,7 @@ impl Sink for Counts {
         self.messages += 1;
     }
     fn place(&mut self, _from: Peer, _header: &Header, len: usize) -> Option<(*mut u8, Token)> {
-        if self.messages % 2 == 0 || self.placed > self.completed {
+        if self.messages.is_multiple_of(2) || self.placed > self.completed {
             return None;
         }
         self.place.resize(wire::MAX_PAYLOAD, 0);

@@ -14,6 +14,7 @@ use clap::Args;
 use crate::bench::{self, Name};
 use crate::error::{Error, Result};
 use crate::library::{Library, cores, this_program};
+use crate::stats::Summary;
 use crate::{output, process};
 use machine::Moment;
 use report::{Cell, Conditions, Priority, Report};
@@ -140,6 +141,45 @@ impl FromStr for Variable {
     }
 }
 
+/// What two sockets take without any library, by turns with the libraries.
+struct Floor<'a> {
+    sizes: &'a [usize],
+    values: Vec<Vec<f64>>,
+}
+
+impl Floor<'_> {
+    fn measure(&mut self, options: &CompareOptions) -> Result<()> {
+        let sizes: Vec<String> = self.sizes.iter().map(usize::to_string).collect();
+        let mut command = Command::new(this_program()?);
+        command
+            .args(["tcp-floor", "--rounds", "1", "--sizes", &sizes.join(",")])
+            .args(["--budget", &options.budget.to_string()]);
+        let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
+        if let Some(failure) = finished.failure {
+            return Err(Error::new(format!("tcp-floor: {failure}")));
+        }
+        let found = output::parse(&finished.stdout);
+        for (size, values) in self.sizes.iter().zip(&mut self.values) {
+            let value = found.iter().find(|(known, _)| known == size);
+            values.extend(value.map(|(_, value)| *value));
+        }
+        Ok(())
+    }
+
+    /// A line below the table.
+    fn line(&self) -> String {
+        let median = |values: &Vec<f64>| Summary::of(values).map_or(f64::NAN, |it| it.median);
+        let all = self.sizes.iter().zip(&self.values);
+        let all: Vec<String> = all
+            .map(|(size, values)| format!("{size} bytes {:.2} µs", median(values)))
+            .collect();
+        format!(
+            "- The floor, two sockets that spin (osu-bench tcp-floor): {}",
+            all.join(", ")
+        )
+    }
+}
+
 /// A column of the comparison.
 struct Side {
     name: String,
@@ -168,7 +208,15 @@ pub fn run(options: &CompareOptions) -> Result<()> {
         })
         .collect();
     let mut failures = Vec::new();
+    let latency = benches.iter().find(|(bench, _)| *bench == Name::Latency);
+    let mut floor = latency.filter(|_| options.tcp).map(|(_, sizes)| Floor {
+        sizes,
+        values: vec![Vec::new(); sizes.len()],
+    });
     for round in 1..=options.rounds {
+        if let Some(floor) = &mut floor {
+            floor.measure(options)?;
+        }
         for (bench, sizes) in &benches {
             for (place, side) in sides.iter().enumerate() {
                 match measure(options, side, *bench, sizes, chrt)? {
@@ -212,6 +260,9 @@ pub fn run(options: &CompareOptions) -> Result<()> {
         },
     };
     output::say(&report.markdown());
+    if let Some(floor) = &floor {
+        output::say(&floor.line());
+    }
     if let Some(file) = &options.json {
         fs::write(file, format!("{:#}\n", report.json()))
             .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
