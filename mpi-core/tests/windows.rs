@@ -385,7 +385,8 @@ fn two_with(
                 let window =
                     unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, hints) };
                 let window = window.unwrap();
-                // The others' last messages are taken mpi_core::collective::barrier(&in.process, &comm).unwrap();
+                // The others' last messages are taken in.
+                mpi_core::collective::barrier(&process, &comm).unwrap();
                 ready.wait();
                 if rank == 0 {
                     first(sim, &process, &window);

@@ -194,7 +194,8 @@ impl RemoteBoard {
         watches.retain(|watch| Arc::strong_count(watch) > 1);
         watches.push(board.watch.clone());
         drop(watches);
-        // Nobody writes before all are crate::collective::gather_all_u64(&ready.process, comm, [0])?;
+        // Nobody writes before all are ready.
+        crate::collective::gather_all_u64(process, comm, [0])?;
         Ok(Some(board))
     }
 

@@ -494,7 +494,8 @@ pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
         Ok((!process.is_pending(owner, own)?).then_some(()))
     })?;
     if comm.remote().is_some() {
-        // All of this group, then both leaders, then all of this group crate::collective::gather_all_u64(&again.process, &comm.within(), [0])?;
+        // All of this group, then both leaders, then all of this group again.
+        crate::collective::gather_all_u64(process, &comm.within(), [0])?;
         trade_groups(process, comm, &[]).map(drop)
     } else {
         crate::collective::gather_all_u64(process, comm, [0]).map(drop)

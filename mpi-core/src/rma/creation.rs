@@ -201,7 +201,8 @@ impl Window {
                 size,
             });
         }
-        // Nobody may be asked for something before it serves, nor free its probe too crate::collective::barrier(&early.process, &window.comm)?;
+        // Nobody may be asked for something before it serves, nor free its probe too early.
+        crate::collective::barrier(process, &window.comm)?;
         Ok(window)
     }
 }
@@ -580,7 +581,8 @@ fn share(
 ) -> Result<std::result::Result<Box<dyn SharedPiece>, OpenError>> {
     let me = comm.rank() as usize;
     let Some(shared) = process.shared_memory() else {
-        // Nobody has, since all were set up alike; but who waits for a key must get crate::collective::broadcast_u64(&one.process, comm, &mut [0; 4])?;
+        // Nobody has, since all were set up alike; but who waits for a key must get one.
+        crate::collective::broadcast_u64(process, comm, &mut [0; 4])?;
         return Ok(Err(OpenError("this process has no shared memory".into())));
     };
     let mut made = None;

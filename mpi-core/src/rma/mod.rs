@@ -206,7 +206,8 @@ impl Window {
             })?;
             process.end_service(service);
         }
-        // Invariant: memory goes only after all are done with crate::collective::barrier(&it.process, &self.comm)?;
+        // Invariant: memory goes only after all are done with it.
+        crate::collective::barrier(process, &self.comm)?;
         if let Some(service) = &self.service {
             service.keys.withdraw();
         }
