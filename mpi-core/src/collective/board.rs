@@ -6,17 +6,13 @@
 //! vain because theirs is another, and in rank 0's a word that says that somebody has found such.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
+use netmod::SharedPiece;
 
-use super::Collectives;
-use crate::collective::Terms;
-use crate::collective::terms::ENDED;
-use crate::comm::{Comm, single_copy};
+use super::share::Share;
+use super::terms::{ENDED, Terms};
 use crate::error::{Class, Error, Result};
-use crate::process::Process;
 use mpi_coll::Slots;
 use mpi_coll::run::{Flag, has_come};
 
@@ -27,9 +23,7 @@ const TOTAL: usize = 1 << 20;
 /// The most bytes of a slot: two slots of each of two ranks stay in a core's own cache.
 const MOST: usize = 32 << 10;
 /// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
-const RANKS: u32 = 128;
-/// Communicators of a process that have slots: memory for more is better spent otherwise.
-const BOARDS: usize = 64;
+pub(super) const RANKS: u32 = 128;
 /// The first phase of a communicator. Numbers may wrap, and soon do.
 const FIRST: u64 = u64::MAX - 10_000;
 /// How many calls a rank says something about; a power of two.
@@ -40,38 +34,6 @@ const HEAD: usize = 64 + 16 * SAID as usize;
 const SPINS: u32 = 100;
 /// Who waits looks once in so many times whether others wait for something else.
 const DOUBT: u32 = 128;
-
-/// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
-/// this; those who could not have it get none.
-pub(super) fn common_piece(
-    process: &Process,
-    comm: &Comm,
-    memory: &dyn SharedMemory,
-    own: usize,
-) -> Result<Option<Box<dyn SharedPiece>>> {
-    let (rank, total) = (comm.rank(), own * comm.size() as usize);
-    let mut made = None;
-    let mut key = [0; 4];
-    if rank == 0
-        && let Ok(piece) = memory.create(total)
-    {
-        let RemoteKey { address, words } = piece.key();
-        key = [1, address, words[0], words[1]];
-        made = Some(piece);
-    }
-    crate::collective::broadcast_u64(process, comm, &mut key)?;
-    if made.is_none() && key[0] != 0 {
-        let key = RemoteKey {
-            address: key[1],
-            words: [key[2], key[3]],
-        };
-        made = memory.open(&key, total).ok();
-    }
-    Ok(made.and_then(|piece| {
-        let ready: std::result::Result<_, OpenError> = piece.reserve(own * rank as usize, own);
-        ready.ok().map(|()| piece)
-    }))
-}
 
 /// A communicator's slots.
 pub(crate) struct Board {
@@ -87,26 +49,9 @@ pub(crate) struct Board {
     next: AtomicU64,
     /// The latest phase whose flag was seen, of each rank.
     seen: Box<[AtomicU64]>,
-    _place: Place,
+    _share: Share,
     /// What `base` points to.
-    _piece: Box<dyn SharedPiece>,
-}
-
-/// One of the process's [`BOARDS`].
-pub(super) struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    pub fn take(taken: &Arc<AtomicUsize>) -> Option<Place> {
-        let free = |count| (count < BOARDS).then_some(count + 1);
-        let place = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
-        place.ok().map(|_| Place(taken.clone()))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    piece: Box<dyn SharedPiece>,
 }
 
 // SAFETY: the memory is mapped as long as the board is there, and is written and read by the rules of
@@ -117,30 +62,21 @@ unsafe impl Send for Board {}
 unsafe impl Sync for Board {}
 
 impl Board {
-    /// Makes the slots of an intracommunicator, all of whose members call this. None where they can't
-    /// all share memory, on all of them.
-    pub fn new(process: &Process, comm: &Comm) -> Result<Option<Board>> {
-        let (rank, size) = (comm.rank(), comm.size());
-        let mut peers = (0..size).map(|rank| comm.local().peer(rank));
-        let local = peers.all(|peer| peer == process.me() || process.is_local(peer));
-        let memory = process.shared_memory();
-        let place = Place::take(&process.source::<Collectives>().boards);
-        let able = local && memory.is_some() && (2..=RANKS).contains(&size) && place.is_some();
-        // Read by others, to find out whether they can read this process's memory.
-        let probe = Box::new(AtomicU64::new(0));
-        let probe_at = (&raw const *probe).expose_provenance() as u64;
-        let told = crate::collective::gather_all_u64(process, comm, [u64::from(able), probe_at])?;
-        let probes: Vec<u64> = told.iter().map(|member| member[1]).collect();
-        let (Some(memory), Some(place), true) =
-            (memory, place, told.iter().all(|able| able[0] != 0))
-        else {
-            return Ok(None);
-        };
-        let room = (TOTAL / size as usize).min(MOST) & !63;
-        let stride = 64 + room;
-        let own = HEAD + stride * DEPTH as usize;
-        let piece = common_piece(process, comm, &**memory, own)?;
-        let mut board = piece.map(|piece| Board {
+    /// Bytes of memory of each of so many ranks.
+    pub fn bytes_of_rank(size: u32) -> usize {
+        HEAD + (64 + Board::room(size)) * DEPTH as usize
+    }
+
+    fn room(size: u32) -> usize {
+        (TOTAL / size as usize).min(MOST) & !63
+    }
+
+    /// Those of rank `rank` of `size`, in a piece of memory with room for all. No flag of this rank says that
+    /// something has come.
+    pub fn over(piece: Box<dyn SharedPiece>, rank: u32, size: u32, share: Share) -> Board {
+        let room = Board::room(size);
+        let own = Board::bytes_of_rank(size);
+        let board = Board {
             slots: Slots {
                 rank,
                 size,
@@ -150,30 +86,26 @@ impl Board {
                 several: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),
-            stride,
+            stride: 64 + room,
             own,
             says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
-            _place: place,
-            _piece: piece,
-        });
-        // All flags say that nothing has come before anybody looks.
-        if let Some(board) = &board {
-            for slot in 0..DEPTH.into() {
-                let before = flag_of(FIRST - 1, Terms::default());
-                board.flag(rank, slot).store(before, Ordering::Release);
-            }
+            _share: share,
+            piece,
+        };
+        for slot in 0..DEPTH.into() {
+            let before = flag_of(FIRST - 1, Terms::default());
+            board.flag(rank, slot).store(before, Ordering::Release);
         }
-        let direct =
-            (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
-        let state = [u64::from(board.is_some()), u64::from(direct)];
-        let told = crate::collective::gather_all_u64(process, comm, state)?;
-        if let Some(board) = &mut board {
-            board._piece.settle();
-            board.slots.direct = told.iter().all(|ready| ready[1] != 0);
-        }
-        Ok(board.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+        board
+    }
+
+    /// Takes note that all members have the memory, and whether they can copy `direct`ly from and to each
+    /// other's.
+    pub fn settle(&mut self, direct: bool) {
+        self.piece.settle();
+        self.slots.direct = direct;
     }
 
     /// Numbers for so many phases.

@@ -1,6 +1,8 @@
 //! Schedules kept for calls that come again.
 
-use crate::collective::{Call, Message, Root, Terms};
+use super::Message;
+use super::call::{Call, Root};
+use super::terms::Terms;
 use crate::datatype::Datatype;
 use crate::op::Op;
 use mpi_coll::{Layout, Part, Run};

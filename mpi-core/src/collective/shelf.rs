@@ -5,12 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmod::SharedPiece;
 
-use super::board::{Board, common_piece};
-use crate::collective::Terms;
-use crate::comm::Comm;
-use crate::error::Result;
+use super::terms::Terms;
 use crate::lock::Guarded;
-use crate::process::Process;
 use mpi_coll::Slots;
 use mpi_coll::run::{Flag, has_come};
 
@@ -38,7 +34,7 @@ pub(crate) struct Shelf {
     /// The latest phase up to which a rank was seen to be through, of each rank.
     seen: Box<[AtomicU64]>,
     /// What `base` points to.
-    _piece: Box<dyn SharedPiece>,
+    piece: Box<dyn SharedPiece>,
 }
 
 /// Which of this process's collectives have ended.
@@ -56,51 +52,52 @@ unsafe impl Send for Shelf {}
 unsafe impl Sync for Shelf {}
 
 impl Shelf {
-    /// Makes the slots of an intracommunicator that has slots for blocking collectives. All members call
-    /// this; none where not all can have them, on all of them.
-    pub fn new(process: &Process, comm: &Comm, board: &Board) -> Result<Option<Shelf>> {
-        let Some(memory) = process.shared_memory() else {
-            return Ok(None); // nobody would have slots
-        };
-        let (rank, size) = (comm.rank(), comm.size());
-        let room = (TOTAL / (size * DEPTH) as usize).min(MOST) & !63;
-        let stride = 64 + room;
-        let own = LINE + stride * DEPTH as usize;
-        let piece = common_piece(process, comm, &**memory, own)?;
-        let shelf = piece.map(|piece| Shelf {
+    /// Bytes of memory of each of so many ranks.
+    pub fn bytes_of_rank(size: u32) -> usize {
+        LINE + (64 + Shelf::room(size)) * DEPTH as usize
+    }
+
+    fn room(size: u32) -> usize {
+        (TOTAL / (size * DEPTH) as usize).min(MOST) & !63
+    }
+
+    /// Those beside the `slots` for blocking collectives, in a piece of memory with room for all ranks. No flag
+    /// of this rank says that something has come. `alone`: calls don't overlap.
+    pub fn over(piece: Box<dyn SharedPiece>, slots: Slots, alone: bool) -> Shelf {
+        let Slots { rank, size, .. } = slots;
+        let room = Shelf::room(size);
+        let shelf = Shelf {
             slots: Slots {
                 room,
                 depth: DEPTH,
                 several: true,
-                ..board.slots
+                ..slots
             },
             base: piece.as_ptr(),
-            stride,
-            own,
+            stride: 64 + room,
+            own: Shelf::bytes_of_rank(size),
             next: AtomicU64::new(FIRST),
             ended: Guarded::new(Ended {
                 first: FIRST,
                 early: Vec::new(),
             }),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
-            _piece: piece,
-        });
-        // All flags say that nothing has come before anybody looks.
-        if let Some(shelf) = &shelf {
-            if !process.is_threaded() {
-                // SAFETY: as for the communicator's schedules.
-                unsafe { shelf.ended.set_alone() };
-            }
-            shelf.through(rank).store(FIRST - 1, Ordering::Release);
-            for slot in 0..DEPTH.into() {
-                shelf.flag(rank, slot).store(FIRST - 1, Ordering::Release);
-            }
+            piece,
+        };
+        if alone {
+            // SAFETY: as for the communicator's schedules.
+            unsafe { shelf.ended.set_alone() };
         }
-        let told = crate::collective::gather_all_u64(process, comm, [u64::from(shelf.is_some())])?;
-        if let Some(shelf) = &shelf {
-            shelf._piece.settle();
+        shelf.through(rank).store(FIRST - 1, Ordering::Release);
+        for slot in 0..DEPTH.into() {
+            shelf.flag(rank, slot).store(FIRST - 1, Ordering::Release);
         }
-        Ok(shelf.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+        shelf
+    }
+
+    /// Takes note that all members have the memory.
+    pub fn settle(&self) {
+        self.piece.settle();
     }
 
     /// How many phases a collective may have: all of them have slots then that no other phase of it

@@ -5,7 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use mpi_coll::{Choices, Nodes};
 
-use super::{Board, Call, CommRun, RemoteBoard, Shape, Shelf, Terms};
+use super::board::Board;
+use super::cache::{CommRun, Shape};
+use super::call::Call;
+use super::remote::RemoteBoard;
+use super::shelf::Shelf;
+use super::terms::Terms;
 use crate::comm::Comm;
 use crate::lock::Guarded;
 

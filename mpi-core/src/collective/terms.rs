@@ -1,7 +1,7 @@
 //! What all members of a call must say alike: programs in which they don't are told so, rather than left
 //! waiting or with wrong data.
 
-use super::{Call, Root};
+use super::call::{Call, Root, total};
 use crate::error::{Class, Error};
 use mpi_coll::{Layout, Part};
 
@@ -68,7 +68,7 @@ impl Terms {
             Call::Scatter {
                 root, send, recv, ..
             } => (4, Some(root), part(recv, send)),
-            Call::Allgather { recv, .. } => (5, None, super::call::total(&recv, ranks)),
+            Call::Allgather { recv, .. } => (5, None, total(&recv, ranks)),
             Call::Alltoall {
                 recv: Layout::Uniform(part),
                 ..
@@ -76,7 +76,7 @@ impl Terms {
             Call::Alltoall { .. } => (V, None, 0),
             Call::Reduce { root, part, .. } => (7, Some(root), part.bytes()),
             Call::Allreduce { part, .. } => (8, None, part.bytes()),
-            Call::ReduceScatter { blocks, .. } => (9, None, super::call::total(&blocks, ranks)),
+            Call::ReduceScatter { blocks, .. } => (9, None, total(&blocks, ranks)),
             Call::Scan { part, .. } => (10, None, part.bytes()),
             Call::Exscan { part, .. } => (11, None, part.bytes()),
             Call::NeighborAllgather { .. } => (12, None, 0),
