@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::Buffers;
 use super::call::Call;
 use super::scheduled::call_with;
-use super::setup::make_boards;
+use super::setup::make_slots;
 use super::state::CommState;
 use crate::comm::Comm;
 use crate::datatype::Datatype;
@@ -24,8 +24,8 @@ pub unsafe fn call(
     call: &Call<'_>,
 ) -> Result<()> {
     let state = CommState::of(comm);
-    if state.is_time_for_board(comm) {
-        make_boards(process, comm, state)?;
+    if state.is_time_for_slots(comm) {
+        make_slots(process, comm, state)?;
     }
     // SAFETY: as for this function.
     unsafe { call_with(process, comm, state, buffers, call, true) }

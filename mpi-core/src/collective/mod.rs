@@ -6,22 +6,22 @@
 //! (`started`). A run goes by messages, by slots that the ranks of a node share, or by slots that ranks
 //! write to over a network; `port` has one port for each.
 
+mod agreement;
 mod blocking;
-mod board;
 mod cache;
 mod call;
 mod exchange;
+mod network;
+mod nonblocking;
 mod port;
 mod registration;
-mod remote;
 mod run;
 mod scheduled;
 mod setup;
 mod share;
-mod shelf;
+mod shared;
 pub mod started;
 mod state;
-mod terms;
 mod words;
 
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! How a run reaches other ranks: messages, and one kind of slots.
 
 use super::Message;
-use super::board::Board;
-use super::remote::RemoteBoard;
-use super::shelf::Shelf;
-use super::terms::Terms;
+use super::agreement::CallSignature;
+use super::network::NetworkSlots;
+use super::nonblocking::NonblockingSlots;
+use super::shared::SharedSlots;
 use crate::comm::{Comm, Purpose, single_copy};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, Result};
@@ -220,11 +220,11 @@ pub(super) fn no_slots() -> Error {
 
 /// Slots that the ranks of a node share, for blocking calls.
 pub(super) struct SharedPort<'a> {
-    pub board: &'a Board,
+    pub shared: &'a SharedSlots,
     /// How often to look at a flag before doing something else.
     pub looks: u32,
     /// What all members must say alike.
-    pub terms: Terms,
+    pub signature: CallSignature,
 }
 
 impl SlotPort for SharedPort<'_> {
@@ -237,34 +237,34 @@ impl SlotPort for SharedPort<'_> {
         _data: *const u8,
         _len: usize,
     ) -> Result<Put<Message>> {
-        debug_assert_eq!(to, self.board.slots.rank);
-        self.board.raise(number, self.terms);
+        debug_assert_eq!(to, self.shared.slots.rank);
+        self.shared.raise(number, self.signature);
         Ok(Put::Done)
     }
 
     #[inline]
     fn is_up(&mut self, of: u32, _cell: u32, number: u64, call: bool) -> Flag {
-        self.board
-            .is_up(of, number, self.looks, call.then_some(self.terms))
+        self.shared
+            .is_up(of, number, self.looks, call.then_some(self.signature))
     }
 
     fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
-        self.board.disagree_in(of, number, self.terms)
+        self.shared.disagree_in(of, number, self.signature)
     }
 
     #[inline]
     fn length(&self, _cell: u32, _number: u64) -> usize {
-        0 // told by the terms
+        0 // told by the signature
     }
 
     #[inline]
     fn own_slot(&self, number: u64) -> *mut u8 {
-        self.board.slot(self.board.slots.rank, number)
+        self.shared.slot(self.shared.slots.rank, number)
     }
 
     #[inline]
     fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
-        self.board.slot(of, number)
+        self.shared.slot(of, number)
     }
 }
 
@@ -272,7 +272,7 @@ impl SlotPort for SharedPort<'_> {
 pub(super) struct NetworkPort<'a> {
     pub process: &'a Process,
     pub comm: &'a Comm,
-    pub board: &'a RemoteBoard,
+    pub network: &'a NetworkSlots,
     /// How often to look at a flag before polling.
     pub looks: u32,
 }
@@ -292,13 +292,13 @@ impl SlotPort for NetworkPort<'_> {
             // SAFETY: readable, as the engine promises.
             _ => unsafe { std::slice::from_raw_parts(data, len) },
         };
-        self.board
+        self.network
             .put(self.process, self.comm, to, cell, number, data)
     }
 
     #[inline]
     fn is_up(&mut self, _of: u32, cell: u32, number: u64, _call: bool) -> Flag {
-        match self.board.is_up(cell, number, self.looks) {
+        match self.network.is_up(cell, number, self.looks) {
             true => Flag::Up,
             false => Flag::Down,
         }
@@ -310,28 +310,28 @@ impl SlotPort for NetworkPort<'_> {
 
     #[inline]
     fn length(&self, cell: u32, number: u64) -> usize {
-        self.board.length(cell, number)
+        self.network.length(cell, number)
     }
 
     fn own_slot(&self, number: u64) -> *mut u8 {
-        self.board.slot(0, number)
+        self.network.slot(0, number)
     }
 
     #[inline]
     fn slot(&self, _of: u32, cell: u32, number: u64) -> *mut u8 {
-        self.board.slot(cell, number)
+        self.network.slot(cell, number)
     }
 }
 
 /// Slots that the ranks of a node share, for nonblocking calls.
 pub(super) struct NonblockingPort<'a> {
-    pub shelf: &'a Shelf,
-    pub board: &'a Board,
+    pub nonblocking: &'a NonblockingSlots,
+    pub shared: &'a SharedSlots,
     /// Whether to look for what others have put there. The call itself doesn't: mostly nothing is there
     /// yet, and who looks too early has the line brought over twice.
     pub looks: bool,
     /// What all members must say alike.
-    pub terms: Terms,
+    pub signature: CallSignature,
 }
 
 impl SlotPort for NonblockingPort<'_> {
@@ -344,36 +344,36 @@ impl SlotPort for NonblockingPort<'_> {
         _data: *const u8,
         _len: usize,
     ) -> Result<Put<Message>> {
-        debug_assert_eq!(to, self.shelf.slots.rank);
-        self.shelf.raise(number, self.terms);
+        debug_assert_eq!(to, self.nonblocking.slots.rank);
+        self.nonblocking.raise(number, self.signature);
         Ok(Put::Done)
     }
 
     #[inline]
     fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
         match cell {
-            THROUGH if self.shelf.is_through(of, number) => Flag::Up,
+            THROUGH if self.nonblocking.is_through(of, number) => Flag::Up,
             THROUGH => Flag::Down,
-            _ if self.looks => self.shelf.is_up(of, number, self.terms),
+            _ if self.looks => self.nonblocking.is_up(of, number, self.signature),
             _ => Flag::Down,
         }
     }
 
     fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
-        let theirs = self.shelf.terms(of, number);
-        self.board.disagree(of, self.terms, theirs)
+        let theirs = self.nonblocking.signature(of, number);
+        self.shared.disagree(of, self.signature, theirs)
     }
 
     fn length(&self, _cell: u32, _number: u64) -> usize {
-        0 // told by the terms
+        0 // told by the signature
     }
 
     fn own_slot(&self, number: u64) -> *mut u8 {
-        self.shelf.slot(self.shelf.slots.rank, number)
+        self.nonblocking.slot(self.nonblocking.slots.rank, number)
     }
 
     #[inline]
     fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
-        self.shelf.slot(of, number)
+        self.nonblocking.slot(of, number)
     }
 }

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::Holder;
 use super::cache::CommRun;
-use super::call::Place;
-use super::remote::Watch;
+use super::call::Site;
+use super::network::AwaitedPeers;
 use super::state::CommState;
 use crate::comm::Comm;
 use crate::error::Error;
@@ -29,7 +29,7 @@ pub(super) struct Active {
     /// Its number among the communicator's collectives.
     pub tag: u32,
     /// How often it was looked at in vain.
-    pub vain: u32,
+    pub polls: u32,
     /// Why it was given up. Its request is complete when the buffers are the program's again.
     pub failed: Option<Error>,
 }
@@ -42,9 +42,9 @@ pub struct Collectives {
     pub(super) rounds: AtomicU32,
     choices: Choices,
     /// Communicators that have slots.
-    pub(super) boards: Arc<AtomicUsize>,
+    pub(super) with_slots: Arc<AtomicUsize>,
     /// Whose loss matters to collectives that wait for flags.
-    pub(super) watches: Mutex<Vec<Arc<Watch>>>,
+    pub(super) awaited_peers: Mutex<Vec<Arc<AwaitedPeers>>>,
     /// Whether to tell people which algorithms are taken.
     pub(super) tells: bool,
 }
@@ -62,7 +62,7 @@ impl Collectives {
 
     /// What the builders need to know about a communicator.
     #[inline]
-    pub(super) fn place<'a>(
+    pub(super) fn site<'a>(
         &'a self,
         process: &Process,
         comm: &'a Comm,
@@ -70,8 +70,8 @@ impl Collectives {
         slots: Option<Slots>,
         reach: Option<(Reach, usize)>,
         own: Option<&'a Choices>,
-    ) -> Place<'a> {
-        Place {
+    ) -> Site<'a> {
+        Site {
             comm,
             slots,
             reach,
@@ -87,13 +87,13 @@ impl Collectives {
 impl Collectives {
     /// The processes that collectives on a VCI wait for without having requests that say so.
     #[cold]
-    pub(super) fn watched_on(&self, vci: VciId) -> Vec<Peer> {
-        let watches = self.watches.lock();
-        let waiting = watches
+    pub(super) fn awaited_peers_on(&self, vci: VciId) -> Vec<Peer> {
+        let awaited_peers = self.awaited_peers.lock();
+        let waiting = awaited_peers
             .iter()
-            .filter(|watch| watch.vci == vci && watch.waits.load(Ordering::Relaxed));
+            .filter(|awaited| awaited.vci == vci && awaited.waits.load(Ordering::Relaxed));
         waiting
-            .flat_map(|watch| watch.peers.iter().copied())
+            .flat_map(|awaited| awaited.peers.iter().copied())
             .collect()
     }
 }

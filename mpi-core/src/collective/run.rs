@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use super::Buffers;
-use super::board::Board;
+use super::agreement::CallSignature;
 use super::cache::{CommRun, Shape};
+use super::network::NetworkSlots;
 use super::port::{CommPort, NetworkPort, NoSlots, SharedPort, no_slots};
-use super::remote::RemoteBoard;
+use super::shared::SharedSlots;
 use super::state::CommState;
-use super::terms::Terms;
 use crate::comm::{Comm, Purpose};
 use crate::error::Result;
 use crate::process::Process;
@@ -53,7 +53,7 @@ pub unsafe fn collective_for(
     let state = CommState::of(comm);
     let mut kept = state.take_run(None);
     kept.remember(None);
-    kept.terms = Terms::default();
+    kept.signature = CallSignature::default();
     build(kept.run.rebuild());
     // SAFETY: as for this function.
     unsafe { run(process, comm, state, purpose, tag, buffers, kept) }
@@ -73,18 +73,18 @@ pub(super) unsafe fn run(
     buffers: Buffers,
     mut kept: Box<CommRun>,
 ) -> Result<()> {
-    let terms = kept.terms;
-    let board = state.board().filter(|_| !terms.is_none());
-    if let Some(board) = board {
-        board.check()?;
-        board.say(tag, terms);
+    let signature = kept.signature;
+    let shared = state.shared_slots().filter(|_| !signature.is_none());
+    if let Some(shared) = shared {
+        shared.check()?;
+        shared.say(tag, signature);
     }
     let call = Underway {
         process,
         comm,
         purpose,
         tag,
-        terms,
+        signature,
     };
     // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
     // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
@@ -92,19 +92,19 @@ pub(super) unsafe fn run(
     let phases = kept.run.schedule().phases();
     let result = if phases == 0 {
         start(&mut kept)?;
-        call.by_messages(&mut kept, board)
-    } else if let Some(board) = board {
-        kept.run.set_number(board.take(phases));
+        call.by_messages(&mut kept, shared)
+    } else if let Some(shared) = shared {
+        kept.run.set_number(shared.take(phases));
         start(&mut kept)?;
-        call.by_shared(&mut kept, board)
-    } else if let Some(board) = state.remote_board() {
+        call.by_shared(&mut kept, shared)
+    } else if let Some(network) = state.network_slots() {
         let meets = kept.run.schedule().meets();
-        if !board.allows(phases, meets) {
-            meet(process, comm, state, board)?;
+        if !network.allows(phases, meets) {
+            synchronize_ranks(process, comm, state, network)?;
         }
-        kept.run.set_number(board.take(phases, meets));
+        kept.run.set_number(network.take(phases, meets));
         start(&mut kept)?;
-        call.by_network(&mut kept, board)
+        call.by_network(&mut kept, network)
     } else {
         Err(no_slots())
     };
@@ -124,7 +124,7 @@ struct Underway<'a> {
     comm: &'a Comm,
     purpose: Purpose,
     tag: u32,
-    terms: Terms,
+    signature: CallSignature,
 }
 
 impl<'a> Underway<'a> {
@@ -147,36 +147,36 @@ impl<'a> Underway<'a> {
         }
     }
 
-    fn by_messages(&self, kept: &mut CommRun, board: Option<&Board>) -> Result<()> {
-        let Underway { tag, terms, .. } = *self;
+    fn by_messages(&self, kept: &mut CommRun, shared: Option<&SharedSlots>) -> Result<()> {
+        let Underway { tag, signature, .. } = *self;
         let mut port = self.port(NoSlots);
-        let mut vain = 0;
+        let mut polls = 0;
         self.process.wait_despite_loss(self.comm.vci(), || {
             self.check_members()?;
             if kept.run.advance(&mut port)? == Progress::Done {
                 return Ok(Some(()));
             }
-            if let Some(board) = board {
-                board.doubt(tag, terms, &mut vain)?;
+            if let Some(shared) = shared {
+                shared.check_agreement(tag, signature, &mut polls)?;
             }
             Ok(None)
         })?;
-        match board {
+        match shared {
             // Whose data came has said what it is, which messages don't.
-            Some(board) => board.compare(tag, terms),
+            Some(shared) => shared.compare(tag, signature),
             None => Ok(()),
         }
     }
 
     #[inline]
-    fn by_shared(&self, kept: &mut CommRun, board: &Board) -> Result<()> {
-        let Underway { tag, terms, .. } = *self;
+    fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots) -> Result<()> {
+        let Underway { tag, signature, .. } = *self;
         let mut port = self.port(SharedPort {
-            board,
+            shared,
             looks: self.process.looks(),
-            terms,
+            signature,
         });
-        let mut vain = 0;
+        let mut polls = 0;
         let crowded = self.process.is_crowded();
         self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
@@ -184,31 +184,31 @@ impl<'a> Underway<'a> {
                 if kept.run.advance(&mut port)? == Progress::Done {
                     return Ok(Some(()));
                 }
-                board.doubt(tag, terms, &mut vain)?;
-                let lingers = |(ranks, number)| board.linger(ranks, number);
-                if !crowded || !kept.run.awaited().is_some_and(lingers) {
+                shared.check_agreement(tag, signature, &mut polls)?;
+                let spins = |(ranks, number)| shared.spin_unless_needed(ranks, number);
+                if !crowded || !kept.run.awaited().is_some_and(spins) {
                     return Ok(None);
                 }
             }
         })
     }
 
-    fn by_network(&self, kept: &mut CommRun, board: &RemoteBoard) -> Result<()> {
+    fn by_network(&self, kept: &mut CommRun, network: &NetworkSlots) -> Result<()> {
         let mut port = self.port(NetworkPort {
             process: self.process,
             comm: self.comm,
-            board,
-            looks: board.looks(self.process.looks()),
+            network,
+            looks: network.looks(self.process.looks()),
         });
-        board.watch.waits.store(true, Ordering::Relaxed);
+        network.awaited.waits.store(true, Ordering::Relaxed);
         let result = self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             let progress = kept.run.advance(&mut port)?;
             Ok((progress == Progress::Done).then_some(()))
         });
-        board.watch.waits.store(false, Ordering::Relaxed);
+        network.awaited.waits.store(false, Ordering::Relaxed);
         if result.is_err() {
-            board.keep();
+            network.keep();
         }
         result
     }
@@ -231,14 +231,19 @@ pub(super) fn give_up(process: &Process, kept: &mut CommRun) -> Result<bool> {
 
 /// A barrier between broadcasts, before slots are used again.
 #[cold]
-fn meet(process: &Process, comm: &Comm, state: &CommState, board: &RemoteBoard) -> Result<()> {
+fn synchronize_ranks(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    network: &NetworkSlots,
+) -> Result<()> {
     let shape = Some(Shape::PACE);
     let mut kept = state.take_run(shape.as_ref());
     if !kept.fits(&Shape::PACE) {
         kept.remember(shape.as_ref());
-        kept.terms = Terms::default();
+        kept.signature = CallSignature::default();
         let schedule = kept.run.rebuild();
-        rdma::barrier(schedule, board.reach, rdma::Signals::Dissemination);
+        rdma::barrier(schedule, network.reach, rdma::Signals::Dissemination);
     }
     // SAFETY: a barrier uses no buffers.
     unsafe {

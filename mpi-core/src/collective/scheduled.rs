@@ -1,11 +1,11 @@
 //! Finding or building the schedule of a call, and running it.
 
 use super::Buffers;
-use super::call::{Call, Place};
+use super::agreement::CallSignature;
+use super::call::{Call, Site};
 use super::registration::Collectives;
 use super::run::run;
 use super::state::CommState;
-use super::terms::Terms;
 use crate::comm::{Comm, Purpose};
 use crate::error::Result;
 use crate::process::Process;
@@ -25,20 +25,22 @@ pub(super) unsafe fn call_with(
 ) -> Result<()> {
     let (slots, reach) = match by_slots {
         true => (
-            state.board().map(|board| board.slots),
-            state.remote_board().map(|board| (board.reach, board.quick)),
+            state.shared_slots().map(|shared| shared.slots),
+            state
+                .network_slots()
+                .map(|shared| (shared.reach, shared.quick)),
         ),
         false => (None, None),
     };
     // With and without differ; those that are kept are what calls of programs come to.
-    let shape = call
-        .shape()
-        .filter(|_| by_slots || (state.board().is_none() && state.remote_board().is_none()));
+    let shape = call.shape().filter(|_| {
+        by_slots || (state.shared_slots().is_none() && state.network_slots().is_none())
+    });
     let mut kept = state.take_run(shape.as_ref());
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
         let own = state.choices();
-        let place = process.source::<Collectives>().place(
+        let site = process.source::<Collectives>().site(
             process,
             comm,
             state,
@@ -46,13 +48,13 @@ pub(super) unsafe fn call_with(
             reach,
             own.as_deref(),
         );
-        call.build(&place, kept.run.rebuild());
-        kept.terms = match by_slots {
-            true => state.terms(call, kept.run.schedule().phases()),
-            false => Terms::default(),
+        call.build(&site, kept.run.rebuild());
+        kept.signature = match by_slots {
+            true => state.signature(call, kept.run.schedule().phases()),
+            false => CallSignature::default(),
         };
         if process.source::<Collectives>().tells && comm.rank() == 0 {
-            tell(call, &place, kept.run.schedule().phases());
+            describe_choice(call, &site, kept.run.schedule().phases());
         }
     }
     let tag = comm.next_collective();
@@ -71,8 +73,8 @@ pub(super) unsafe fn call_with(
 }
 
 #[cold]
-fn tell(call: &Call<'_>, place: &Place<'_>, phases: u32) {
-    if let Some(text) = call.describe(place, phases) {
+fn describe_choice(call: &Call<'_>, site: &Site<'_>, phases: u32) {
+    if let Some(text) = call.describe(site, phases) {
         eprintln!("Weft: {text}");
     }
 }

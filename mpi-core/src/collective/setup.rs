@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 use parking_lot::Mutex;
 
-use super::board::{self, Board};
 use super::exchange::{broadcast_u64, gather_all_u64};
+use super::network::{self, AwaitedPeers, Memory, NetworkSlots, SIGNAL_LINE};
+use super::nonblocking::NonblockingSlots;
 use super::registration::{Collectives, choices};
-use super::remote::{self, Memory, RemoteBoard, SIGNAL_LINE, Watch};
 use super::share::Share;
-use super::shelf::Shelf;
+use super::shared::{self, SharedSlots};
 use super::state::CommState;
 use crate::comm::{Comm, single_copy};
 use crate::error::Result;
@@ -21,27 +21,27 @@ use mpi_coll::rdma::Pace;
 
 /// Gives a communicator the slots for which it is time.
 #[cold]
-pub(super) fn make_boards(process: &Process, comm: &Comm, state: &CommState) -> Result<()> {
+pub(super) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> Result<()> {
     if !process.is_threaded() {
         // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and no
         // thread of the library's own makes progress then.
         unsafe { state.set_alone() };
     }
-    if !state.has_tried_board() {
-        let board = shared(process, comm)?;
-        let remote = match board {
+    if !state.has_tried_slots() {
+        let shared = shared(process, comm)?;
+        let remote = match shared {
             Some(_) => None,
             None => network(process, comm, state)?,
         };
-        state.set_remote_board(remote);
-        state.set_board(board);
+        state.set_network_slots(remote);
+        state.set_shared_slots(shared);
     }
-    if state.is_time_for_shelf() {
-        let shelf = match state.board() {
-            Some(board) => nonblocking(process, comm, board)?,
+    if state.is_time_for_nonblocking_slots() {
+        let nonblocking = match state.shared_slots() {
+            Some(shared) => nonblocking(process, comm, shared)?,
             None => None,
         };
-        state.set_shelf(shelf);
+        state.set_nonblocking_slots(nonblocking);
     }
     Ok(())
 }
@@ -80,13 +80,13 @@ fn common_piece(
 
 /// Makes the slots of an intracommunicator, all of whose members call this. None where they can't
 /// all share memory, on all of them.
-fn shared(process: &Process, comm: &Comm) -> Result<Option<Board>> {
+fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let (rank, size) = (comm.rank(), comm.size());
     let mut peers = (0..size).map(|rank| comm.local().peer(rank));
     let local = peers.all(|peer| peer == process.me() || process.is_local(peer));
     let memory = process.shared_memory();
-    let share = Share::take(&process.source::<Collectives>().boards);
-    let able = local && memory.is_some() && (2..=board::RANKS).contains(&size) && share.is_some();
+    let share = Share::take(&process.source::<Collectives>().with_slots);
+    let able = local && memory.is_some() && (2..=shared::RANKS).contains(&size) && share.is_some();
     // Read by others, to find out whether they can read this process's memory.
     let probe = Box::new(AtomicU64::new(0));
     let probe_at = (&raw const *probe).expose_provenance() as u64;
@@ -96,42 +96,52 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<Board>> {
     else {
         return Ok(None);
     };
-    let piece = common_piece(process, comm, &**memory, Board::bytes_of_rank(size))?;
-    let mut board = piece.map(|piece| Board::over(piece, rank, size, share));
+    let piece = common_piece(process, comm, &**memory, SharedSlots::bytes_of_rank(size))?;
+    let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, share));
     let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
-    let state = [u64::from(board.is_some()), u64::from(direct)];
+    let state = [u64::from(shared.is_some()), u64::from(direct)];
     let told = gather_all_u64(process, comm, state)?;
-    if let Some(board) = &mut board {
-        board.settle(told.iter().all(|ready| ready[1] != 0));
+    if let Some(shared) = &mut shared {
+        shared.settle(told.iter().all(|ready| ready[1] != 0));
     }
-    Ok(board.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+    Ok(shared.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
 
 /// Makes the slots of an intracommunicator that has slots for blocking collectives. All members call
 /// this; none where not all can have them, on all of them.
-fn nonblocking(process: &Process, comm: &Comm, board: &Board) -> Result<Option<Shelf>> {
+fn nonblocking(
+    process: &Process,
+    comm: &Comm,
+    shared: &SharedSlots,
+) -> Result<Option<NonblockingSlots>> {
     let Some(memory) = process.shared_memory() else {
         return Ok(None); // nobody would have slots
     };
-    let piece = common_piece(process, comm, &**memory, Shelf::bytes_of_rank(comm.size()))?;
-    let shelf = piece.map(|piece| Shelf::over(piece, board.slots, !process.is_threaded()));
-    let told = gather_all_u64(process, comm, [u64::from(shelf.is_some())])?;
-    if let Some(shelf) = &shelf {
-        shelf.settle();
+    let piece = common_piece(
+        process,
+        comm,
+        &**memory,
+        NonblockingSlots::bytes_of_rank(comm.size()),
+    )?;
+    let nonblocking =
+        piece.map(|piece| NonblockingSlots::over(piece, shared.slots, !process.is_threaded()));
+    let told = gather_all_u64(process, comm, [u64::from(nonblocking.is_some())])?;
+    if let Some(nonblocking) = &nonblocking {
+        nonblocking.settle();
     }
-    Ok(shelf.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+    Ok(nonblocking.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
 
 /// Makes the slots of an intracommunicator, all of whose members call this. None, on all of them,
 /// where not all can write to each other's memory over one network.
-fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<RemoteBoard>> {
+fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<NetworkSlots>> {
     let own = state.choices();
     let choices = own.as_deref().unwrap_or(choices(process));
     if !choices.wants_writes(true) {
         return Ok(None); // nobody does
     }
     let (rank, size) = (comm.rank(), comm.size());
-    let share = Share::take(&process.source::<Collectives>().boards);
+    let share = Share::take(&process.source::<Collectives>().with_slots);
     let others = (0..size).filter(|other| *other != rank);
     let way = process.common_way(others.map(|other| comm.local().peer(other)));
     let signals = way.as_ref().and_then(|way| way.limits().signals);
@@ -139,17 +149,17 @@ fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<R
     let reach = Reach {
         rank,
         size,
-        room: signals.map_or(0, |signals| signals.most.min(remote::ROOM) & !63),
-        depth: remote::DEPTH,
+        room: signals.map_or(0, |signals| signals.most.min(network::ROOM) & !63),
+        depth: network::DEPTH,
     };
-    let possible = (2..=remote::RANKS).contains(&size)
+    let possible = (2..=network::RANKS).contains(&size)
         && comm.points().is_none()
-        && reach.room >= remote::ROOM_LEAST;
+        && reach.room >= network::ROOM_LEAST;
     let made = match (way, signals, share) {
         (Some(transport), Some(signals), Some(share)) if possible => {
             let len = reach.memory();
             Memory::new(len).and_then(|memory| {
-                // SAFETY: withdrawn before the memory is freed, when the board is dropped.
+                // SAFETY: withdrawn before the memory is freed, when the slots are dropped.
                 let exposed = unsafe { transport.expose(memory.base, len) }.ok()?;
                 Some((transport, signals, memory, exposed, share))
             })
@@ -179,12 +189,12 @@ fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<R
         words: [member[2], member[3]],
     };
     let neighbours = reach.neighbours().into_iter();
-    let watch = Arc::new(Watch {
+    let awaited = Arc::new(AwaitedPeers {
         vci: comm.vci(),
         peers: neighbours.map(|rank| comm.local().peer(rank)).collect(),
         waits: AtomicBool::new(false),
     });
-    let board = RemoteBoard {
+    let network = NetworkSlots {
         reach,
         quick: signals.quick.unwrap_or(0),
         memory,
@@ -192,25 +202,25 @@ fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<R
         transport,
         exposed,
         unaided: signals.unaided,
-        pace: Mutex::new(Pace::new(remote::FIRST)),
-        watch,
+        pace: Mutex::new(Pace::new(network::FIRST)),
+        awaited,
         _share: share,
     };
     // Flags of barriers begin with a number that nobody waits for.
     for slot in 0..(reach.memory() / SIGNAL_LINE) {
         let at = slot * SIGNAL_LINE;
-        if board.is_flag_place(at) {
-            board
+        if network.is_flag_place(at) {
+            network
                 .word_at(at)
-                .store(remote::FIRST - 1, Ordering::Relaxed);
+                .store(network::FIRST - 1, Ordering::Relaxed);
         }
     }
-    let watches = &process.source::<Collectives>().watches;
-    let mut watches = watches.lock();
-    watches.retain(|watch| Arc::strong_count(watch) > 1);
-    watches.push(board.watch.clone());
-    drop(watches);
+    let awaited_peers = &process.source::<Collectives>().awaited_peers;
+    let mut awaited_peers = awaited_peers.lock();
+    awaited_peers.retain(|awaited| Arc::strong_count(awaited) > 1);
+    awaited_peers.push(network.awaited.clone());
+    drop(awaited_peers);
     // Nobody writes before all are ready.
     gather_all_u64(process, comm, [0])?;
-    Ok(Some(board))
+    Ok(Some(network))
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Communicators of a process that have slots: memory for more is better spent otherwise.
-const BOARDS: usize = 64;
+const COMMS_WITH_SLOTS: usize = 64;
 
-/// One of the process's [`BOARDS`].
+/// One of the process's [`COMMS_WITH_SLOTS`].
 pub(super) struct Share(Arc<AtomicUsize>);
 
 impl Share {
     pub fn take(taken: &Arc<AtomicUsize>) -> Option<Share> {
-        let free = |count| (count < BOARDS).then_some(count + 1);
+        let free = |count| (count < COMMS_WITH_SLOTS).then_some(count + 1);
         let place = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
         place.ok().map(|_| Share(taken.clone()))
     }

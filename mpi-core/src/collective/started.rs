@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use super::agreement::CallSignature;
 use super::cache::CommRun;
 use super::call::Call;
 use super::port::{CommPort, NoSlots, NonblockingPort};
 use super::registration::{Active, Collectives};
 use super::run::give_up;
 use super::state::CommState;
-use super::terms::Terms;
 use super::{Buffers, Holder};
 use crate::comm::{Comm, Purpose};
 use crate::error::Result;
@@ -65,7 +65,7 @@ impl ProgressSource for Collectives {
     }
 
     fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
-        self.watched_on(vci)
+        self.awaited_peers_on(vci)
     }
 }
 
@@ -83,7 +83,7 @@ pub unsafe fn start_collective(
     let state = CommState::of((*holder).as_ref());
     let mut kept = state.take_run(None);
     kept.remember(None);
-    kept.terms = Terms::default();
+    kept.signature = CallSignature::default();
     build(kept.run.rebuild());
     // SAFETY: as for this function.
     unsafe { start_run(process, holder, buffers, kept) }
@@ -107,7 +107,7 @@ pub unsafe fn start_call(
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
         build_started(process, comm, state, call, kept.run.rebuild());
-        kept.terms = state.terms(call, kept.run.schedule().phases());
+        kept.signature = state.signature(call, kept.run.schedule().phases());
     }
     // SAFETY: as for this function.
     unsafe { start_run(process, holder, buffers, kept) }
@@ -122,25 +122,25 @@ fn build_started(
     schedule: &mut Schedule,
 ) {
     let own = state.choices();
-    let place = |slots| {
+    let site = |slots| {
         process
             .source::<Collectives>()
-            .place(process, comm, state, slots, None, own.as_deref())
+            .site(process, comm, state, slots, None, own.as_deref())
     };
-    if let Some(shelf) = state.shelf() {
-        call.build(&place(Some(shelf.slots)), schedule);
-        if schedule.phases() <= shelf.most_phases() {
+    if let Some(nonblocking) = state.nonblocking_slots() {
+        call.build(&site(Some(nonblocking.slots)), schedule);
+        if schedule.phases() <= nonblocking.most_phases() {
             return;
         }
         schedule.clear();
     }
-    call.build(&place(None), schedule);
+    call.build(&site(None), schedule);
 }
 
 /// Starts a schedule, and goes as far as it can.
 ///
 /// # Safety
-/// As for [`Process::start_collective`].
+/// As for [`start_collective`].
 unsafe fn start_run(
     process: &Process,
     holder: Holder,
@@ -154,15 +154,15 @@ unsafe fn start_run(
     let tag = comm.next_collective();
     let run = &mut kept.run;
     let phases = run.schedule().phases();
-    let number = match state.shelf() {
-        Some(shelf) if phases > 0 => Some(shelf.take(phases)),
+    let number = match state.nonblocking_slots() {
+        Some(nonblocking) if phases > 0 => Some(nonblocking.take(phases)),
         _ => None,
     };
     run.set_number(number.unwrap_or(0));
-    if let Some(board) = state.board()
-        && !kept.terms.is_none()
+    if let Some(shared) = state.shared_slots()
+        && !kept.signature.is_none()
     {
-        board.say(tag, kept.terms);
+        shared.say(tag, kept.signature);
     }
     // SAFETY: as for this function.
     if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
@@ -175,7 +175,7 @@ unsafe fn start_run(
         request,
         number,
         tag,
-        vain: 0,
+        polls: 0,
         failed: None,
     };
     if !advance(process, &mut active, false)? {
@@ -197,24 +197,26 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         return end_failed(process, active);
     }
     let state = CommState::of(comm);
-    let board = state.board().filter(|_| !kept.terms.is_none());
-    let shelf = state.shelf().filter(|_| active.number.is_some());
+    let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
+    let nonblocking = state
+        .nonblocking_slots()
+        .filter(|_| active.number.is_some());
     let purpose = Purpose::Collective;
     let progress = match (
         process.loss_among(|peer| comm.has_member(peer)),
-        shelf,
-        board,
+        nonblocking,
+        shared,
     ) {
         (Some(error), _, _) => Err(error),
-        (None, Some(shelf), Some(board)) => kept.run.advance(&mut CommPort {
+        (None, Some(nonblocking), Some(shared)) => kept.run.advance(&mut CommPort {
             process,
             comm,
             purpose,
             slots: NonblockingPort {
-                shelf,
-                board,
+                nonblocking,
+                shared,
                 looks,
-                terms: kept.terms,
+                signature: kept.signature,
             },
         }),
         (None, ..) => kept.run.advance(&mut CommPort {
@@ -224,13 +226,13 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
             slots: NoSlots,
         }),
     };
-    let progress = match (progress, board) {
-        (Ok(Progress::Pending), Some(board)) if looks => board
-            .doubt(active.tag, kept.terms, &mut active.vain)
+    let progress = match (progress, shared) {
+        (Ok(Progress::Pending), Some(shared)) if looks => shared
+            .check_agreement(active.tag, kept.signature, &mut active.polls)
             .map(|()| Progress::Pending),
         // Whose data came has said what it is, which messages don't.
-        (Ok(Progress::Done), Some(board)) if active.number.is_none() => board
-            .compare(active.tag, kept.terms)
+        (Ok(Progress::Done), Some(shared)) if active.number.is_none() => shared
+            .compare(active.tag, kept.signature)
             .map(|()| Progress::Done),
         (progress, _) => progress,
     };
@@ -245,8 +247,8 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         progress => progress,
     };
     if let Some(run) = active.run.take() {
-        if let (Some(shelf), Some(number)) = (shelf, active.number) {
-            shelf.end(number, run.run.schedule().phases());
+        if let (Some(nonblocking), Some(number)) = (nonblocking, active.number) {
+            nonblocking.end(number, run.run.schedule().phases());
         }
         state.give_run(run);
     }

@@ -41,7 +41,7 @@ const IN_WORDS: usize = 4 * MAX_WORDS;
 const _: () = assert!(IN_WORDS + 1 < FLAG as usize);
 
 /// A communicator's slots in this process, and how to reach those of others.
-pub(crate) struct RemoteBoard {
+pub(crate) struct NetworkSlots {
     pub reach: Reach,
     /// Up to how many bytes writes are quicker than messages.
     pub quick: usize,
@@ -53,12 +53,12 @@ pub(crate) struct RemoteBoard {
     /// Whether writes arrive while nobody polls.
     pub(super) unaided: bool,
     pub(super) pace: Mutex<Pace>,
-    pub watch: Arc<Watch>,
+    pub awaited: Arc<AwaitedPeers>,
     pub(super) _share: Share,
 }
 
 /// Whose loss matters to a collective that waits for flags.
-pub(crate) struct Watch {
+pub(crate) struct AwaitedPeers {
     pub vci: VciId,
     pub peers: Box<[Peer]>,
     /// Whether one waits.
@@ -100,11 +100,11 @@ impl Drop for Memory {
 // SAFETY: peers write to the memory and this process reads it by the rules of `mpi_coll::rdma`, whichever
 // threads do it; the program sees to it that collectives on a communicator are called one after the
 // other (section 5.12).
-unsafe impl Send for RemoteBoard {}
+unsafe impl Send for NetworkSlots {}
 // SAFETY: as above.
-unsafe impl Sync for RemoteBoard {}
+unsafe impl Sync for NetworkSlots {}
 
-impl RemoteBoard {
+impl NetworkSlots {
     /// Whether the first word of a flag without data is there.
     pub(super) fn is_flag_place(&self, at: usize) -> bool {
         let last = (0..).take_while(|cell| self.reach.is_signal(*cell)).last();
@@ -261,7 +261,7 @@ impl RemoteBoard {
     }
 }
 
-impl Drop for RemoteBoard {
+impl Drop for NetworkSlots {
     fn drop(&mut self) {
         if !self.memory.stays.load(Ordering::Relaxed) {
             self.transport.withdraw(&self.exposed);
