@@ -33,6 +33,8 @@
 //! All ranks must build with the same algorithm and, where MPI asks for it, the same amounts. How
 //! a rank's own datatype lies in memory is its own affair.
 
+#![deny(unsafe_code)]
+
 pub mod allgather;
 pub mod allreduce;
 pub mod alltoall;

@@ -1,5 +1,10 @@
 //! Running a schedule over point-to-point messages and remote memory.
 
+#![allow(
+    unsafe_code,
+    reason = "buffers of callers and slots are read and written here, and nowhere else"
+)]
+
 use std::fmt;
 use std::ops::Range;
 

@@ -1,6 +1,8 @@
 //! Ranks in one thread, over messages and remote memory whose delays come from a seed, in virtual
 //! time.
 
+#![allow(unsafe_code, reason = "a port of the tests")]
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 

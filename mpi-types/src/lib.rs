@@ -3,6 +3,8 @@
 //! Nothing here communicates, waits or knows a process. User memory is touched only where a caller
 //! hands over its address and promises that it fits ([`datatype`], [`op`]).
 
+#![deny(unsafe_code)]
+
 pub mod datatype;
 pub mod error;
 pub mod op;

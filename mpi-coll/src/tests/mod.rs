@@ -3,6 +3,8 @@
 //! Buffers have gaps and guards filled with a pattern; whole buffers are compared, so that a byte
 //! written where none belongs is found. Reductions work on the packed bytes of whatever type.
 
+#![allow(unsafe_code, reason = "runs are started on buffers of the tests")]
+
 mod barrier_bcast;
 mod engine;
 mod inter;

@@ -1,6 +1,8 @@
 //! Schedules kept for calls that come again.
 
-use crate::collective::{Call, Message, Root, Terms};
+use super::Message;
+use super::agreement::CallSignature;
+use super::call::{Call, Root};
 use crate::datatype::Datatype;
 use crate::op::Op;
 use mpi_coll::{Layout, Part, Run};
@@ -11,7 +13,7 @@ pub(crate) struct CommRun {
     pub run: Run<Message>,
     pub call: Option<Known>,
     /// What all members must say alike.
-    pub terms: Terms,
+    pub signature: CallSignature,
     /// When it was built: how often the communicator had had all of them built anew.
     pub era: u32,
 }

@@ -97,7 +97,7 @@ pub enum Call<'a> {
 }
 
 /// Where a call takes place.
-pub(super) struct Place<'a> {
+pub(super) struct Site<'a> {
     pub comm: &'a Comm,
     pub choices: &'a Choices,
     /// Which ranks share nodes, where there are several.
@@ -111,14 +111,14 @@ pub(super) struct Place<'a> {
 
 impl Call<'_> {
     /// Builds this rank's part of the call.
-    pub(super) fn build(&self, place: &Place<'_>, schedule: &mut Schedule) {
-        let Place { comm, choices, .. } = *place;
+    pub(super) fn build(&self, site: &Site<'_>, schedule: &mut Schedule) {
+        let Site { comm, choices, .. } = *site;
         match comm.remote() {
-            None => match place.slots {
+            None => match site.slots {
                 Some(slots) if self.in_slots(slots, choices, schedule) => {}
-                _ => match place.reach {
+                _ => match site.reach {
                     Some((reach, quick)) if self.by_writes(reach, quick, choices, schedule) => {}
-                    _ => self.within(place, schedule),
+                    _ => self.within(site, schedule),
                 },
             },
             Some(remote) => {
@@ -143,10 +143,10 @@ impl Call<'_> {
     }
 
     /// The way that was taken, for people; `phases` are those of the schedule that was built.
-    pub(super) fn describe(&self, place: &Place<'_>, phases: u32) -> Option<String> {
-        let Place { comm, choices, .. } = *place;
+    pub(super) fn describe(&self, site: &Site<'_>, phases: u32) -> Option<String> {
+        let Site { comm, choices, .. } = *site;
         let ranks = comm.size() as usize;
-        let per_node = place.nodes.map_or(ranks, Nodes::largest);
+        let per_node = site.nodes.map_or(ranks, Nodes::largest);
         let at = |bytes: usize| Situation {
             ranks,
             per_node,
@@ -211,9 +211,9 @@ impl Call<'_> {
         };
         let way = match phases {
             0 if comm.remote().is_some() => "between groups".to_string(),
-            0 if place.nodes.is_some() && choices.by_nodes(&at(bytes)) => format!("{way} by nodes"),
+            0 if site.nodes.is_some() && choices.by_nodes(&at(bytes)) => format!("{way} by nodes"),
             0 => way,
-            _ if place.reach.is_some() => self.describe_writes(choices, &at(bytes)),
+            _ if site.reach.is_some() => self.describe_writes(choices, &at(bytes)),
             _ => "slots".to_string(),
         };
         Some(format!(
@@ -416,13 +416,13 @@ impl Call<'_> {
     }
 
     /// In the group of an intracommunicator.
-    fn within(&self, place: &Place<'_>, schedule: &mut Schedule) {
-        let Place {
+    fn within(&self, site: &Site<'_>, schedule: &mut Schedule) {
+        let Site {
             comm,
             choices,
             nodes,
             ..
-        } = *place;
+        } = *site;
         let team = Team::all(comm.rank(), comm.size());
         let size = team.size();
         let situation = |bytes: usize, commutes: bool| Situation {

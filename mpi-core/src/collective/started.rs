@@ -2,136 +2,22 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{
-    Board, Buffers, Call, Collectives, CommPort, CommRun, CommState, Holder, Message, Shelf, Terms,
-};
+use super::agreement::CallSignature;
+use super::cache::CommRun;
+use super::call::Call;
+use super::port::{CommPort, NoSlots, NonblockingPort};
+use super::registration::{Active, Collectives};
+use super::run::give_up;
+use super::state::CommState;
+use super::{Buffers, Holder};
 use crate::comm::{Comm, Purpose};
-use crate::datatype::Datatype;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use netmod::{Peer, VciId};
 
 use crate::process::Process;
 use crate::process::source::{COLLECTIVES, ProgressSource, Source, Work};
 use crate::pt2pt::request::{RequestId, Status};
-use mpi_coll::run::Flag;
-use mpi_coll::slots::THROUGH;
-use mpi_coll::{Port, Progress, Put, Schedule};
-
-/// A nonblocking collective under way.
-pub(super) struct Active {
-    /// None once it is done.
-    run: Option<Box<CommRun>>,
-    comm: Holder,
-    request: RequestId,
-    /// The number of its first phase, if it goes by slots.
-    number: Option<u64>,
-    /// Its number among the communicator's collectives.
-    tag: u32,
-    /// How often it was looked at in vain.
-    vain: u32,
-    /// Why it was given up. Its request is complete when the buffers are the program's again.
-    failed: Option<Error>,
-}
-
-/// The messages of one communicator and its slots for nonblocking collectives.
-struct ShelfPort<'a> {
-    messages: CommPort<'a>,
-    shelf: &'a Shelf,
-    board: &'a Board,
-    /// Whether to look for what others have put there. The call itself doesn't: mostly nothing is there
-    /// yet, and who looks too early has the line brought over twice.
-    looks: bool,
-}
-
-impl Port for ShelfPort<'_> {
-    type Req = Message;
-
-    unsafe fn isend(
-        &mut self,
-        buf: *const u8,
-        count: usize,
-        datatype: &Datatype,
-        to: u32,
-        tag: u32,
-    ) -> Result<Message> {
-        // SAFETY: as the engine promises.
-        unsafe { self.messages.isend(buf, count, datatype, to, tag) }
-    }
-
-    unsafe fn irecv(
-        &mut self,
-        buf: *mut u8,
-        count: usize,
-        datatype: &Datatype,
-        from: u32,
-        tag: u32,
-    ) -> Result<Message> {
-        // SAFETY: as the engine promises.
-        unsafe { self.messages.irecv(buf, count, datatype, from, tag) }
-    }
-
-    fn test(&mut self, message: Message) -> Result<bool> {
-        self.messages.test(message)
-    }
-
-    fn test_exact(&mut self, message: Message, from: u32, len: usize) -> Result<bool> {
-        self.messages.test_exact(message, from, len)
-    }
-
-    #[inline]
-    unsafe fn put(
-        &mut self,
-        to: u32,
-        _cell: u32,
-        number: u64,
-        _data: *const u8,
-        _len: usize,
-    ) -> Result<Put<Message>> {
-        debug_assert_eq!(to, self.shelf.slots.rank);
-        self.shelf.raise(number, self.messages.terms);
-        Ok(Put::Done)
-    }
-
-    #[inline]
-    fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
-        match cell {
-            THROUGH if self.shelf.is_through(of, number) => Flag::Up,
-            THROUGH => Flag::Down,
-            _ if self.looks => self.shelf.is_up(of, number, self.messages.terms),
-            _ => Flag::Down,
-        }
-    }
-
-    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
-        let theirs = self.shelf.terms(of, number);
-        self.board.disagree(of, self.messages.terms, theirs)
-    }
-
-    unsafe fn direct(
-        &mut self,
-        of: u32,
-        write: bool,
-        local: *mut u8,
-        len: usize,
-        remote: u64,
-    ) -> Result<()> {
-        // SAFETY: as the engine promises.
-        unsafe { self.messages.direct(of, write, local, len, remote) }
-    }
-
-    fn length(&self, _of: u32, _cell: u32, _number: u64) -> usize {
-        0 // told by the terms
-    }
-
-    fn own_slot(&self, number: u64) -> *mut u8 {
-        self.shelf.slot(self.shelf.slots.rank, number)
-    }
-
-    #[inline]
-    fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
-        self.shelf.slot(of, number)
-    }
-}
+use mpi_coll::{Progress, Schedule};
 
 /// Rounds of progress, each of which completes a collective, of which one looks for messages.
 const ROUNDS: u32 = 16;
@@ -179,7 +65,7 @@ impl ProgressSource for Collectives {
     }
 
     fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
-        self.watched_on(vci)
+        self.awaited_peers_on(vci)
     }
 }
 
@@ -194,9 +80,10 @@ pub unsafe fn start_collective(
     buffers: Buffers,
     build: impl FnOnce(&mut Schedule),
 ) -> Result<RequestId> {
-    let mut kept = CommState::of((*holder).as_ref()).take_run(None);
+    let state = CommState::of((*holder).as_ref());
+    let mut kept = state.take_run(None);
     kept.remember(None);
-    kept.terms = Terms::default();
+    kept.signature = CallSignature::default();
     build(kept.run.rebuild());
     // SAFETY: as for this function.
     unsafe { start_run(process, holder, buffers, kept) }
@@ -213,40 +100,47 @@ pub unsafe fn start_call(
     call: &Call<'_>,
 ) -> Result<RequestId> {
     let comm: &Comm = (*holder).as_ref();
-    CommState::of(comm).count_start();
+    let state = CommState::of(comm);
+    state.count_start();
     let shape = call.shape().map(|shape| shape.started());
-    let mut kept = CommState::of(comm).take_run(shape.as_ref());
+    let mut kept = state.take_run(shape.as_ref());
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
-        build_started(process, comm, call, kept.run.rebuild());
-        kept.terms = CommState::of(comm).terms(call, kept.run.schedule().phases());
+        build_started(process, comm, state, call, kept.run.rebuild());
+        kept.signature = state.signature(call, kept.run.schedule().phases());
     }
     // SAFETY: as for this function.
     unsafe { start_run(process, holder, buffers, kept) }
 }
 
 /// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
-fn build_started(process: &Process, comm: &Comm, call: &Call<'_>, schedule: &mut Schedule) {
-    let own = CommState::of(comm).choices();
-    let place = |slots| {
+fn build_started(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    call: &Call<'_>,
+    schedule: &mut Schedule,
+) {
+    let own = state.choices();
+    let site = |slots| {
         process
             .source::<Collectives>()
-            .place(process, comm, slots, None, own.as_deref())
+            .site(process, comm, state, slots, None, own.as_deref())
     };
-    if let Some(shelf) = CommState::of(comm).shelf() {
-        call.build(&place(Some(shelf.slots)), schedule);
-        if schedule.phases() <= shelf.most_phases() {
+    if let Some(nonblocking) = state.nonblocking_slots() {
+        call.build(&site(Some(nonblocking.slots)), schedule);
+        if schedule.phases() <= nonblocking.most_phases() {
             return;
         }
         schedule.clear();
     }
-    call.build(&place(None), schedule);
+    call.build(&site(None), schedule);
 }
 
 /// Starts a schedule, and goes as far as it can.
 ///
 /// # Safety
-/// As for [`Process::start_collective`].
+/// As for [`start_collective`].
 unsafe fn start_run(
     process: &Process,
     holder: Holder,
@@ -255,19 +149,20 @@ unsafe fn start_run(
 ) -> Result<RequestId> {
     let comm: &Comm = (*holder).as_ref();
     comm.mark_used();
+    let state = CommState::of(comm);
     let request = process.start_outside(comm.vci(), comm.owner())?;
     let tag = comm.next_collective();
     let run = &mut kept.run;
     let phases = run.schedule().phases();
-    let number = match CommState::of(comm).shelf() {
-        Some(shelf) if phases > 0 => Some(shelf.take(phases)),
+    let number = match state.nonblocking_slots() {
+        Some(nonblocking) if phases > 0 => Some(nonblocking.take(phases)),
         _ => None,
     };
     run.set_number(number.unwrap_or(0));
-    if let Some(board) = CommState::of(comm).board()
-        && !kept.terms.is_none()
+    if let Some(shared) = state.shared_slots()
+        && !kept.signature.is_none()
     {
-        board.say(tag, kept.terms);
+        shared.say(tag, kept.signature);
     }
     // SAFETY: as for this function.
     if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
@@ -280,7 +175,7 @@ unsafe fn start_run(
         request,
         number,
         tag,
-        vain: 0,
+        polls: 0,
         failed: None,
     };
     if !advance(process, &mut active, false)? {
@@ -301,40 +196,43 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
     if active.failed.is_some() {
         return end_failed(process, active);
     }
-    let mut messages = CommPort {
-        process,
-        comm,
-        purpose: Purpose::Collective,
-        looks: 1,
-        terms: kept.terms,
-    };
-    let board = CommState::of(comm)
-        .board()
-        .filter(|_| !kept.terms.is_none());
-    let shelf = CommState::of(comm)
-        .shelf()
+    let state = CommState::of(comm);
+    let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
+    let nonblocking = state
+        .nonblocking_slots()
         .filter(|_| active.number.is_some());
+    let purpose = Purpose::Collective;
     let progress = match (
         process.loss_among(|peer| comm.has_member(peer)),
-        shelf,
-        board,
+        nonblocking,
+        shared,
     ) {
         (Some(error), _, _) => Err(error),
-        (None, Some(shelf), Some(board)) => kept.run.advance(&mut ShelfPort {
-            messages,
-            shelf,
-            board,
-            looks,
+        (None, Some(nonblocking), Some(shared)) => kept.run.advance(&mut CommPort {
+            process,
+            comm,
+            purpose,
+            slots: NonblockingPort {
+                nonblocking,
+                shared,
+                looks,
+                signature: kept.signature,
+            },
         }),
-        (None, ..) => kept.run.advance(&mut messages),
+        (None, ..) => kept.run.advance(&mut CommPort {
+            process,
+            comm,
+            purpose,
+            slots: NoSlots,
+        }),
     };
-    let progress = match (progress, board) {
-        (Ok(Progress::Pending), Some(board)) if looks => board
-            .doubt(active.tag, kept.terms, &mut active.vain)
+    let progress = match (progress, shared) {
+        (Ok(Progress::Pending), Some(shared)) if looks => shared
+            .check_agreement(active.tag, kept.signature, &mut active.polls)
             .map(|()| Progress::Pending),
         // Whose data came has said what it is, which messages don't.
-        (Ok(Progress::Done), Some(board)) if active.number.is_none() => board
-            .compare(active.tag, kept.terms)
+        (Ok(Progress::Done), Some(shared)) if active.number.is_none() => shared
+            .compare(active.tag, kept.signature)
             .map(|()| Progress::Done),
         (progress, _) => progress,
     };
@@ -349,10 +247,10 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         progress => progress,
     };
     if let Some(run) = active.run.take() {
-        if let (Some(shelf), Some(number)) = (shelf, active.number) {
-            shelf.end(number, run.run.schedule().phases());
+        if let (Some(nonblocking), Some(number)) = (nonblocking, active.number) {
+            nonblocking.end(number, run.run.schedule().phases());
         }
-        CommState::of(comm).give_run(run);
+        state.give_run(run);
     }
     match progress {
         Err(error) => process.fail(active.request, error)?,
@@ -365,14 +263,13 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
 #[cold]
 fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
     if let Some(kept) = &mut active.run
-        && !crate::collective::give_up(process, kept)?
+        && !give_up(process, kept)?
     {
         return Ok(false);
     }
     // Its slots are not said to be free: others may not be through with them.
     if let (Some(run), Some(error)) = (active.run.take(), active.failed.take()) {
-        let comm: &Comm = (*active.comm).as_ref();
-        CommState::of(comm).give_run(run);
+        CommState::of((*active.comm).as_ref()).give_run(run);
         process.fail(active.request, error)?;
     }
     Ok(true)

@@ -5,7 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use mpi_coll::{Choices, Nodes};
 
-use super::{Board, Call, CommRun, RemoteBoard, Shape, Shelf, Terms};
+use super::agreement::CallSignature;
+use super::cache::{CommRun, Shape};
+use super::call::Call;
+use super::network::NetworkSlots;
+use super::nonblocking::NonblockingSlots;
+use super::shared::SharedSlots;
 use crate::comm::Comm;
 use crate::lock::Guarded;
 
@@ -13,10 +18,10 @@ use crate::lock::Guarded;
 const KEPT_RUNS: usize = 4;
 
 /// Blocking collective calls of a communicator before it gets slots: many live for less.
-const CALLS_BEFORE_BOARD: u32 = 4;
+const CALLS_BEFORE_SLOTS: u32 = 4;
 
 /// Nonblocking ones, before it gets slots for these with the next blocking one.
-const STARTS_BEFORE_SHELF: u32 = 5;
+const STARTS_BEFORE_SLOTS: u32 = 5;
 
 /// The collectives of one communicator.
 #[derive(Default)]
@@ -36,11 +41,11 @@ pub(crate) struct CommState {
     /// Algorithms of its own.
     choices: Mutex<Option<Arc<Choices>>>,
     /// Slots in shared memory, once that was tried.
-    board: OnceLock<Option<Board>>,
+    shared: OnceLock<Option<SharedSlots>>,
     /// The same for nonblocking collectives.
-    shelf: OnceLock<Option<Box<Shelf>>>,
+    nonblocking: OnceLock<Option<Box<NonblockingSlots>>>,
     /// Slots that members write to over a network, once that was tried.
-    remote_board: OnceLock<Option<Box<RemoteBoard>>>,
+    network: OnceLock<Option<Box<NetworkSlots>>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
 }
@@ -99,39 +104,39 @@ impl CommState {
 
     /// The slots that its members share, if they do.
     #[inline(always)]
-    pub(crate) fn board(&self) -> Option<&Board> {
-        self.board.get().and_then(Option::as_ref)
+    pub(crate) fn shared_slots(&self) -> Option<&SharedSlots> {
+        self.shared.get().and_then(Option::as_ref)
     }
 
     /// The slots that its members write to over a network, if they do.
     #[inline]
-    pub(crate) fn remote_board(&self) -> Option<&RemoteBoard> {
-        self.remote_board.get().and_then(Option::as_deref)
+    pub(crate) fn network_slots(&self) -> Option<&NetworkSlots> {
+        self.network.get().and_then(Option::as_deref)
     }
 
     /// Counts a blocking collective call; true for the one before which slots are made.
     #[inline(always)]
-    pub(crate) fn is_time_for_board(&self, comm: &Comm) -> bool {
+    pub(crate) fn is_time_for_slots(&self, comm: &Comm) -> bool {
         let calls = self.calls.load(Ordering::Relaxed);
-        if calls > CALLS_BEFORE_BOARD {
+        if calls > CALLS_BEFORE_SLOTS {
             return false;
         }
         self.calls.store(calls + 1, Ordering::Relaxed);
-        calls == CALLS_BEFORE_BOARD && comm.remote().is_none() && comm.size() > 1
+        calls == CALLS_BEFORE_SLOTS && comm.remote().is_none() && comm.size() > 1
     }
 
     /// What members compare of a call that goes in so many phases: nothing where there are no slots.
-    pub(crate) fn terms(&self, call: &Call<'_>, phases: u32) -> Terms {
-        match self.board() {
-            Some(board) => Terms::of(call, board.slots.size as usize, phases),
-            None => Terms::default(),
+    pub(crate) fn signature(&self, call: &Call<'_>, phases: u32) -> CallSignature {
+        match self.shared_slots() {
+            Some(shared) => CallSignature::of(call, shared.slots.size as usize, phases),
+            None => CallSignature::default(),
         }
     }
 
     /// The slots that its members share for nonblocking collectives, if they do.
     #[inline]
-    pub(crate) fn shelf(&self) -> Option<&Shelf> {
-        self.shelf.get().and_then(Option::as_deref)
+    pub(crate) fn nonblocking_slots(&self) -> Option<&NonblockingSlots> {
+        self.nonblocking.get().and_then(Option::as_deref)
     }
 
     /// Counts a nonblocking collective call. After some, the next blocking call makes slots for these: it
@@ -139,28 +144,28 @@ impl CommState {
     #[inline]
     pub(crate) fn count_start(&self) {
         let starts = self.starts.load(Ordering::Relaxed);
-        if starts < STARTS_BEFORE_SHELF {
+        if starts < STARTS_BEFORE_SLOTS {
             self.starts.store(starts + 1, Ordering::Relaxed);
-            if starts + 1 == STARTS_BEFORE_SHELF {
-                self.calls.store(CALLS_BEFORE_BOARD, Ordering::Relaxed);
+            if starts + 1 == STARTS_BEFORE_SLOTS {
+                self.calls.store(CALLS_BEFORE_SLOTS, Ordering::Relaxed);
             }
         }
     }
 
     /// Whether there were slots to be made for nonblocking collectives, and nobody has tried yet.
-    pub(crate) fn is_time_for_shelf(&self) -> bool {
-        let enough = self.starts.load(Ordering::Relaxed) >= STARTS_BEFORE_SHELF;
-        enough && self.shelf.get().is_none()
+    pub(crate) fn is_time_for_nonblocking_slots(&self) -> bool {
+        let enough = self.starts.load(Ordering::Relaxed) >= STARTS_BEFORE_SLOTS;
+        enough && self.nonblocking.get().is_none()
     }
 
     /// Whether it was tried to make slots for blocking collectives.
-    pub(crate) fn has_tried_board(&self) -> bool {
-        self.board.get().is_some()
+    pub(crate) fn has_tried_slots(&self) -> bool {
+        self.shared.get().is_some()
     }
 
     /// Keeps the slots for nonblocking collectives.
-    pub(crate) fn set_shelf(&self, shelf: Option<Shelf>) {
-        let _ = self.shelf.set(shelf.map(Box::new));
+    pub(crate) fn set_nonblocking_slots(&self, nonblocking: Option<NonblockingSlots>) {
+        let _ = self.nonblocking.set(nonblocking.map(Box::new));
         self.forget_runs();
     }
 
@@ -188,14 +193,14 @@ impl CommState {
     }
 
     /// Keeps the slots.
-    pub(crate) fn set_board(&self, board: Option<Board>) {
-        let _ = self.board.set(board);
+    pub(crate) fn set_shared_slots(&self, shared: Option<SharedSlots>) {
+        let _ = self.shared.set(shared);
         self.forget_runs();
     }
 
     /// Keeps the slots that are written to over a network.
-    pub(crate) fn set_remote_board(&self, board: Option<RemoteBoard>) {
-        let _ = self.remote_board.set(board.map(Box::new));
+    pub(crate) fn set_network_slots(&self, network: Option<NetworkSlots>) {
+        let _ = self.network.set(network.map(Box::new));
         self.forget_runs();
     }
 }

@@ -1,5 +1,10 @@
 //! The inner loops: between packed bytes and a buffer's runs.
 
+#![allow(
+    unsafe_code,
+    reason = "elements are copied from and to memory of callers"
+)]
+
 use super::walk::Sink;
 
 /// Copies from the buffer to packed bytes.

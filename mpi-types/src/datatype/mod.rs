@@ -506,6 +506,10 @@ impl Datatype {
     /// The data of `count` elements at `base` must be readable and not overlap `out`, and
     /// `skip + out.len()` must not exceed `count * size()`.
     #[inline]
+    #[allow(
+        unsafe_code,
+        reason = "the caller hands over memory with a promise that it fits"
+    )]
     pub unsafe fn pack(&self, base: *const u8, count: usize, skip: usize, out: &mut [u8]) {
         debug_assert!(skip + out.len() <= self.size() * count);
         // SAFETY: the caller vouches for the buffer; the walk shows `out.len()` bytes of it.
@@ -520,6 +524,10 @@ impl Datatype {
     /// The data of `count` elements at `base` must be writable and not overlap `data`, and
     /// `skip + data.len()` must not exceed `count * size()`.
     #[inline]
+    #[allow(
+        unsafe_code,
+        reason = "the caller hands over memory with a promise that it fits"
+    )]
     pub unsafe fn unpack(&self, base: *mut u8, count: usize, skip: usize, data: &[u8]) {
         debug_assert!(skip + data.len() <= self.size() * count);
         // SAFETY: the caller vouches for the buffer; the walk shows `data.len()` bytes of it.

@@ -1,5 +1,10 @@
 //! `MPI_Pack` and `MPI_Unpack` (MPI-3.1 section 4.2), in native form and in external32.
 
+#![allow(
+    unsafe_code,
+    reason = "elements are packed from memory of callers and unpacked to it"
+)]
+
 use super::Datatype;
 use super::external32;
 use super::signature::Signature;

@@ -1,5 +1,7 @@
 //! The runs of a buffer one by one, for gather lists, and positions that go on where they stopped.
 
+#![allow(unsafe_code, reason = "pieces of memory of callers are handed on")]
+
 use super::Datatype;
 use super::walk::{self, Sink};
 

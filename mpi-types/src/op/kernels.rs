@@ -1,6 +1,8 @@
 //! The loops: one generic loop, compiled once for each level of the processor's vector
 //! instructions, and the operators that it runs.
 
+#![allow(unsafe_code, reason = "loops over vectors in memory of callers")]
+
 use std::marker::PhantomData;
 
 /// `out[i] = a[i] op b[i]` for `count` elements.

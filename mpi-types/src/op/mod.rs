@@ -202,6 +202,10 @@ impl Op {
     /// `input` is readable and `inout` readable and writable for `count` elements of `datatype`,
     /// both as addresses that a program would pass as buffers; they are the same address or do not
     /// overlap. A user's function must be sound to call with them.
+    #[allow(
+        unsafe_code,
+        reason = "the caller hands over vectors with a promise that they fit"
+    )]
     pub unsafe fn apply(
         &self,
         input: *const u8,

@@ -1,5 +1,7 @@
 //! `MPI_MINLOC` and `MPI_MAXLOC` (MPI-3.1 section 5.9.4): pairs of a value and an index.
 
+#![allow(unsafe_code, reason = "pairs in memory of callers")]
+
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::mem::offset_of;

@@ -3,6 +3,11 @@
 //! Rust has no type for it, so each operation is a few x87 instructions. They round to the 64-bit
 //! significand that the System V ABI prescribes as the state of the unit.
 
+#![allow(
+    unsafe_code,
+    reason = "instructions of the processor for extended precision"
+)]
+
 use std::arch::asm;
 use std::cmp::Ordering;
 

@@ -2,6 +2,8 @@
 //!
 //! Needs `mpicc.mpich`.
 
+#![allow(unsafe_code, reason = "buffers of the tests")]
+
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

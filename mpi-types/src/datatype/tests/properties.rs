@@ -1,5 +1,7 @@
 //! Random datatypes against the naive type map. Proptest prints and keeps the seeds of failures.
 
+#![allow(unsafe_code, reason = "buffers of the tests")]
+
 use proptest::prelude::*;
 
 use super::naive::{Map, Tree, decode, tree};

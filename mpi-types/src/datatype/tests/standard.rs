@@ -1,5 +1,7 @@
 //! The standard's own examples, error cases, and limits.
 
+#![allow(unsafe_code, reason = "buffers of the tests")]
+
 use crate::datatype::predefined::Predefined as P;
 use crate::datatype::{
     Combiner, Datatype, Distribution, Kind, MAX_DEPTH, Order, Predefined, TypeClass,

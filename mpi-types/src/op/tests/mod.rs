@@ -1,5 +1,7 @@
 //! The checks of operations against datatypes, and user-defined operations.
 
+#![allow(unsafe_code, reason = "vectors of the tests")]
+
 // The references for long double and REAL*16 are for x86-64.
 #[cfg(target_arch = "x86_64")]
 mod against_reference;

@@ -1,22 +1,18 @@
 //! The slots of a communicator whose members share a node: one piece of shared memory.
 //!
-//! A flag is the number of its phase, cut to 32 bits, over the mark of the call's [`Terms`], so that one
-//! comparison says whether it is up and whether both mean the same call. The terms themselves lie beside
+//! A flag is the number of its phase, cut to 32 bits, over the mark of the call's [`CallSignature`], so that one
+//! comparison says whether it is up and whether both mean the same call. The signature itself lies beside
 //! it. Before each rank's slots is its *head*: what it has said about its calls, for others that wait in
 //! vain because theirs is another, and in rank 0's a word that says that somebody has found such.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
+use netmod::SharedSegment;
 
-use super::Collectives;
-use crate::collective::Terms;
-use crate::collective::terms::ENDED;
-use crate::comm::{Comm, single_copy};
+use super::agreement::{CallSignature, ENDED};
+use super::share::Share;
 use crate::error::{Class, Error, Result};
-use crate::process::Process;
 use mpi_coll::Slots;
 use mpi_coll::run::{Flag, has_come};
 
@@ -27,9 +23,7 @@ const TOTAL: usize = 1 << 20;
 /// The most bytes of a slot: two slots of each of two ranks stay in a core's own cache.
 const MOST: usize = 32 << 10;
 /// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
-const RANKS: u32 = 128;
-/// Communicators of a process that have slots: memory for more is better spent otherwise.
-const BOARDS: usize = 64;
+pub(super) const RANKS: u32 = 128;
 /// The first phase of a communicator. Numbers may wrap, and soon do.
 const FIRST: u64 = u64::MAX - 10_000;
 /// How many calls a rank says something about; a power of two.
@@ -39,42 +33,10 @@ const HEAD: usize = 64 + 16 * SAID as usize;
 /// Looks at flags that together take less time than giving up the processor and getting it back.
 const SPINS: u32 = 100;
 /// Who waits looks once in so many times whether others wait for something else.
-const DOUBT: u32 = 128;
-
-/// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
-/// this; those who could not have it get none.
-pub(super) fn common_piece(
-    process: &Process,
-    comm: &Comm,
-    memory: &dyn SharedMemory,
-    own: usize,
-) -> Result<Option<Box<dyn SharedSegment>>> {
-    let (rank, total) = (comm.rank(), own * comm.size() as usize);
-    let mut made = None;
-    let mut key = [0; 4];
-    if rank == 0
-        && let Ok(piece) = memory.create(total)
-    {
-        let RemoteKey { address, words } = piece.key();
-        key = [1, address, words[0], words[1]];
-        made = Some(piece);
-    }
-    crate::collective::broadcast_u64(process, comm, &mut key)?;
-    if made.is_none() && key[0] != 0 {
-        let key = RemoteKey {
-            address: key[1],
-            words: [key[2], key[3]],
-        };
-        made = memory.open(&key, total).ok();
-    }
-    Ok(made.and_then(|piece| {
-        let ready: std::result::Result<_, OpenError> = piece.reserve(own * rank as usize, own);
-        ready.ok().map(|()| piece)
-    }))
-}
+const CHECK_EVERY: u32 = 128;
 
 /// A communicator's slots.
-pub(crate) struct Board {
+pub(crate) struct SharedSlots {
     pub slots: Slots,
     /// The first slot.
     base: *mut u8,
@@ -87,60 +49,34 @@ pub(crate) struct Board {
     next: AtomicU64,
     /// The latest phase whose flag was seen, of each rank.
     seen: Box<[AtomicU64]>,
-    _place: Place,
+    _share: Share,
     /// What `base` points to.
-    _piece: Box<dyn SharedSegment>,
+    piece: Box<dyn SharedSegment>,
 }
 
-/// One of the process's [`BOARDS`].
-pub(super) struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    pub fn take(taken: &Arc<AtomicUsize>) -> Option<Place> {
-        let free = |count| (count < BOARDS).then_some(count + 1);
-        let place = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
-        place.ok().map(|_| Place(taken.clone()))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-// SAFETY: the memory is mapped as long as the board is there, and is written and read by the rules of
+// SAFETY: the memory is mapped as long as the slots are there, and is written and read by the rules of
 // `mpi_coll::slots`, whichever threads do it; the program sees to it that collectives on a communicator
 // are called one after the other (section 5.12).
-unsafe impl Send for Board {}
+unsafe impl Send for SharedSlots {}
 // SAFETY: as above.
-unsafe impl Sync for Board {}
+unsafe impl Sync for SharedSlots {}
 
-impl Board {
-    /// Makes the slots of an intracommunicator, all of whose members call this. None where they can't
-    /// all share memory, on all of them.
-    pub fn new(process: &Process, comm: &Comm) -> Result<Option<Board>> {
-        let (rank, size) = (comm.rank(), comm.size());
-        let mut peers = (0..size).map(|rank| comm.local().peer(rank));
-        let local = peers.all(|peer| peer == process.me() || process.is_local(peer));
-        let memory = process.shared_memory();
-        let place = Place::take(&process.source::<Collectives>().boards);
-        let able = local && memory.is_some() && (2..=RANKS).contains(&size) && place.is_some();
-        // Read by others, to find out whether they can read this process's memory.
-        let probe = Box::new(AtomicU64::new(0));
-        let probe_at = (&raw const *probe).expose_provenance() as u64;
-        let told = crate::collective::gather_all_u64(process, comm, [u64::from(able), probe_at])?;
-        let probes: Vec<u64> = told.iter().map(|member| member[1]).collect();
-        let (Some(memory), Some(place), true) =
-            (memory, place, told.iter().all(|able| able[0] != 0))
-        else {
-            return Ok(None);
-        };
-        let room = (TOTAL / size as usize).min(MOST) & !63;
-        let stride = 64 + room;
-        let own = HEAD + stride * DEPTH as usize;
-        let piece = common_piece(process, comm, &**memory, own)?;
-        let mut board = piece.map(|piece| Board {
+impl SharedSlots {
+    /// Bytes of memory of each of so many ranks.
+    pub fn bytes_of_rank(size: u32) -> usize {
+        HEAD + (64 + SharedSlots::room(size)) * DEPTH as usize
+    }
+
+    fn room(size: u32) -> usize {
+        (TOTAL / size as usize).min(MOST) & !63
+    }
+
+    /// Those of rank `rank` of `size`, in a piece of memory with room for all. No flag of this rank says that
+    /// something has come.
+    pub fn over(piece: Box<dyn SharedSegment>, rank: u32, size: u32, share: Share) -> SharedSlots {
+        let room = SharedSlots::room(size);
+        let own = SharedSlots::bytes_of_rank(size);
+        let shared = SharedSlots {
             slots: Slots {
                 rank,
                 size,
@@ -150,30 +86,26 @@ impl Board {
                 several: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),
-            stride,
+            stride: 64 + room,
             own,
             says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
-            _place: place,
-            _piece: piece,
-        });
-        // All flags say that nothing has come before anybody looks.
-        if let Some(board) = &board {
-            for slot in 0..DEPTH.into() {
-                let before = flag_of(FIRST - 1, Terms::default());
-                board.flag(rank, slot).store(before, Ordering::Release);
-            }
+            _share: share,
+            piece,
+        };
+        for slot in 0..DEPTH.into() {
+            let before = flag_of(FIRST - 1, CallSignature::default());
+            shared.flag(rank, slot).store(before, Ordering::Release);
         }
-        let direct =
-            (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
-        let state = [u64::from(board.is_some()), u64::from(direct)];
-        let told = crate::collective::gather_all_u64(process, comm, state)?;
-        if let Some(board) = &mut board {
-            board._piece.settle();
-            board.slots.direct = told.iter().all(|ready| ready[1] != 0);
-        }
-        Ok(board.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+        shared
+    }
+
+    /// Takes note that all members have the memory, and whether they can copy `direct`ly from and to each
+    /// other's.
+    pub fn settle(&mut self, direct: bool) {
+        self.piece.settle();
+        self.slots.direct = direct;
     }
 
     /// Numbers for so many phases.
@@ -201,27 +133,33 @@ impl Board {
     }
 
     #[inline(always)]
-    fn terms_at(&self, of: u32, number: u64) -> &AtomicU64 {
+    fn signature_at(&self, of: u32, number: u64) -> &AtomicU64 {
         // SAFETY: as for the flag, which it comes after.
         unsafe { &*self.slot(of, number).add(8).cast() }
     }
 
-    /// Raises the own flag of a phase of a call on these terms.
+    /// Raises the own flag of a phase of a call with this signature.
     #[inline(always)]
-    pub fn raise(&self, number: u64, terms: Terms) {
+    pub fn raise(&self, number: u64, signature: CallSignature) {
         let rank = self.slots.rank;
-        self.terms_at(rank, number)
-            .store(terms.word(), Ordering::Relaxed);
+        self.signature_at(rank, number)
+            .store(signature.word(), Ordering::Relaxed);
         self.flag(rank, number)
-            .store(flag_of(number, terms), Ordering::Release);
+            .store(flag_of(number, signature), Ordering::Release);
         // Who waits for all needn't look at its own.
         self.seen[rank as usize].store(number, Ordering::Relaxed);
     }
 
-    /// Whether the flag of a phase is up; looks `times` times before it says no. With `terms`, the phase
-    /// must be of a call on these.
+    /// Whether the flag of a phase is up; looks `times` times before it says no. With `signature`, the phase
+    /// must be of a call with that signature.
     #[inline(always)]
-    pub fn is_up(&self, of: u32, number: u64, times: u32, terms: Option<Terms>) -> Flag {
+    pub fn is_up(
+        &self,
+        of: u32,
+        number: u64,
+        times: u32,
+        signature: Option<CallSignature>,
+    ) -> Flag {
         let seen = &self.seen[of as usize];
         if has_come(seen.load(Ordering::Relaxed), number) {
             return Flag::Up;
@@ -231,8 +169,8 @@ impl Board {
             let ahead = flag.load(Ordering::Acquire).wrapping_sub(number << 32);
             if ahead as i64 >= 0 {
                 let phases = ahead >> 32;
-                if let Some(terms) = terms
-                    && ahead != u64::from(terms.mark())
+                if let Some(signature) = signature
+                    && ahead != u64::from(signature.mark())
                     && phases == 0
                 {
                     return Flag::Other;
@@ -248,7 +186,7 @@ impl Board {
     /// Waits for a moment, where there are more ranks than cores, if none of `ranks` that are not in this
     /// phase yet needs this core: whoever does gets it sooner if nobody waits. Returns whether all have
     /// come.
-    pub fn linger(&self, ranks: Range<u32>, number: u64) -> bool {
+    pub fn spin_unless_needed(&self, ranks: Range<u32>, number: u64) -> bool {
         // SAFETY: asks for nothing but a number.
         let core = unsafe { libc::sched_getcpu() } as u32;
         let own = self.core_of(self.slots.rank);
@@ -310,25 +248,30 @@ impl Board {
 
     /// Says what call number `tag` is here. Others look there only if they wait in vain.
     #[inline(always)]
-    pub fn say(&self, tag: u32, terms: Terms) {
+    pub fn say(&self, tag: u32, signature: CallSignature) {
         // SAFETY: this rank's head, as in `said`.
         let [which, what] = unsafe {
             let at = self.says.add(16 * (tag % SAID) as usize);
             [&*at.cast::<AtomicU64>(), &*at.add(8).cast::<AtomicU64>()]
         };
-        what.store(terms.word(), Ordering::Relaxed);
-        which.store(flag_of(tag.into(), terms), Ordering::Release);
+        what.store(signature.word(), Ordering::Relaxed);
+        which.store(flag_of(tag.into(), signature), Ordering::Release);
     }
 
     /// To be called by who waits in vain, with a count of how often: whether others have found that
     /// members disagree, and now and then whether they do.
-    pub fn doubt(&self, tag: u32, terms: Terms, count: &mut u32) -> Result<()> {
+    pub fn check_agreement(
+        &self,
+        tag: u32,
+        signature: CallSignature,
+        count: &mut u32,
+    ) -> Result<()> {
         self.check()?;
         *count = count.wrapping_add(1);
-        if count.is_multiple_of(DOUBT)
-            && let Some((of, theirs)) = self.other_terms(tag, terms)
+        if count.is_multiple_of(CHECK_EVERY)
+            && let Some((of, theirs)) = self.other_signature(tag, signature)
         {
-            return Err(self.end(of, terms, theirs));
+            return Err(self.end(of, signature, theirs));
         }
         Ok(())
     }
@@ -336,55 +279,60 @@ impl Board {
     /// Whether all others call the same as call number `tag`, as far as they have come. For who has come
     /// to its end by messages, which don't say.
     #[cold]
-    pub fn compare(&self, tag: u32, terms: Terms) -> Result<()> {
-        match self.other_terms(tag, terms) {
-            Some((of, theirs)) => Err(self.disagree(of, terms, theirs)?),
+    pub fn compare(&self, tag: u32, signature: CallSignature) -> Result<()> {
+        match self.other_signature(tag, signature) {
+            Some((of, theirs)) => Err(self.disagree(of, signature, theirs)?),
             None => Ok(()),
         }
     }
 
     /// A rank that has said something else about call number `tag`.
     #[cold]
-    fn other_terms(&self, tag: u32, terms: Terms) -> Option<(u32, Terms)> {
+    fn other_signature(&self, tag: u32, signature: CallSignature) -> Option<(u32, CallSignature)> {
         (0..self.slots.size).find_map(|of| {
             let [which, what] = self.said(of, tag);
             let said = which.load(Ordering::Acquire);
-            let other = said >> 32 == u64::from(tag) && said != flag_of(tag.into(), terms);
-            other.then(|| (of, Terms::from_word(what.load(Ordering::Relaxed))))
+            let other = said >> 32 == u64::from(tag) && said != flag_of(tag.into(), signature);
+            other.then(|| (of, CallSignature::from_word(what.load(Ordering::Relaxed))))
         })
     }
 
     /// Rank `of` has raised the flag of a phase of another call. `Ok`: of one with the same phases.
     #[cold]
-    pub fn disagree_in(&self, of: u32, number: u64, terms: Terms) -> Result<Error> {
-        let theirs = self.terms_at(of, number).load(Ordering::Relaxed);
-        self.disagree(of, terms, Terms::from_word(theirs))
+    pub fn disagree_in(&self, of: u32, number: u64, signature: CallSignature) -> Result<Error> {
+        let theirs = self.signature_at(of, number).load(Ordering::Relaxed);
+        self.disagree(of, signature, CallSignature::from_word(theirs))
     }
 
     /// Tells all that rank `of` disagrees, unless both keep step (`Ok`).
     #[cold]
-    pub fn disagree(&self, of: u32, terms: Terms, theirs: Terms) -> Result<Error> {
-        if terms.keeps_step_with(theirs) {
-            return Ok(terms.disagreement(of, theirs, false));
+    pub fn disagree(
+        &self,
+        of: u32,
+        signature: CallSignature,
+        theirs: CallSignature,
+    ) -> Result<Error> {
+        if signature.keeps_step_with(theirs) {
+            return Ok(signature.disagreement(of, theirs, false));
         }
-        Err(self.end(of, terms, theirs))
+        Err(self.end(of, signature, theirs))
     }
 
     /// Tells all that rank `of` disagrees.
-    fn end(&self, of: u32, terms: Terms, theirs: Terms) -> Error {
+    fn end(&self, of: u32, signature: CallSignature, theirs: CallSignature) -> Error {
         let pair = u64::from(of) << 32 | u64::from(self.slots.rank);
         let found = (1 << 63) | pair;
         let _ = self
             .broken()
             .compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed);
-        terms.disagreement(of, theirs, true)
+        signature.disagreement(of, theirs, true)
     }
 }
 
 /// The flag of a phase of a call.
 #[inline(always)]
-fn flag_of(number: u64, terms: Terms) -> u64 {
-    number << 32 | u64::from(terms.mark())
+fn flag_of(number: u64, signature: CallSignature) -> u64 {
+    number << 32 | u64::from(signature.mark())
 }
 
 #[cold]

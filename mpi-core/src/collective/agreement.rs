@@ -1,14 +1,14 @@
 //! What all members of a call must say alike: programs in which they don't are told so, rather than left
 //! waiting or with wrong data.
 
-use super::{Call, Root};
+use super::call::{Call, Root, total};
 use crate::error::{Class, Error};
 use mpi_coll::{Layout, Part};
 
 /// Which collective a call is, with which root, in how many phases of slots, and about how many bytes:
 /// those of a vector, of one block where all have the same, or of all blocks where all know them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Terms(u64);
+pub(crate) struct CallSignature(u64);
 
 /// Names by number; 0 is for what is not compared.
 const NAMES: [&str; 15] = [
@@ -39,9 +39,9 @@ const PHASES: u32 = 10;
 /// Bits of the root: there are at most 128 ranks.
 const ROOT: u32 = 8;
 
-impl Terms {
+impl CallSignature {
     /// Those of a call on a communicator of so many ranks with slots, that goes in so many phases.
-    pub fn of(call: &Call<'_>, ranks: usize, phases: u32) -> Terms {
+    pub fn of(call: &Call<'_>, ranks: usize, phases: u32) -> CallSignature {
         const V: u64 = NAMES.len() as u64 - 1;
         let none = |root: Root| (V, Some(root), 0);
         let part = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
@@ -49,7 +49,7 @@ impl Terms {
             own.or(layout.map(|layout| layout.bytes(0))).unwrap_or(0)
         };
         let (kind, root, bytes) = match *call {
-            Call::Nothing => return Terms(0),
+            Call::Nothing => return CallSignature(0),
             Call::Barrier => (1, None, 0),
             Call::Bcast { root, part } => (2, Some(root), part.bytes()),
             Call::Gather {
@@ -68,7 +68,7 @@ impl Terms {
             Call::Scatter {
                 root, send, recv, ..
             } => (4, Some(root), part(recv, send)),
-            Call::Allgather { recv, .. } => (5, None, super::call::total(&recv, ranks)),
+            Call::Allgather { recv, .. } => (5, None, total(&recv, ranks)),
             Call::Alltoall {
                 recv: Layout::Uniform(part),
                 ..
@@ -76,7 +76,7 @@ impl Terms {
             Call::Alltoall { .. } => (V, None, 0),
             Call::Reduce { root, part, .. } => (7, Some(root), part.bytes()),
             Call::Allreduce { part, .. } => (8, None, part.bytes()),
-            Call::ReduceScatter { blocks, .. } => (9, None, super::call::total(&blocks, ranks)),
+            Call::ReduceScatter { blocks, .. } => (9, None, total(&blocks, ranks)),
             Call::Scan { part, .. } => (10, None, part.bytes()),
             Call::Exscan { part, .. } => (11, None, part.bytes()),
             Call::NeighborAllgather { .. } => (12, None, 0),
@@ -88,7 +88,7 @@ impl Terms {
         };
         let bytes = bytes as u64 & ((1 << BYTES) - 1);
         let phases = u64::from(phases) & ((1 << PHASES) - 1);
-        Terms(((kind << ROOT | root) << PHASES | phases) << BYTES | bytes)
+        CallSignature(((kind << ROOT | root) << PHASES | phases) << BYTES | bytes)
     }
 
     /// Whether there is nothing to compare.
@@ -104,8 +104,8 @@ impl Terms {
     }
 
     /// From such a word.
-    pub fn from_word(word: u64) -> Terms {
-        Terms(word)
+    pub fn from_word(word: u64) -> CallSignature {
+        CallSignature(word)
     }
 
     /// So short that there is room beside it in a word; different ones are hardly ever the same.
@@ -128,17 +128,17 @@ impl Terms {
     }
 
     /// Whether calls that differ in their bytes only go through the same phases nevertheless.
-    pub fn keeps_step_with(self, other: Terms) -> bool {
+    pub fn keeps_step_with(self, other: CallSignature) -> bool {
         self.0 >> BYTES == other.0 >> BYTES
     }
 
     /// The error where rank `of` has said something else; whether it is the `end` of collectives on the
     /// communicator.
     #[cold]
-    pub fn disagreement(self, of: u32, theirs: Terms, end: bool) -> Error {
-        let say = |terms: Terms| {
-            let mut text = format!("{} of {} bytes", terms.name(), terms.bytes());
-            if let Some(root) = terms.root() {
+    pub fn disagreement(self, of: u32, theirs: CallSignature, end: bool) -> Error {
+        let say = |signature: CallSignature| {
+            let mut text = format!("{} of {} bytes", signature.name(), signature.bytes());
+            if let Some(root) = signature.root() {
                 text += &format!(" with root {root}");
             }
             text

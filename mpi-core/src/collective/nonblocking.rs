@@ -5,12 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmod::SharedSegment;
 
-use super::board::{Board, common_piece};
-use crate::collective::Terms;
-use crate::comm::Comm;
-use crate::error::Result;
+use super::agreement::CallSignature;
 use crate::lock::Guarded;
-use crate::process::Process;
 use mpi_coll::Slots;
 use mpi_coll::run::{Flag, has_come};
 
@@ -26,7 +22,7 @@ const FIRST: u64 = u64::MAX - 5_000;
 const LINE: usize = 64;
 
 /// A communicator's slots for nonblocking collectives.
-pub(crate) struct Shelf {
+pub(crate) struct NonblockingSlots {
     pub slots: Slots,
     base: *mut u8,
     /// From a slot to the next, and from a rank's to the next rank's.
@@ -38,7 +34,7 @@ pub(crate) struct Shelf {
     /// The latest phase up to which a rank was seen to be through, of each rank.
     seen: Box<[AtomicU64]>,
     /// What `base` points to.
-    _piece: Box<dyn SharedSegment>,
+    piece: Box<dyn SharedSegment>,
 }
 
 /// Which of this process's collectives have ended.
@@ -49,58 +45,63 @@ struct Ended {
     early: Vec<(u64, u32)>,
 }
 
-// SAFETY: the memory is mapped as long as the shelf is there, and is written and read by the rules of
+// SAFETY: the memory is mapped as long as the slots are there, and is written and read by the rules of
 // `mpi_coll::slots`, whichever threads do it: a slot is written by the one run that has its number.
-unsafe impl Send for Shelf {}
+unsafe impl Send for NonblockingSlots {}
 // SAFETY: as above.
-unsafe impl Sync for Shelf {}
+unsafe impl Sync for NonblockingSlots {}
 
-impl Shelf {
-    /// Makes the slots of an intracommunicator that has slots for blocking collectives. All members call
-    /// this; none where not all can have them, on all of them.
-    pub fn new(process: &Process, comm: &Comm, board: &Board) -> Result<Option<Shelf>> {
-        let Some(memory) = process.shared_memory() else {
-            return Ok(None); // nobody would have slots
-        };
-        let (rank, size) = (comm.rank(), comm.size());
-        let room = (TOTAL / (size * DEPTH) as usize).min(MOST) & !63;
-        let stride = 64 + room;
-        let own = LINE + stride * DEPTH as usize;
-        let piece = common_piece(process, comm, &**memory, own)?;
-        let shelf = piece.map(|piece| Shelf {
+impl NonblockingSlots {
+    /// Bytes of memory of each of so many ranks.
+    pub fn bytes_of_rank(size: u32) -> usize {
+        LINE + (64 + NonblockingSlots::room(size)) * DEPTH as usize
+    }
+
+    fn room(size: u32) -> usize {
+        (TOTAL / (size * DEPTH) as usize).min(MOST) & !63
+    }
+
+    /// Those beside the `slots` for blocking collectives, in a piece of memory with room for all ranks. No flag
+    /// of this rank says that something has come. `alone`: calls don't overlap.
+    pub fn over(piece: Box<dyn SharedSegment>, slots: Slots, alone: bool) -> NonblockingSlots {
+        let Slots { rank, size, .. } = slots;
+        let room = NonblockingSlots::room(size);
+        let nonblocking = NonblockingSlots {
             slots: Slots {
                 room,
                 depth: DEPTH,
                 several: true,
-                ..board.slots
+                ..slots
             },
             base: piece.as_ptr(),
-            stride,
-            own,
+            stride: 64 + room,
+            own: NonblockingSlots::bytes_of_rank(size),
             next: AtomicU64::new(FIRST),
             ended: Guarded::new(Ended {
                 first: FIRST,
                 early: Vec::new(),
             }),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
-            _piece: piece,
-        });
-        // All flags say that nothing has come before anybody looks.
-        if let Some(shelf) = &shelf {
-            if !process.is_threaded() {
-                // SAFETY: as for the communicator's schedules.
-                unsafe { shelf.ended.set_alone() };
-            }
-            shelf.through(rank).store(FIRST - 1, Ordering::Release);
-            for slot in 0..DEPTH.into() {
-                shelf.flag(rank, slot).store(FIRST - 1, Ordering::Release);
-            }
+            piece,
+        };
+        if alone {
+            // SAFETY: as for the communicator's schedules.
+            unsafe { nonblocking.ended.set_alone() };
         }
-        let told = crate::collective::gather_all_u64(process, comm, [u64::from(shelf.is_some())])?;
-        if let Some(shelf) = &shelf {
-            shelf._piece.settle();
+        nonblocking
+            .through(rank)
+            .store(FIRST - 1, Ordering::Release);
+        for slot in 0..DEPTH.into() {
+            nonblocking
+                .flag(rank, slot)
+                .store(FIRST - 1, Ordering::Release);
         }
-        Ok(shelf.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+        nonblocking
+    }
+
+    /// Takes note that all members have the memory.
+    pub fn settle(&self) {
+        self.piece.settle();
     }
 
     /// How many phases a collective may have: all of them have slots then that no other phase of it
@@ -151,7 +152,7 @@ impl Shelf {
     }
 
     #[inline(always)]
-    fn terms_at(&self, of: u32, number: u64) -> &AtomicU64 {
+    fn signature_at(&self, of: u32, number: u64) -> &AtomicU64 {
         // SAFETY: as for the flag, which it comes after.
         unsafe { &*self.slot(of, number).add(8).cast() }
     }
@@ -163,25 +164,25 @@ impl Shelf {
         unsafe { &*self.base.add(of as usize * self.own).cast() }
     }
 
-    /// Raises the own flag of a phase of a call on these terms.
+    /// Raises the own flag of a phase of a call with this signature.
     #[inline(always)]
-    pub fn raise(&self, number: u64, terms: Terms) {
+    pub fn raise(&self, number: u64, signature: CallSignature) {
         let rank = self.slots.rank;
-        self.terms_at(rank, number)
-            .store(terms.word(), Ordering::Relaxed);
+        self.signature_at(rank, number)
+            .store(signature.word(), Ordering::Relaxed);
         self.flag(rank, number).store(number, Ordering::Release);
     }
 
-    /// The terms of the call that raised the flag of a phase.
+    /// The signature of the call that raised the flag of a phase.
     #[inline]
-    pub fn terms(&self, of: u32, number: u64) -> Terms {
-        Terms::from_word(self.terms_at(of, number).load(Ordering::Relaxed))
+    pub fn signature(&self, of: u32, number: u64) -> CallSignature {
+        CallSignature::from_word(self.signature_at(of, number).load(Ordering::Relaxed))
     }
 
-    /// Whether the flag of a phase of a call on these terms is up. Flags of later phases say nothing
+    /// Whether the flag of a phase of a call with this signature is up. Flags of later phases say nothing
     /// about it: several threads may raise a rank's.
     #[inline(always)]
-    pub fn is_up(&self, of: u32, number: u64, terms: Terms) -> Flag {
+    pub fn is_up(&self, of: u32, number: u64, signature: CallSignature) -> Flag {
         // Who waits for all has raised its own.
         if of == self.slots.rank {
             return Flag::Up;
@@ -189,7 +190,7 @@ impl Shelf {
         // Nobody raises the slot's flag again before this rank is through with this phase.
         match self.flag(of, number).load(Ordering::Acquire) == number {
             false => Flag::Down,
-            true if self.terms(of, number) == terms => Flag::Up,
+            true if self.signature(of, number) == signature => Flag::Up,
             true => Flag::Other,
         }
     }

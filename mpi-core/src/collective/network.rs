@@ -16,9 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::{LaneError, MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId};
 use parking_lot::Mutex;
 
-use super::Collectives;
-use super::CommState;
-use super::board::Place;
+use super::share::Share;
 use super::words::{self, FLAG};
 use crate::comm::Comm;
 use crate::error::Result;
@@ -28,39 +26,39 @@ use mpi_coll::rdma::Pace;
 use mpi_coll::{Put, Reach};
 
 /// The most bytes of data of a slot, and the least that is of use.
-const ROOM: usize = 8 << 10;
-const ROOM_LEAST: usize = 1 << 10;
+pub(super) const ROOM: usize = 8 << 10;
+pub(super) const ROOM_LEAST: usize = 1 << 10;
 /// Slots of the ring for broadcasts: a barrier is due after so many of one piece.
-const DEPTH: u32 = 16;
+pub(super) const DEPTH: u32 = 16;
 /// Ranks up to which a process keeps the keys of all.
-const RANKS: u32 = 4096;
+pub(super) const RANKS: u32 = 4096;
 /// The first phases of a communicator. Numbers may wrap, and soon do.
-const FIRST: u64 = u64::MAX - 1000;
+pub(super) const FIRST: u64 = u64::MAX - 1000;
 /// Where the rest of a slot begins.
-const SIGNAL_LINE: usize = 64;
+pub(super) const SIGNAL_LINE: usize = 64;
 /// The most bytes of data in words.
 const IN_WORDS: usize = 4 * MAX_WORDS;
 const _: () = assert!(IN_WORDS + 1 < FLAG as usize);
 
 /// A communicator's slots in this process, and how to reach those of others.
-pub(crate) struct RemoteBoard {
+pub(crate) struct NetworkSlots {
     pub reach: Reach,
     /// Up to how many bytes writes are quicker than messages.
     pub quick: usize,
-    memory: Memory,
+    pub(super) memory: Memory,
     /// Of each rank.
-    keys: Box<[RemoteKey]>,
-    transport: Arc<dyn Transport>,
-    exposed: RemoteKey,
+    pub(super) keys: Box<[RemoteKey]>,
+    pub(super) transport: Arc<dyn Transport>,
+    pub(super) exposed: RemoteKey,
     /// Whether writes arrive while nobody polls.
-    unaided: bool,
-    pace: Mutex<Pace>,
-    pub watch: Arc<Watch>,
-    _place: Place,
+    pub(super) unaided: bool,
+    pub(super) pace: Mutex<Pace>,
+    pub awaited: Arc<AwaitedPeers>,
+    pub(super) _share: Share,
 }
 
 /// Whose loss matters to a collective that waits for flags.
-pub(crate) struct Watch {
+pub(crate) struct AwaitedPeers {
     pub vci: VciId,
     pub peers: Box<[Peer]>,
     /// Whether one waits.
@@ -68,15 +66,15 @@ pub(crate) struct Watch {
 }
 
 /// Zeroed memory, aligned to pages.
-struct Memory {
-    base: *mut u8,
+pub(super) struct Memory {
+    pub(super) base: *mut u8,
     layout: Layout,
     /// A collective was given up, so that peers may write here at any time: never to be freed.
     stays: AtomicBool,
 }
 
 impl Memory {
-    fn new(len: usize) -> Option<Memory> {
+    pub fn new(len: usize) -> Option<Memory> {
         let layout = Layout::from_size_align(len.max(1), 4096).ok()?;
         // SAFETY: the size is not 0.
         let base = unsafe { alloc_zeroed(layout) };
@@ -102,106 +100,13 @@ impl Drop for Memory {
 // SAFETY: peers write to the memory and this process reads it by the rules of `mpi_coll::rdma`, whichever
 // threads do it; the program sees to it that collectives on a communicator are called one after the
 // other (section 5.12).
-unsafe impl Send for RemoteBoard {}
+unsafe impl Send for NetworkSlots {}
 // SAFETY: as above.
-unsafe impl Sync for RemoteBoard {}
+unsafe impl Sync for NetworkSlots {}
 
-impl RemoteBoard {
-    /// Makes the slots of an intracommunicator, all of whose members call this. None, on all of them,
-    /// where not all can write to each other's memory over one network.
-    pub fn new(process: &Process, comm: &Comm) -> Result<Option<RemoteBoard>> {
-        let own = CommState::of(comm).choices();
-        let choices = own
-            .as_deref()
-            .unwrap_or(crate::collective::choices(process));
-        if !choices.wants_writes(true) {
-            return Ok(None); // nobody does
-        }
-        let (rank, size) = (comm.rank(), comm.size());
-        let place = Place::take(&process.source::<Collectives>().boards);
-        let others = (0..size).filter(|other| *other != rank);
-        let way = process.common_way(others.map(|other| comm.local().peer(other)));
-        let signals = way.as_ref().and_then(|way| way.limits().signals);
-        let signals =
-            signals.filter(|signals| choices.wants_writes(signals.faster_up_to.is_some()));
-        let reach = Reach {
-            rank,
-            size,
-            room: signals.map_or(0, |signals| signals.max_data.min(ROOM) & !63),
-            depth: DEPTH,
-        };
-        let possible =
-            (2..=RANKS).contains(&size) && comm.points().is_none() && reach.room >= ROOM_LEAST;
-        let made = match (way, signals, place) {
-            (Some(transport), Some(signals), Some(place)) if possible => {
-                let len = reach.memory();
-                Memory::new(len).and_then(|memory| {
-                    // SAFETY: withdrawn before the memory is freed, when the board is dropped.
-                    let exposed = unsafe { transport.expose(memory.base, len) }.ok()?;
-                    Some((transport, signals, memory, exposed, place))
-                })
-            }
-            _ => None,
-        };
-        let own = match &made {
-            Some((transport, signals, _, key, _)) => {
-                let name = transport.name().bytes().fold(
-                    reach.room as u64 ^ signals.faster_up_to.map_or(0, |quick| quick as u64 + 1),
-                    |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()),
-                );
-                [name, key.address, key.words[0], key.words[1]]
-            }
-            None => [0; 4],
-        };
-        let told = crate::collective::gather_all_u64(process, comm, own)?;
-        let Some((transport, signals, memory, exposed, place)) = made else {
-            return Ok(None);
-        };
-        if told.iter().any(|member| member[0] != own[0]) {
-            transport.withdraw(&exposed);
-            return Ok(None);
-        }
-        let key = |member: &[u64; 4]| RemoteKey {
-            address: member[1],
-            words: [member[2], member[3]],
-        };
-        let neighbours = reach.neighbours().into_iter();
-        let watch = Arc::new(Watch {
-            vci: comm.vci(),
-            peers: neighbours.map(|rank| comm.local().peer(rank)).collect(),
-            waits: AtomicBool::new(false),
-        });
-        let board = RemoteBoard {
-            reach,
-            quick: signals.faster_up_to.unwrap_or(0),
-            memory,
-            keys: told.iter().map(key).collect(),
-            transport,
-            exposed,
-            unaided: signals.passive_target,
-            pace: Mutex::new(Pace::new(FIRST)),
-            watch,
-            _place: place,
-        };
-        // Flags of barriers begin with a number that nobody waits for.
-        for slot in 0..(reach.memory() / SIGNAL_LINE) {
-            let at = slot * SIGNAL_LINE;
-            if board.is_flag_place(at) {
-                board.word_at(at).store(FIRST - 1, Ordering::Relaxed);
-            }
-        }
-        let watches = &process.source::<Collectives>().watches;
-        let mut watches = watches.lock();
-        watches.retain(|watch| Arc::strong_count(watch) > 1);
-        watches.push(board.watch.clone());
-        drop(watches);
-        // Nobody writes before all are ready.
-        crate::collective::gather_all_u64(process, comm, [0])?;
-        Ok(Some(board))
-    }
-
+impl NetworkSlots {
     /// Whether the first word of a flag without data is there.
-    fn is_flag_place(&self, at: usize) -> bool {
+    pub(super) fn is_flag_place(&self, at: usize) -> bool {
         let last = (0..).take_while(|cell| self.reach.is_signal(*cell)).last();
         last.is_some_and(|cell| at <= self.reach.place(cell, 1))
     }
@@ -226,7 +131,7 @@ impl RemoteBoard {
         if self.unaided { looks } else { 1 }
     }
 
-    fn word_at(&self, at: usize) -> &AtomicU64 {
+    pub(super) fn word_at(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= self.reach.memory());
         // SAFETY: aligned, in memory that lives as long as `self`. What writes to it from outside is no
         // part of the program; whatever it has stored by a load is bytes, and any will do.
@@ -356,7 +261,7 @@ impl RemoteBoard {
     }
 }
 
-impl Drop for RemoteBoard {
+impl Drop for NetworkSlots {
     fn drop(&mut self) {
         if !self.memory.stays.load(Ordering::Relaxed) {
             self.transport.withdraw(&self.exposed);

@@ -1,0 +1,119 @@
+//! Long data that is copied straight between the memories of ranks, which tell each other where it is.
+
+use super::ring::Slots;
+use crate::schedule::{Buf, Schedule, Slot};
+use crate::team::{Layout, Part};
+
+/// Waits until all are through with what was lent before.
+fn finish(schedule: &mut Schedule, slots: Slots) {
+    let phase = schedule.phase();
+    slots.signal(schedule, phase);
+    slots.await_all(schedule, phase);
+}
+
+/// A broadcast of long data: everyone reads it in the root's memory. Of two ranks both copy, each one
+/// half.
+pub fn bcast_direct(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
+    let len = part.bytes();
+    if len == 0 {
+        return;
+    }
+    let typed = part.block(Buf::Recv, schedule);
+    let staged = schedule.stage(typed, part.datatype);
+    let is_root = slots.rank == root;
+    if is_root {
+        staged.pack(schedule);
+    }
+    let phase = schedule.phase();
+    let two = slots.size == 2;
+    // At a page, so that no page has to be found by both.
+    let middle = if two {
+        (len / 2).next_multiple_of(4096).min(len)
+    } else {
+        len
+    };
+    if is_root || two {
+        slots.claim(schedule, phase);
+        schedule.lend(phase, staged.bytes);
+        let said = Slots::whole(slots.rank, phase, 16);
+        slots.raise_over(schedule, phase, said);
+    } else {
+        slots.pass(schedule, phase);
+    }
+    if !is_root {
+        slots.await_one(schedule, root, phase);
+        let first = staged.bytes.cut(0..middle);
+        schedule.direct(Slot::first(root, phase), 0, first, false);
+    } else if two {
+        let other = 1 - root;
+        slots.await_one(schedule, other, phase);
+        let second = staged.bytes.cut(middle..len);
+        schedule.direct(Slot::first(other, phase), middle, second, true);
+    }
+    finish(schedule, slots);
+    if !is_root {
+        staged.unpack(schedule);
+    }
+}
+
+/// An allgather of long equal blocks: everyone reads them in their owners' memory; `send` is none in
+/// place.
+pub fn allgather_direct(
+    schedule: &mut Schedule,
+    slots: Slots,
+    send: Option<Part<'_>>,
+    recv: Part<'_>,
+) {
+    let blocks = Layout::Uniform(recv).of(Buf::Recv, schedule);
+    let own = blocks.get(slots.rank as usize, schedule);
+    let (source, datatype) = match send {
+        Some(part) => (part.block(Buf::Send, schedule), part.datatype),
+        None => (own, recv.datatype),
+    };
+    let lent = schedule.stage(source, datatype);
+    lent.pack(schedule);
+    let phase = schedule.phase();
+    slots.claim(schedule, phase);
+    schedule.lend(phase, lent.bytes);
+    slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, 16));
+    if send.is_some() {
+        schedule.copy(source, own);
+    }
+    for rank in slots.others() {
+        let block = blocks.get(rank as usize, schedule);
+        let to = schedule.stage(block, recv.datatype);
+        slots.await_one(schedule, rank, phase);
+        schedule.direct(Slot::first(rank, phase), 0, to.bytes, false);
+        to.unpack(schedule);
+    }
+    finish(schedule, slots);
+}
+
+/// An alltoall of long equal blocks: everyone reads its own in the others' send buffers.
+pub fn alltoall_direct(schedule: &mut Schedule, slots: Slots, send: Part<'_>, recv: Part<'_>) {
+    let (size, me) = (slots.size as usize, slots.rank as usize);
+    let blocks = Layout::Uniform(recv).of(Buf::Recv, schedule);
+    let (datatype, len) = (send.datatype, send.bytes());
+    // Blocks follow each other without gaps if their elements do.
+    let all = Part {
+        count: send.count * size,
+        datatype,
+    };
+    let source = all.block(Buf::Send, schedule);
+    let lent = schedule.stage(source, datatype);
+    lent.pack(schedule);
+    let phase = schedule.phase();
+    slots.claim(schedule, phase);
+    schedule.lend(phase, lent.bytes);
+    slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, 16));
+    let own = blocks.get(me, schedule);
+    schedule.copy(lent.bytes.cut(me * len..(me + 1) * len), own);
+    for rank in slots.others() {
+        let block = blocks.get(rank as usize, schedule);
+        let to = schedule.stage(block, recv.datatype);
+        slots.await_one(schedule, rank, phase);
+        schedule.direct(Slot::first(rank, phase), me * len, to.bytes, false);
+        to.unpack(schedule);
+    }
+    finish(schedule, slots);
+}

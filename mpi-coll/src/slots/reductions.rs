@@ -1,0 +1,226 @@
+//! Reductions in slots: each rank reads what the others have put there.
+
+use super::ring::{Slots, scattered};
+use crate::schedule::{Block, Buf, Schedule, Slot};
+use crate::team::{Layout, Part, share};
+use mpi_types::op::Op;
+
+/// Whether all ranks can reduce elements of this type in slots: it has no gaps, and a program may not
+/// describe the same elements otherwise on another rank.
+pub fn can_reduce(part: &Part<'_>) -> bool {
+    let datatype = part.datatype;
+    datatype.as_predefined().is_some()
+        && datatype.is_contiguous()
+        && datatype.true_lb() == 0
+        && datatype.extent() == datatype.size() as isize
+}
+
+/// The bytes of a vector up to which each rank reduces all of it itself.
+fn is_small(slots: Slots, len: usize) -> bool {
+    len <= slots.room && (len * slots.size as usize <= 4096 || len <= 256)
+}
+
+/// An allreduce to the receive buffer, from the send buffer or in place.
+pub fn allreduce(schedule: &mut Schedule, slots: Slots, in_place: bool, part: Part<'_>, op: &Op) {
+    reduction(schedule, slots, in_place, part, op, None);
+}
+
+/// A reduction to the receive buffer of `root`, from the send buffers or, at the root, in place.
+pub fn reduce(
+    schedule: &mut Schedule,
+    slots: Slots,
+    root: u32,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+) {
+    let in_place = in_place && slots.rank == root;
+    reduction(schedule, slots, in_place, part, op, Some(root));
+}
+
+fn reduction(
+    schedule: &mut Schedule,
+    slots: Slots,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+    root: Option<u32>,
+) {
+    if part.count == 0 {
+        return;
+    }
+    schedule.set_op(op);
+    let recv = part.block(Buf::Recv, schedule);
+    let send = Block {
+        buf: if in_place { Buf::Recv } else { Buf::Send },
+        ..recv
+    };
+    let takes = root.is_none_or(|root| root == slots.rank);
+    let len = part.bytes();
+    let width = part.datatype.size();
+    let extent = part.datatype.extent();
+    // Elements of this type where there are bytes.
+    let elements = |bytes: Block| Block {
+        datatype: recv.datatype,
+        count: bytes.count / width,
+        ..bytes
+    };
+    if is_small(slots, len) {
+        let phase = schedule.phase();
+        // Long elements have an alignment that the first line does not offer.
+        let of = |rank: u32| match width <= 8 {
+            true => elements(Slots::whole(rank, phase, len)),
+            false => elements(scattered(rank, phase, 0, 0, len)),
+        };
+        slots.claim(schedule, phase);
+        schedule.copy(send, of(slots.rank));
+        slots.raise(schedule, phase);
+        if takes {
+            slots.await_all(schedule, phase);
+            combine(schedule, slots, recv, of);
+        }
+        return;
+    }
+    let each = slots.room / width;
+    for from in (0..part.count).step_by(each) {
+        let to = (from + each).min(part.count);
+        let count = to - from;
+        let share_of = |rank: u32| share(count, slots.size as usize, rank as usize);
+        let mine = share_of(slots.rank);
+        let first = schedule.phase();
+        let at = |rank: u32, range: std::ops::Range<usize>| {
+            let buf = Buf::Slot(Slot::first(rank, first));
+            let bytes = Block::bytes(
+                buf,
+                64 + (range.start * width) as isize,
+                range.len() * width,
+            );
+            elements(bytes)
+        };
+        let given = send.slice(extent, from..to);
+        slots.claim(schedule, first);
+        for range in [0..mine.start, mine.end..count] {
+            schedule.copy(given.slice(extent, range.clone()), at(slots.rank, range));
+        }
+        slots.raise(schedule, first);
+        slots.await_all(schedule, first);
+        // This rank's share of the result, in its next slot.
+        let second = schedule.phase();
+        let result = |rank: u32| {
+            let buf = Buf::Slot(Slot::first(rank, second));
+            elements(Block::bytes(buf, 64, share_of(rank).len() * width))
+        };
+        if slots.several || !mine.is_empty() {
+            slots.claim(schedule, second);
+        }
+        if !mine.is_empty() {
+            combine(schedule, slots, result(slots.rank), |rank| {
+                match rank == slots.rank {
+                    true => given.slice(extent, mine.clone()),
+                    false => at(rank, mine.clone()),
+                }
+            });
+        }
+        slots.raise(schedule, second);
+        if takes {
+            let taken = recv.slice(extent, from..to);
+            schedule.copy(result(slots.rank), taken.slice(extent, mine.clone()));
+            slots.await_all(schedule, second);
+            for rank in slots.others() {
+                schedule.copy(result(rank), taken.slice(extent, share_of(rank)));
+            }
+        }
+    }
+}
+
+/// Reduces what all ranks have in the order of ranks. The same order everywhere, so that all get the
+/// same bits.
+fn combine(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32) -> Block) {
+    schedule.copy(of(slots.size - 1), result);
+    for rank in (0..slots.size - 1).rev() {
+        schedule.reduce(of(rank), result);
+    }
+}
+
+/// A reduce-scatter of a vector that fits a slot to the receive buffer.
+pub fn reduce_scatter(
+    schedule: &mut Schedule,
+    slots: Slots,
+    in_place: bool,
+    blocks: Layout<'_>,
+    op: &Op,
+) {
+    let datatype = blocks.datatype(0);
+    let width = datatype.size();
+    let before = (0..slots.rank as usize)
+        .map(|rank| blocks.count(rank))
+        .sum();
+    let mine = blocks.count(slots.rank as usize);
+    let count = (0..slots.size as usize)
+        .map(|rank| blocks.count(rank))
+        .sum();
+    if count == 0 {
+        return;
+    }
+    schedule.set_op(op);
+    let buf = if in_place { Buf::Recv } else { Buf::Send };
+    let send = Part { count, datatype }.block(buf, schedule);
+    let phase = schedule.phase();
+    let at = |rank: u32, first: usize, count: usize| Block {
+        buf: Buf::Slot(Slot::first(rank, phase)),
+        datatype: send.datatype,
+        offset: 64 + (first * width) as isize,
+        count,
+    };
+    slots.claim(schedule, phase);
+    schedule.copy(send, at(slots.rank, 0, count));
+    slots.raise(schedule, phase);
+    if mine > 0 {
+        slots.await_all(schedule, phase);
+        let recv = Block {
+            buf: Buf::Recv,
+            count: mine,
+            ..send
+        };
+        combine(schedule, slots, recv, |rank| at(rank, before, mine));
+    }
+}
+
+/// A scan to the receive buffer, or an exscan, of a vector that fits a slot.
+pub fn scan(
+    schedule: &mut Schedule,
+    slots: Slots,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+    exclusive: bool,
+) {
+    if part.count == 0 {
+        return;
+    }
+    schedule.set_op(op);
+    let recv = part.block(Buf::Recv, schedule);
+    let send = Block {
+        buf: if in_place { Buf::Recv } else { Buf::Send },
+        ..recv
+    };
+    let phase = schedule.phase();
+    let of = |rank: u32| Block {
+        buf: Buf::Slot(Slot::first(rank, phase)),
+        offset: 64,
+        ..recv
+    };
+    slots.claim(schedule, phase);
+    schedule.copy(send, of(slots.rank));
+    slots.raise(schedule, phase);
+    let last = match exclusive {
+        true if slots.rank == 0 => return,
+        true => slots.rank - 1,
+        false => slots.rank,
+    };
+    schedule.await_flags(0..last + 1, 0, phase);
+    schedule.copy(of(last), recv);
+    for rank in (0..last).rev() {
+        schedule.reduce(of(rank), recv);
+    }
+}

@@ -1,0 +1,59 @@
+//! Blocking collective calls.
+
+use std::sync::LazyLock;
+
+use super::Buffers;
+use super::call::Call;
+use super::scheduled::call_with;
+use super::setup::make_slots;
+use super::state::CommState;
+use crate::comm::Comm;
+use crate::datatype::Datatype;
+use crate::error::Result;
+use crate::op::{Op, PredefinedOp};
+use crate::process::Process;
+
+/// Carries out a collective call.
+///
+/// # Safety
+/// The buffers are valid for what the call reads and writes by its arguments.
+pub unsafe fn call(
+    process: &Process,
+    comm: &Comm,
+    buffers: Buffers,
+    call: &Call<'_>,
+) -> Result<()> {
+    let state = CommState::of(comm);
+    if state.is_time_for_slots(comm) {
+        make_slots(process, comm, state)?;
+    }
+    // SAFETY: as for this function.
+    unsafe { call_with(process, comm, state, buffers, call, true) }
+}
+
+/// Waits until all members of a communicator have called it (section 5.3).
+pub fn barrier(process: &Process, comm: &Comm) -> Result<()> {
+    // SAFETY: a barrier has no data.
+    unsafe { call(process, comm, Buffers::NONE, &Call::Barrier) }
+}
+
+/// Replaces each number by the greatest of all members of an intracommunicator.
+pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
+    static MAX: LazyLock<Op> = LazyLock::new(|| Op::predefined(PredefinedOp::Max));
+    let word = Datatype::predefined(crate::datatype::Predefined::Uint64T);
+    let part = mpi_coll::Part {
+        count: data.len(),
+        datatype: &word,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: data.as_mut_ptr().cast(),
+    };
+    let call = Call::Allreduce {
+        in_place: true,
+        part,
+        op: &MAX,
+    };
+    // SAFETY: the call reads and writes `data`, which is borrowed exclusively.
+    unsafe { self::call(process, comm, buffers, &call) }
+}

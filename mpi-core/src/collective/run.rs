@@ -1,0 +1,260 @@
+//! Running a schedule to its end, by the port that it takes.
+
+use std::sync::atomic::Ordering;
+
+use super::Buffers;
+use super::agreement::CallSignature;
+use super::cache::{CommRun, Shape};
+use super::network::NetworkSlots;
+use super::port::{CommPort, NetworkPort, NoSlots, SharedPort, no_slots};
+use super::shared::SharedSlots;
+use super::state::CommState;
+use crate::comm::{Comm, Purpose};
+use crate::error::Result;
+use crate::process::Process;
+use crate::process::loan;
+use mpi_coll::{Progress, Schedule, rdma};
+
+/// Runs a collective to its end.
+///
+/// # Safety
+/// The buffers are valid for what the schedule that `build` makes reads and writes.
+pub unsafe fn collective(
+    process: &Process,
+    comm: &Comm,
+    buffers: Buffers,
+    build: impl FnOnce(&mut Schedule),
+) -> Result<()> {
+    // SAFETY: as for this function.
+    unsafe {
+        collective_for(
+            process,
+            comm,
+            Purpose::Collective,
+            comm.next_collective(),
+            buffers,
+            build,
+        )
+    }
+}
+
+/// As [`collective`], with messages of another purpose and a tag of the caller's.
+///
+/// # Safety
+/// As for [`collective`].
+pub unsafe fn collective_for(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    tag: u32,
+    buffers: Buffers,
+    build: impl FnOnce(&mut Schedule),
+) -> Result<()> {
+    let state = CommState::of(comm);
+    let mut kept = state.take_run(None);
+    kept.remember(None);
+    kept.signature = CallSignature::default();
+    build(kept.run.rebuild());
+    // SAFETY: as for this function.
+    unsafe { run(process, comm, state, purpose, tag, buffers, kept) }
+}
+
+/// Runs a schedule to its end, and keeps it.
+///
+/// # Safety
+/// As for [`collective`].
+#[inline]
+pub(super) unsafe fn run(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    purpose: Purpose,
+    tag: u32,
+    buffers: Buffers,
+    mut kept: Box<CommRun>,
+) -> Result<()> {
+    let signature = kept.signature;
+    let shared = state.shared_slots().filter(|_| !signature.is_none());
+    if let Some(shared) = shared {
+        shared.check()?;
+        shared.say(tag, signature);
+    }
+    let call = Underway {
+        process,
+        comm,
+        purpose,
+        tag,
+        signature,
+    };
+    // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
+    // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
+    let start = |kept: &mut CommRun| unsafe { kept.run.start(buffers.send, buffers.recv, tag) };
+    let phases = kept.run.schedule().phases();
+    let result = if phases == 0 {
+        start(&mut kept)?;
+        call.by_messages(&mut kept, shared)
+    } else if let Some(shared) = shared {
+        kept.run.set_number(shared.take(phases));
+        start(&mut kept)?;
+        call.by_shared(&mut kept, shared)
+    } else if let Some(network) = state.network_slots() {
+        let meets = kept.run.schedule().meets();
+        if !network.allows(phases, meets) {
+            synchronize_ranks(process, comm, state, network)?;
+        }
+        kept.run.set_number(network.take(phases, meets));
+        start(&mut kept)?;
+        call.by_network(&mut kept, network)
+    } else {
+        Err(no_slots())
+    };
+    if kept.run.is_running() {
+        process.wait_despite_loss(
+            comm.vci(),
+            || Ok(give_up(process, &mut kept)?.then_some(())),
+        )?;
+    }
+    state.give_run(kept);
+    result
+}
+
+/// A blocking call whose schedule runs.
+struct Underway<'a> {
+    process: &'a Process,
+    comm: &'a Comm,
+    purpose: Purpose,
+    tag: u32,
+    signature: CallSignature,
+}
+
+impl<'a> Underway<'a> {
+    fn port<S>(&self, slots: S) -> CommPort<'a, S> {
+        CommPort {
+            process: self.process,
+            comm: self.comm,
+            purpose: self.purpose,
+            slots,
+        }
+    }
+
+    /// Invariant: with a member lost the schedule goes no step on, lest others take what is missing for
+    /// the result.
+    #[inline]
+    fn check_members(&self) -> Result<()> {
+        match self.process.loss_among(|peer| self.comm.has_member(peer)) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn by_messages(&self, kept: &mut CommRun, shared: Option<&SharedSlots>) -> Result<()> {
+        let Underway { tag, signature, .. } = *self;
+        let mut port = self.port(NoSlots);
+        let mut polls = 0;
+        self.process.wait_despite_loss(self.comm.vci(), || {
+            self.check_members()?;
+            if kept.run.advance(&mut port)? == Progress::Done {
+                return Ok(Some(()));
+            }
+            if let Some(shared) = shared {
+                shared.check_agreement(tag, signature, &mut polls)?;
+            }
+            Ok(None)
+        })?;
+        match shared {
+            // Whose data came has said what it is, which messages don't.
+            Some(shared) => shared.compare(tag, signature),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots) -> Result<()> {
+        let Underway { tag, signature, .. } = *self;
+        let mut port = self.port(SharedPort {
+            shared,
+            looks: self.process.looks(),
+            signature,
+        });
+        let mut polls = 0;
+        let crowded = self.process.is_crowded();
+        self.process.wait_for_stores(self.comm.vci(), || {
+            self.check_members()?;
+            loop {
+                if kept.run.advance(&mut port)? == Progress::Done {
+                    return Ok(Some(()));
+                }
+                shared.check_agreement(tag, signature, &mut polls)?;
+                let spins = |(ranks, number)| shared.spin_unless_needed(ranks, number);
+                if !crowded || !kept.run.awaited().is_some_and(spins) {
+                    return Ok(None);
+                }
+            }
+        })
+    }
+
+    fn by_network(&self, kept: &mut CommRun, network: &NetworkSlots) -> Result<()> {
+        let mut port = self.port(NetworkPort {
+            process: self.process,
+            comm: self.comm,
+            network,
+            looks: network.looks(self.process.looks()),
+        });
+        network.awaited.waits.store(true, Ordering::Relaxed);
+        let result = self.process.wait_for_stores(self.comm.vci(), || {
+            self.check_members()?;
+            let progress = kept.run.advance(&mut port)?;
+            Ok((progress == Progress::Done).then_some(()))
+        });
+        network.awaited.waits.store(false, Ordering::Relaxed);
+        if result.is_err() {
+            network.keep();
+        }
+        result
+    }
+}
+
+/// Ends the messages of a collective that can't be carried on, so that its buffers are the caller's. Returns
+/// whether all are ended; some others must take note of first.
+#[cold]
+pub(super) fn give_up(process: &Process, kept: &mut CommRun) -> Result<bool> {
+    let mut result = Ok(());
+    let over = kept.run.give_up(|message| {
+        let Some(id) = message else { return true };
+        loan::try_end(process, id).unwrap_or_else(|error| {
+            result = Err(error);
+            false
+        })
+    });
+    result.map(|()| over)
+}
+
+/// A barrier between broadcasts, before slots are used again.
+#[cold]
+fn synchronize_ranks(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    network: &NetworkSlots,
+) -> Result<()> {
+    let shape = Some(Shape::PACE);
+    let mut kept = state.take_run(shape.as_ref());
+    if !kept.fits(&Shape::PACE) {
+        kept.remember(shape.as_ref());
+        kept.signature = CallSignature::default();
+        let schedule = kept.run.rebuild();
+        rdma::barrier(schedule, network.reach, rdma::Signals::Dissemination);
+    }
+    // SAFETY: a barrier uses no buffers.
+    unsafe {
+        run(
+            process,
+            comm,
+            state,
+            Purpose::Collective,
+            0,
+            Buffers::NONE,
+            kept,
+        )
+    }
+}
