@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use parking_lot::Mutex;
 
 use crate::abi::{MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_PENDING, MPI_SUCCESS};
-use crate::api::error::text;
+use crate::class_texts::text;
 
 /// How many errors are remembered.
 pub const KEPT: usize = 1024;

@@ -7,12 +7,10 @@ use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{
-    MPI_COMM_WORLD, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_ERRORS_ARE_FATAL,
-    MPI_ERRORS_RETURN, MPI_Errhandler, MPI_File_errhandler_function, MPI_Win_errhandler_function,
+    MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
+    MPI_Errhandler, MPI_File_errhandler_function, MPI_Win_errhandler_function,
 };
 use crate::handles::{HandleTable, Type};
-use crate::raise::On;
-use crate::runtime::runtime;
 
 /// An error handler.
 #[derive(Clone, Copy, Debug)]
@@ -224,35 +222,4 @@ fn invalid(handle: MPI_Errhandler) -> Error {
         format!("error handler {handle:#x} does not exist; it was never made, or has been freed")
     };
     Error::new(Class::Arg, what)
-}
-
-/// The handler for errors on an object.
-pub fn lookup(on: On) -> Handler {
-    match on {
-        On::File(_) => of_files(),
-        On::Comm(comm) => of_comm(comm),
-        On::Win(win) => match crate::wins::get(win) {
-            Ok(object) => object.errhandler.lock().handler(),
-            Err(_) => of_comm(MPI_COMM_WORLD),
-        },
-        On::Process => of_comm(MPI_COMM_WORLD),
-    }
-}
-
-/// That of a communicator; if it doesn't exist, that of `MPI_COMM_WORLD`; before `MPI_Init`, the
-/// initial one.
-fn of_comm(comm: c_int) -> Handler {
-    let Ok(runtime) = runtime() else {
-        return Handler::Fatal;
-    };
-    let object = runtime.comm(comm).unwrap_or(&runtime.world);
-    object.errhandler.lock().handler()
-}
-
-/// That of files that are not open; before `MPI_Init` and after `MPI_Finalize` the initial one.
-fn of_files() -> Handler {
-    match runtime() {
-        Ok(runtime) => runtime.file_errhandler.lock().handler(),
-        Err(_) => Handler::Return,
-    }
 }

@@ -12,7 +12,7 @@ use mpi_core::{Class, Error, Result};
 
 use super::env::put_text;
 use super::group::comparison;
-use super::p2p::{bad_rank, bad_tag};
+use super::pt2pt::check::{bad_rank, bad_tag};
 use super::{null, put};
 use crate::abi::{
     MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_Comm,
@@ -217,7 +217,7 @@ pub unsafe fn comm_idup(
     let object = |copy| {
         let object = CommObject::new(copy, MPI_COMM_NULL);
         object.inherit(&parent);
-        object.copy_hints(&parent);
+        object.copy_hints(&runtime.process, &parent);
         object
     };
     let (copy, id) =

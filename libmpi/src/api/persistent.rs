@@ -6,7 +6,7 @@ use mpi_core::process::Mode;
 use mpi_core::{Class, Error, Result};
 
 use super::null;
-use super::p2p::{check_send, check_source};
+use super::pt2pt::check::{check_send, check_source};
 use super::request::array;
 use crate::abi::{MPI_Comm, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
 use crate::persistent::{Persistent, What};

@@ -9,15 +9,15 @@ use super::put;
 use crate::abi::{
     MPI_Comm, MPI_MAX_PROCESSOR_NAME, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
 };
-use crate::runtime::{self, Phase, phase, runtime};
-use crate::{fatal, identity};
+use crate::runtime::{Phase, phase, runtime};
+use crate::{fatal, identity, init};
 
 /// `MPI_Init` (section 8.7).
 ///
 /// # Safety
 /// The arguments are not looked at.
 pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
-    runtime::start(MPI_THREAD_SINGLE, false)
+    init::start(MPI_THREAD_SINGLE, false)
 }
 
 /// `MPI_Init_thread` (section 12.4.3). The level asked for is the one provided.
@@ -39,14 +39,14 @@ pub unsafe fn init_thread(
             ),
         ));
     }
-    runtime::start(required, required == MPI_THREAD_MULTIPLE)?;
+    init::start(required, required == MPI_THREAD_MULTIPLE)?;
     // SAFETY: the caller's contract.
     unsafe { put(provided, "provided", required) }
 }
 
 /// `MPI_Finalize` (section 8.7).
 pub fn finalize() -> Result<()> {
-    runtime::stop()
+    init::stop()
 }
 
 /// `MPI_Initialized` (section 8.7).
