@@ -10,9 +10,6 @@ use crate::runtime::runtime;
 use crate::{abi, codes};
 
 /// `MPI_Error_class`.
-///
-/// # Safety
-/// `errorclass` is valid or NULL.
 pub unsafe fn error_class(errorcode: c_int, errorclass: *mut c_int) -> Result<()> {
     let class = codes::class_of(errorcode).ok_or_else(|| unknown(errorcode))?;
     // SAFETY: by the contract of this function.
@@ -41,9 +38,6 @@ fn unknown(errorcode: c_int) -> Error {
 }
 
 /// `MPI_Add_error_class` (section 8.5).
-///
-/// # Safety
-/// `errorclass` is valid or NULL.
 pub unsafe fn add_error_class(errorclass: *mut c_int) -> Result<()> {
     runtime()?;
     if errorclass.is_null() {
@@ -54,9 +48,6 @@ pub unsafe fn add_error_class(errorclass: *mut c_int) -> Result<()> {
 }
 
 /// `MPI_Add_error_code` (section 8.5).
-///
-/// # Safety
-/// `errorcode` is valid or NULL.
 pub unsafe fn add_error_code(errorclass: c_int, errorcode: *mut c_int) -> Result<()> {
     runtime()?;
     if errorcode.is_null() {

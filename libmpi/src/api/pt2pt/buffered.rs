@@ -12,9 +12,6 @@ use crate::requests::READY;
 use crate::runtime::runtime;
 
 /// `MPI_Bsend` (section 3.4).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn bsend(
     buf: *const c_void,
     count: c_int,
@@ -33,9 +30,6 @@ pub unsafe fn bsend(
 }
 
 /// `MPI_Ibsend` (section 3.7.2): complete when the data is in the attached buffer.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ibsend(
     buf: *const c_void,
     count: c_int,
@@ -57,9 +51,6 @@ pub unsafe fn ibsend(
 }
 
 /// `MPI_Buffer_attach` (section 3.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn buffer_attach(buffer: *mut c_void, size: c_int) -> Result<()> {
     runtime()?;
     // SAFETY: the caller's contract.
@@ -67,9 +58,6 @@ pub unsafe fn buffer_attach(buffer: *mut c_void, size: c_int) -> Result<()> {
 }
 
 /// `MPI_Buffer_detach` (section 3.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> Result<()> {
     let (address, length) = bsend::detach(runtime()?)?;
     // SAFETY: the caller's contract: the address of a pointer, though declared otherwise.

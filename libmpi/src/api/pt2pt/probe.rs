@@ -11,9 +11,6 @@ use crate::runtime::runtime;
 use crate::{messages, status};
 
 /// `MPI_Iprobe` (section 3.8.1).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn iprobe(
     source: c_int,
     tag: c_int,
@@ -41,9 +38,6 @@ pub unsafe fn iprobe(
 }
 
 /// `MPI_Probe` (section 3.8.1).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn probe(
     source: c_int,
     tag: c_int,
@@ -68,9 +62,6 @@ pub unsafe fn probe(
 }
 
 /// `MPI_Improbe` (section 3.8.2).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn improbe(
     source: c_int,
     tag: c_int,
@@ -105,9 +96,6 @@ pub unsafe fn improbe(
 }
 
 /// `MPI_Mprobe` (section 3.8.2).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn mprobe(
     source: c_int,
     tag: c_int,

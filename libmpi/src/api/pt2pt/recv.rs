@@ -14,9 +14,6 @@ use crate::runtime::{Runtime, runtime};
 use crate::{messages, requests, status, types};
 
 /// `MPI_Irecv` (section 3.7.2).
-///
-/// # Safety
-/// As the standard demands.
 #[inline]
 pub unsafe fn irecv(
     buf: *mut c_void,
@@ -114,9 +111,6 @@ fn null_receive(runtime: &Runtime, comm: &mpi_core::comm::Comm) -> Result<mpi_co
 }
 
 /// `MPI_Recv` (section 3.2.4).
-///
-/// # Safety
-/// As the standard demands.
 #[inline]
 pub unsafe fn recv(
     buf: *mut c_void,
@@ -153,9 +147,6 @@ pub unsafe fn recv(
 }
 
 /// `MPI_Imrecv` (section 3.8.3).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn imrecv(
     buf: *mut c_void,
     count: c_int,
@@ -180,9 +171,6 @@ pub unsafe fn imrecv(
 }
 
 /// `MPI_Mrecv` (section 3.8.3).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn mrecv(
     buf: *mut c_void,
     count: c_int,

@@ -258,9 +258,6 @@ unsafe fn blocking_send(
 }
 
 /// `MPI_Send` (section 3.2.1).
-///
-/// # Safety
-/// As the standard demands.
 #[inline]
 pub unsafe fn send(
     buf: *const c_void,
@@ -275,9 +272,6 @@ pub unsafe fn send(
 }
 
 /// `MPI_Ssend` (section 3.4).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ssend(
     buf: *const c_void,
     count: c_int,
@@ -292,9 +286,6 @@ pub unsafe fn ssend(
 
 /// `MPI_Rsend` (section 3.4): the receive has been posted, which makes it a standard send that is
 /// certain to match.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn rsend(
     buf: *const c_void,
     count: c_int,
@@ -308,9 +299,6 @@ pub unsafe fn rsend(
 }
 
 /// `MPI_Isend` (section 3.7.2).
-///
-/// # Safety
-/// As the standard demands.
 #[inline]
 pub unsafe fn isend(
     buf: *const c_void,
@@ -337,9 +325,6 @@ pub unsafe fn isend(
 }
 
 /// `MPI_Issend` (section 3.7.2).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn issend(
     buf: *const c_void,
     count: c_int,
@@ -365,9 +350,6 @@ pub unsafe fn issend(
 }
 
 /// `MPI_Irsend` (section 3.7.2).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn irsend(
     buf: *const c_void,
     count: c_int,

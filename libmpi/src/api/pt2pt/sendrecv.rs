@@ -14,9 +14,6 @@ use crate::runtime::{Runtime, runtime};
 use crate::{status, types};
 
 /// `MPI_Sendrecv` (section 3.10).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn sendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -119,9 +116,6 @@ unsafe fn exchange(
 }
 
 /// `MPI_Sendrecv_replace` (section 3.10).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn sendrecv_replace(
     buf: *mut c_void,
     count: c_int,

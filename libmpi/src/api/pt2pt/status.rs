@@ -10,9 +10,6 @@ use crate::runtime::runtime;
 use crate::{status, types};
 
 /// `MPI_Get_count` (section 3.2.5).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn get_count(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
@@ -32,9 +29,6 @@ pub unsafe fn get_count(
 }
 
 /// `MPI_Cancel` (sections 3.8.4 and 12.2).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn cancel(request: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
@@ -45,9 +39,6 @@ pub unsafe fn cancel(request: *mut MPI_Request) -> Result<()> {
 }
 
 /// `MPI_Test_cancelled` (section 3.8.4).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {

@@ -1,9 +1,7 @@
 //! The standard's own examples, error cases, and limits.
 
 use crate::datatype::predefined::Predefined as P;
-use crate::datatype::{
-    Combiner, Datatype, Distribution, Kind, MAX_DEPTH, Order, Predefined, TypeClass,
-};
+use crate::datatype::{Combiner, Datatype, Distribution, Kind, Order, Predefined, TypeClass};
 use crate::{Class, Result};
 
 fn named(p: Predefined) -> Datatype {
@@ -358,17 +356,16 @@ fn overflow_is_an_error() {
 }
 
 #[test]
-fn deep_types_work_up_to_the_limit() {
+fn deep_types_need_no_deep_stack() {
     // On a thread with the stack that Rust gives by default.
     let deep = std::thread::spawn(|| {
         let mut t = named(P::Short);
-        for level in 1..=MAX_DEPTH as i64 {
+        for level in 1..=20_000_i64 {
             // Alternately a gap before and a gap after, so that nothing can be merged.
             let at = if level % 2 == 0 { 1 } else { 0 };
             let extent = t.extent() as i64 + 2;
             t = Datatype::structure(&[1, 1], &[at, extent + 1], &[t, named(P::Byte)]).unwrap();
         }
-        assert_eq!(class(t.contiguous(2)), Class::Type);
         let runs = runs(&t);
         let total: usize = runs.iter().map(|run| run.1).sum();
         assert_eq!(total, t.size());
