@@ -13,6 +13,7 @@ use pmi::Client;
 use crate::abi::{
     MPI_COMM_SELF, MPI_COMM_WORLD, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
 };
+use crate::bsend::Buffered;
 use crate::comms::CommObject;
 use crate::errhandler::RETURN;
 use crate::handles::{HandleTable, Type};
@@ -60,11 +61,16 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         dup_vcis: settings.dup_vcis,
         shared_alloc: settings.alloc_shared && size > 1,
         file_errhandler: Mutex::new(RETURN),
+        messages: HandleTable::new(Type::Message),
+        requests: HandleTable::new(Type::Request),
+        bsend: Buffered::default(),
+        pieces: Mutex::default(),
+        progress_thread: Mutex::new(None),
     };
     infos::set_env(size, level_name(thread_level));
     runtime::install(runtime);
     if settings.async_progress {
-        helper::start()?;
+        helper::start(runtime::runtime()?)?;
     }
     runtime::set_phase(Phase::Running);
     report::install();

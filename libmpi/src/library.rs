@@ -2,6 +2,9 @@
 //! used after `MPI_Finalize`, and what is told once. (What there is only while MPI is up belongs to
 //! the [`Runtime`](crate::runtime::Runtime).)
 //!
+//! The tool interface alone keeps its state by itself: its variables read the runtime, which stands
+//! above this file.
+//!
 //! Here are the places; what is done with their contents stands in the module of each.
 
 use std::ffi::{c_int, c_void};
@@ -18,7 +21,6 @@ use crate::abi::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function}
 use crate::handler;
 use crate::handles::{HandleTable, Type};
 use crate::keyval::Key;
-use crate::tool::Tool;
 use crate::type_object::TypeObject;
 
 /// All that there is one of in the library.
@@ -57,8 +59,6 @@ pub(crate) struct Library {
     pub added_codes: Mutex<Vec<Added>>,
     /// The files that have a number in Fortran, by that number less one; 0 stands for none.
     pub fortran_files: Mutex<Vec<usize>>,
-    /// The tool information interface.
-    pub tool: Mutex<Tool>,
     /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
     pub rank_and_size: OnceLock<(usize, usize)>,
     /// Whom to tell when this process ends the job.
@@ -95,7 +95,6 @@ pub(crate) static LIBRARY: Library = Library {
     }),
     added_codes: Mutex::new(Vec::new()),
     fortran_files: Mutex::new(Vec::new()),
-    tool: Mutex::new(Tool::new()),
     rank_and_size: OnceLock::new(),
     launcher: OnceLock::new(),
 };

@@ -1,21 +1,25 @@
-//! The process between `MPI_Init` and `MPI_Finalize`: the one static that all MPI semantics hang off.
-//! (Handle tables and error codes, which outlive it, are statics of their own modules.)
+//! The process between `MPI_Init` and `MPI_Finalize`: the one value that all MPI semantics hang off.
+//! (What outlives it is in the [library](crate::library).)
 
+use std::alloc::Layout;
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
-use std::thread::ThreadId;
+use std::thread::{JoinHandle, ThreadId};
 
 use mpi_core::comm::Comm;
-use mpi_core::{Class, Error, Process, Result};
+use mpi_core::{Class, Error, MatchedMessage, Process, Result};
 use parking_lot::Mutex;
 use pmi::Client;
 
 use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
+use crate::bsend::Buffered;
 use crate::comms::CommObject;
 use crate::errhandler::Attached;
 use crate::handles::HandleTable;
+use crate::requests::Object;
 
 /// Everything that exists while MPI is up.
 pub struct Runtime {
@@ -41,6 +45,16 @@ pub struct Runtime {
     pub shared_alloc: bool,
     /// For errors on files that are not open (section 13.7).
     pub file_errhandler: Mutex<Attached>,
+    /// Messages that matched probes took out.
+    pub messages: HandleTable<Mutex<Option<MatchedMessage>>>,
+    /// Persistent and generalized requests.
+    pub requests: HandleTable<Object>,
+    /// The memory that the program attached for buffered sends.
+    pub bsend: Buffered,
+    /// Where pieces of `MPI_Alloc_mem` begin that are not shared, and how they were allocated.
+    pub pieces: Mutex<HashMap<usize, Layout>>,
+    /// The thread of asynchronous progress, if there is one.
+    pub progress_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());

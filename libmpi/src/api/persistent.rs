@@ -174,7 +174,7 @@ pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
     let Some(request) = (unsafe { request.as_ref() }) else {
         return Err(null("request"));
     };
-    startable(*request)?.start(runtime)
+    startable(*request)?.start(&runtime.process, &runtime.bsend)
 }
 
 /// `MPI_Startall`. None is started if one of them can be seen to be wrong.
@@ -198,7 +198,7 @@ pub unsafe fn startall(count: c_int, array_of_requests: *mut MPI_Request) -> Res
     }
     for (index, request) in requests.iter().enumerate() {
         startable(*request)
-            .and_then(|persistent| persistent.start(runtime))
+            .and_then(|persistent| persistent.start(&runtime.process, &runtime.bsend))
             .map_err(|error| place(index, error))?;
     }
     Ok(())

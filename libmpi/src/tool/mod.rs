@@ -17,9 +17,9 @@ use crate::abi::{
     MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_INDEX, MPI_T_ERR_NOT_INITIALIZED, MPI_THREAD_MULTIPLE,
     MPI_THREAD_SERIALIZED,
 };
-use crate::library::LIBRARY;
 use crate::runtime;
 pub use sessions::{Select, Session};
+use state::TOOL;
 pub use state::{Result, Tool};
 
 /// The interface.
@@ -27,7 +27,7 @@ pub use state::{Result, Tool};
 /// # Errors
 /// `MPI_T_ERR_NOT_INITIALIZED`.
 pub fn tool() -> Result<MappedMutexGuard<'static, Tool>> {
-    let tool = LIBRARY.tool.lock();
+    let tool = TOOL.lock();
     if tool.users == 0 {
         return Err(MPI_T_ERR_NOT_INITIALIZED);
     }
@@ -36,7 +36,7 @@ pub fn tool() -> Result<MappedMutexGuard<'static, Tool>> {
 
 /// `MPI_T_init_thread`. Returns the level of threads.
 pub fn init(required: c_int) -> Result<c_int> {
-    let mut tool = LIBRARY.tool.lock();
+    let mut tool = TOOL.lock();
     tool.users = tool.users.checked_add(1).ok_or(MPI_T_ERR_INVALID)?;
     // A process that runs without locks already can't be looked into by other threads meanwhile.
     let unlocked =
@@ -50,7 +50,7 @@ pub fn init(required: c_int) -> Result<c_int> {
 
 /// `MPI_T_finalize`. With the last one go all sessions and handles.
 pub fn finalize() -> Result {
-    let mut tool = LIBRARY.tool.lock();
+    let mut tool = TOOL.lock();
     tool.users = tool.users.checked_sub(1).ok_or(MPI_T_ERR_NOT_INITIALIZED)?;
     if tool.users == 0 {
         tool.cvars.clear();
@@ -63,7 +63,7 @@ pub fn finalize() -> Result {
 /// Whether `MPI_Init` must make a process into which several threads may look at once, whatever
 /// level the program asks for.
 pub fn wants_locks() -> bool {
-    LIBRARY.tool.lock().threaded
+    TOOL.lock().threaded
 }
 
 /// Element `index` of a table.

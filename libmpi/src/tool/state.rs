@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
+use parking_lot::Mutex;
+
 use super::cvars;
 use super::sessions::Session;
 use crate::abi::MPI_T_ERR_INVALID_HANDLE;
@@ -21,18 +23,17 @@ pub struct Tool {
     pub sessions: BTreeMap<usize, Session>,
 }
 
-impl Tool {
-    /// As it is before the first user.
-    pub(crate) const fn new() -> Tool {
-        Tool {
-            users: 0,
-            threaded: false,
-            next: 0x1000,
-            cvars: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-        }
-    }
+/// The interface's state; its variables read the runtime, so that it can't stand in the
+/// [library](crate::library) below that.
+pub(super) static TOOL: Mutex<Tool> = Mutex::new(Tool {
+    users: 0,
+    threaded: false,
+    next: 0x1000,
+    cvars: BTreeMap::new(),
+    sessions: BTreeMap::new(),
+});
 
+impl Tool {
     /// A number for a handle or session.
     pub fn number(&mut self) -> usize {
         self.next += 16;

@@ -7,7 +7,6 @@ use mpi_core::Result;
 use super::send::outgoing;
 use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request};
 use crate::api::{null, put};
-use crate::bsend;
 use crate::requests::READY;
 use crate::runtime::runtime;
 
@@ -24,7 +23,9 @@ pub unsafe fn bsend(
     // SAFETY: the caller's contract.
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
     match out.rank {
-        Some(rank) => bsend::send(runtime, &out.comm.comm, &out.buffer, rank, tag),
+        Some(rank) => runtime
+            .bsend
+            .send(&runtime.process, &out.comm.comm, &out.buffer, rank, tag),
         None => Ok(()),
     }
 }
@@ -52,14 +53,14 @@ pub unsafe fn ibsend(
 
 /// `MPI_Buffer_attach` (section 3.6).
 pub unsafe fn buffer_attach(buffer: *mut c_void, size: c_int) -> Result<()> {
-    runtime()?;
     // SAFETY: the caller's contract.
-    unsafe { bsend::attach(buffer.cast(), size) }
+    unsafe { runtime()?.bsend.attach(buffer.cast(), size) }
 }
 
 /// `MPI_Buffer_detach` (section 3.6).
 pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> Result<()> {
-    let (address, length) = bsend::detach(runtime()?)?;
+    let runtime = runtime()?;
+    let (address, length) = runtime.bsend.detach(&runtime.process)?;
     // SAFETY: the caller's contract: the address of a pointer, though declared otherwise.
     unsafe {
         put(

@@ -77,7 +77,7 @@ pub unsafe fn improbe(
             match mpi_core::comm::matched_probe_on(&runtime.process, &comm.comm, source, tag)? {
                 Some(matched) => {
                     let found = matched.status();
-                    (messages::keep(matched)?, Some(found))
+                    (messages::keep(runtime, matched)?, Some(found))
                 }
                 None => (MPI_MESSAGE_NULL, None),
             }
@@ -113,7 +113,7 @@ pub unsafe fn mprobe(
                 mpi_core::comm::matched_probe_on(&runtime.process, comm, source, tag)
             })?;
             let found = matched.status();
-            (messages::keep(matched)?, found)
+            (messages::keep(runtime, matched)?, found)
         }
         None => (MPI_MESSAGE_NO_PROC, Status::PROC_NULL),
     };

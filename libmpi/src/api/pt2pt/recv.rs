@@ -161,7 +161,7 @@ pub unsafe fn imrecv(
         if request.is_null() {
             return Err(null("request"));
         }
-        let started = match messages::take(message)? {
+        let started = match messages::take(runtime, message)? {
             Some(matched) => runtime.process.imrecv(matched, buffer)?,
             None => null_receive(runtime, &runtime.world.comm)?,
         };
@@ -182,7 +182,7 @@ pub unsafe fn mrecv(
     // SAFETY: the caller's contract.
     unsafe {
         let buffer = types::buffer(buf, count, datatype)?;
-        let Some(matched) = messages::take(message)? else {
+        let Some(matched) = messages::take(runtime, message)? else {
             status::write(status, &Status::PROC_NULL);
             return Ok(());
         };
