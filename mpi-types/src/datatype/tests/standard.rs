@@ -418,6 +418,33 @@ fn packing_checks_its_room() {
 }
 
 #[test]
+fn external32_of_many_short_runs() {
+    // 9 bytes and 5: converted in pieces that no number of elements fills.
+    let types = [named(P::Char), named(P::Long)];
+    let t = Datatype::structure(&[1, 1], &[0, 8], &types).unwrap();
+    let count = 2000;
+    let data: Vec<[i64; 2]> = (0..count).map(|n| [n % 100, -n]).collect();
+    let mut packed = vec![0; t.pack_external_size(data.len()).unwrap()];
+    assert_eq!(packed.len(), 5 * data.len());
+    // SAFETY: the data are as many elements, and the type covers 16 bytes of each.
+    let end = unsafe { t.pack_external(data.as_ptr().cast(), data.len(), &mut packed, 0) };
+    assert_eq!(end.unwrap(), packed.len() as i64);
+    for (n, element) in packed.chunks_exact(5).enumerate() {
+        let long = (-(n as i32)).to_be_bytes();
+        assert_eq!(
+            (element[0], &element[1..]),
+            ((n % 100) as u8, &long[..]),
+            "{n}"
+        );
+    }
+    let mut back = vec![[0i64; 2]; data.len()];
+    // SAFETY: as above.
+    let end = unsafe { t.unpack_external(back.as_mut_ptr().cast(), back.len(), &packed, 0) };
+    assert_eq!(end.unwrap(), packed.len() as i64);
+    assert_eq!(back, data);
+}
+
+#[test]
 fn external32_has_the_standards_sizes() {
     for (p, size) in [
         (P::Wchar, 2),
