@@ -2,168 +2,27 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use mpi_core::attr::{Attributes, CopyFn, DeleteFn, Keyval, WeakKeyval};
+use mpi_core::attr::{CopyFn, DeleteFn, Keyval};
 use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{
     MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_KEYVAL_INVALID, MPI_SUCCESS,
 };
-use crate::handles::{HandleTable, Type, predefined_index};
-
-/// The attributes of an object, which callbacks know by its handle.
-pub type Store = Attributes<c_int, Value>;
-
-/// The value of an attribute. Which language set it matters when another reads it (section 17.2.7):
-/// what C gets of an integer that Fortran has set is its address.
-#[derive(Clone, Debug)]
-pub enum Value {
-    /// A pointer, set by C.
-    Pointer(usize),
-    /// An `INTEGER`, set by `MPI_ATTR_PUT`.
-    Integer(Arc<AtomicI32>),
-    /// An `INTEGER(KIND=MPI_ADDRESS_KIND)`, set by `MPI_COMM_SET_ATTR` and its like.
-    Address(Arc<AtomicIsize>),
-}
-
-/// How an attribute's value is given or wanted: the ABI's numbers, as companion libraries pass them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
-    /// 0: a pointer, as in C.
-    Pointer,
-    /// 1: an address-sized integer.
-    Address,
-    /// 3: an integer.
-    Integer,
-}
-
-impl Form {
-    /// The form behind a number.
-    pub fn named(number: c_int) -> Result<Form> {
-        match number {
-            0 => Ok(Form::Pointer),
-            1 => Ok(Form::Address),
-            3 => Ok(Form::Integer),
-            _ => Err(Error::new(
-                Class::Arg,
-                format!("{number} is not a form of attribute values: 0, 1 and 3 are"),
-            )),
-        }
-    }
-
-    fn number(self) -> c_int {
-        match self {
-            Form::Pointer => 0,
-            Form::Address => 1,
-            Form::Integer => 3,
-        }
-    }
-}
-
-impl Value {
-    /// The value with these bits.
-    pub fn new(form: Form, bits: *mut c_void) -> Value {
-        let bits = bits.expose_provenance();
-        match form {
-            Form::Pointer => Value::Pointer(bits),
-            Form::Address => Value::Address(Arc::new(AtomicIsize::new(bits as isize))),
-            Form::Integer => Value::Integer(Arc::new(AtomicI32::new(bits as c_int))),
-        }
-    }
-
-    fn form(&self) -> Form {
-        match self {
-            Value::Pointer(_) => Form::Pointer,
-            Value::Address(_) => Form::Address,
-            Value::Integer(_) => Form::Integer,
-        }
-    }
-
-    /// What Fortran gets: the integer, or the address that C has set.
-    pub fn bits(&self) -> isize {
-        match self {
-            Value::Pointer(bits) => *bits as isize,
-            Value::Address(value) => value.load(Ordering::Relaxed),
-            Value::Integer(value) => value.load(Ordering::Relaxed) as isize,
-        }
-    }
-
-    /// What C gets: the pointer, or the address of Fortran's integer, valid as long as the
-    /// attribute is.
-    pub fn pointer(&self) -> *mut c_void {
-        match self {
-            Value::Pointer(bits) => std::ptr::with_exposed_provenance_mut(*bits),
-            Value::Address(value) => value.as_ptr().cast(),
-            Value::Integer(value) => value.as_ptr().cast(),
-        }
-    }
-}
-
-/// Calls a copy callback of another language. Gets that, the object, the key, the extra state, the
-/// form and bits of the value, and the places for the new value and the flag.
-pub type CopyProxy = unsafe extern "C" fn(
-    MPI_Comm_copy_attr_function,
-    c_int,
-    c_int,
-    *mut c_void,
-    c_int,
-    *mut c_void,
-    *mut *mut c_void,
-    *mut c_int,
-) -> c_int;
-
-/// Calls a delete callback of another language. Gets that, the object, the key, form and bits of
-/// the value, and the extra state.
-pub type DeleteProxy = unsafe extern "C" fn(
-    MPI_Comm_delete_attr_function,
-    c_int,
-    c_int,
-    c_int,
-    *mut c_void,
-    *mut c_void,
-) -> c_int;
-
-/// The kinds of objects that have attributes. Their callbacks have the same C types, because all
-/// handles are integers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Kind {
-    Comm,
-    Type,
-    Win,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Comm => "communicators",
-            Kind::Type => "datatypes",
-            Kind::Win => "windows",
-        }
-    }
-}
-
-/// A key that has a handle. The handle is good until the program has freed it and no attribute uses
-/// the key any more (section 6.7.2): till then no other key is given the same number.
-struct Key {
-    kind: Kind,
-    keyval: WeakKeyval<c_int, Value>,
-    /// The program's hold on the key, until it frees it.
-    own: Mutex<Option<Keyval<c_int, Value>>>,
-    proxies: Arc<OnceLock<(CopyProxy, DeleteProxy)>>,
-}
-
-static MADE: HandleTable<Key> = HandleTable::new(Type::Keyval);
+use crate::handles::{Type, predefined_index};
+use crate::keyval::Key;
+pub use crate::keyval::{CopyProxy, DeleteProxy, Form, Kind, Store, Value};
+use crate::library::LIBRARY;
 
 /// The handle of a key, which goes with the key.
 struct Given(Arc<AtomicI32>);
 
 impl Drop for Given {
     fn drop(&mut self) {
-        MADE.remove(self.0.load(Ordering::Relaxed));
+        LIBRARY.keyvals.remove(self.0.load(Ordering::Relaxed));
     }
 }
 
@@ -259,7 +118,7 @@ pub fn create(
         own: Mutex::new(Some(keyval)),
         proxies,
     };
-    let given = MADE.insert(Arc::new(key)).ok_or_else(|| {
+    let given = LIBRARY.keyvals.insert(Arc::new(key)).ok_or_else(|| {
         Error::new(
             Class::NoMem,
             "all 67,108,864 attribute keys are in use; free some",
@@ -279,7 +138,7 @@ fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
 
 /// Has the callbacks of a key called through functions that know their language. Once only.
 pub fn set_proxies(handle: c_int, copy: CopyProxy, delete: DeleteProxy) -> Result<()> {
-    let key = MADE.get(handle).ok_or_else(|| invalid(handle))?;
+    let key = LIBRARY.keyvals.get(handle).ok_or_else(|| invalid(handle))?;
     key.proxies
         .set((copy, delete))
         .map_err(|_| Error::new(Class::Keyval, "the key's language has been told already"))
@@ -295,7 +154,7 @@ fn failed(what: &str, code: c_int) -> Error {
 
 /// The key behind a handle, for objects of this kind.
 pub fn key(handle: c_int, kind: Kind) -> Result<Keyval<c_int, Value>> {
-    match MADE.get_arc(handle) {
+    match LIBRARY.keyvals.get_arc(handle) {
         Some(key) if key.kind == kind => key.keyval.upgrade().ok_or_else(|| invalid(handle)),
         Some(key) => Err(Error::new(
             Class::Keyval,
@@ -313,7 +172,10 @@ pub fn key(handle: c_int, kind: Kind) -> Result<Keyval<c_int, Value>> {
 /// free it again meanwhile is no error, as in other libraries of this ABI.
 pub fn free(handle: c_int, kind: Kind) -> Result<()> {
     let used = key(handle, kind)?;
-    let own = MADE.get_arc(handle).and_then(|key| key.own.lock().take());
+    let own = LIBRARY
+        .keyvals
+        .get_arc(handle)
+        .and_then(|key| key.own.lock().take());
     drop((own, used));
     Ok(())
 }

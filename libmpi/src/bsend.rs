@@ -7,11 +7,10 @@ use std::ffi::c_int;
 
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Mode;
-use mpi_core::{Buffer, Class, Error, RequestId, Result};
+use mpi_core::{Buffer, Class, Error, Process, RequestId, Result};
 use parking_lot::Mutex;
 
 use crate::abi::MPI_BSEND_OVERHEAD;
-use crate::runtime::Runtime;
 
 struct Attached {
     start: *mut u8,
@@ -31,75 +30,129 @@ struct Taken {
 // it makes no difference.
 unsafe impl Send for Attached {}
 
-static ATTACHED: Mutex<Option<Attached>> = Mutex::new(None);
+/// The memory that the program attached, if it did.
+#[derive(Default)]
+pub struct Buffered(Mutex<Option<Attached>>);
 
-/// `MPI_Buffer_attach`.
-///
-/// # Safety
-/// The memory is the library's until `detach`.
-pub unsafe fn attach(start: *mut u8, size: c_int) -> Result<()> {
-    let Ok(size) = usize::try_from(size) else {
-        return Err(Error::new(
-            Class::Arg,
-            format!("size is {size}; it must be 0 or more"),
-        ));
-    };
-    if start.is_null() && size > 0 {
-        return Err(Error::new(
-            Class::Buffer,
-            format!("buffer is NULL, but size is {size}"),
-        ));
-    }
-    let mut attached = ATTACHED.lock();
-    if attached.is_some() {
-        let why = "a buffer is attached already; call MPI_Buffer_detach before attaching another";
-        return Err(Error::new(Class::Buffer, why));
-    }
-    *attached = Some(Attached {
-        start,
-        size,
-        taken: Vec::new(),
-    });
-    Ok(())
-}
-
-/// `MPI_Buffer_detach`: waits until all messages have left the buffer.
-pub fn detach(runtime: &Runtime) -> Result<(*mut u8, c_int)> {
-    loop {
-        let mut attached = ATTACHED.lock();
-        let Some(buffer) = attached.as_mut() else {
-            let why = "no buffer is attached; MPI_Buffer_attach comes first";
-            return Err(Error::new(Class::Buffer, why));
+impl Buffered {
+    /// `MPI_Buffer_attach`.
+    ///
+    /// # Safety
+    /// The memory is the library's until `detach`.
+    pub unsafe fn attach(&self, start: *mut u8, size: c_int) -> Result<()> {
+        let Ok(size) = usize::try_from(size) else {
+            return Err(Error::new(
+                Class::Arg,
+                format!("size is {size}; it must be 0 or more"),
+            ));
         };
-        reclaim(runtime, buffer)?;
-        let Some(pending) = buffer.taken.first() else {
-            let result = (buffer.start, buffer.size as c_int);
-            *attached = None;
-            return Ok(result);
-        };
-        let request = pending.request;
-        drop(attached);
-        if let Some(request) = request.and_then(|id| runtime.process.request(id)) {
-            runtime
-                .process
-                .wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
+        if start.is_null() && size > 0 {
+            return Err(Error::new(
+                Class::Buffer,
+                format!("buffer is NULL, but size is {size}"),
+            ));
         }
+        let mut attached = self.0.lock();
+        if attached.is_some() {
+            let why =
+                "a buffer is attached already; call MPI_Buffer_detach before attaching another";
+            return Err(Error::new(Class::Buffer, why));
+        }
+        *attached = Some(Attached {
+            start,
+            size,
+            taken: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// `MPI_Buffer_detach`: waits until all messages have left the buffer.
+    pub fn detach(&self, process: &Process) -> Result<(*mut u8, c_int)> {
+        loop {
+            let mut attached = self.0.lock();
+            let Some(buffer) = attached.as_mut() else {
+                let why = "no buffer is attached; MPI_Buffer_attach comes first";
+                return Err(Error::new(Class::Buffer, why));
+            };
+            reclaim(process, buffer)?;
+            let Some(pending) = buffer.taken.first() else {
+                let result = (buffer.start, buffer.size as c_int);
+                *attached = None;
+                return Ok(result);
+            };
+            let request = pending.request;
+            drop(attached);
+            if let Some(request) = request.and_then(|id| process.request(id)) {
+                process.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
+            }
+        }
+    }
+
+    /// Copies a message to the buffer and starts sending it from there.
+    pub fn send(
+        &self,
+        process: &Process,
+        comm: &Comm,
+        data: &Buffer,
+        rank: u32,
+        tag: i32,
+    ) -> Result<()> {
+        let needed = data.len() + MPI_BSEND_OVERHEAD as usize;
+        let mut attached = self.0.lock();
+        let Some(buffer) = attached.as_mut() else {
+            return Err(Error::new(
+                Class::Buffer,
+                format!(
+                    "no buffer is attached; attach at least {needed} bytes (message and \
+                 MPI_BSEND_OVERHEAD) by MPI_Buffer_attach first"
+                ),
+            ));
+        };
+        process.poll(comm.vci())?;
+        reclaim(process, buffer)?;
+        let from = allot(buffer, needed).map_err(|largest| {
+            Error::new(
+                Class::Buffer,
+                format!(
+                    "the attached buffer of {} bytes is full: the message needs {needed} (with \
+                 MPI_BSEND_OVERHEAD), {largest} are free in one piece; attach a larger one",
+                    buffer.size
+                ),
+            )
+        })?;
+        // SAFETY: `allot` gave this piece of the attached memory to this message alone, until its send
+        // is complete.
+        let copy = unsafe {
+            let piece = std::slice::from_raw_parts_mut(buffer.start.add(from), data.len());
+            data.read(0, piece);
+            Buffer::bytes(piece.as_mut_ptr(), piece.len())
+        };
+        let purpose = Purpose::PointToPoint;
+        let started =
+            mpi_core::comm::send_on(process, comm, purpose, copy, rank, tag, Mode::Standard);
+        let place = buffer
+            .taken
+            .iter()
+            .position(|taken| taken.from == from && taken.request.is_none());
+        if let Some(place) = place {
+            match started {
+                Ok(Some(id)) => buffer.taken[place].request = Some(id),
+                _ => drop(buffer.taken.remove(place)),
+            }
+        }
+        started.map(drop)
     }
 }
 
 /// Frees the room of messages that have left.
-fn reclaim(runtime: &Runtime, buffer: &mut Attached) -> Result<()> {
+fn reclaim(process: &Process, buffer: &mut Attached) -> Result<()> {
     let mut failed = None;
     buffer.taken.retain(|taken| {
         let Some(id) = taken.request else { return true };
-        if !runtime
-            .process
-            .request(id)
-            .is_some_and(|request| request.is_done())
-        {
+        if !process.request(id).is_some_and(|request| request.is_done()) {
             return true;
         }
-        if let Err(error) = runtime.process.finish(id) {
+        if let Err(error) = process.finish(id) {
             failed = Some(error);
         }
         false
@@ -135,61 +188,6 @@ fn allot(buffer: &mut Attached, len: usize) -> std::result::Result<usize, usize>
             .map_or(from, |next| next.from + next.len);
     }
     Err(largest)
-}
-
-/// Copies a message to the buffer and starts sending it from there.
-pub fn send(runtime: &Runtime, comm: &Comm, data: &Buffer, rank: u32, tag: i32) -> Result<()> {
-    let needed = data.len() + MPI_BSEND_OVERHEAD as usize;
-    let mut attached = ATTACHED.lock();
-    let Some(buffer) = attached.as_mut() else {
-        return Err(Error::new(
-            Class::Buffer,
-            format!(
-                "no buffer is attached; attach at least {needed} bytes (message and \
-                 MPI_BSEND_OVERHEAD) by MPI_Buffer_attach first"
-            ),
-        ));
-    };
-    runtime.process.poll(comm.vci())?;
-    reclaim(runtime, buffer)?;
-    let from = allot(buffer, needed).map_err(|largest| {
-        Error::new(
-            Class::Buffer,
-            format!(
-                "the attached buffer of {} bytes is full: the message needs {needed} (with \
-                 MPI_BSEND_OVERHEAD), {largest} are free in one piece; attach a larger one",
-                buffer.size
-            ),
-        )
-    })?;
-    // SAFETY: `allot` gave this piece of the attached memory to this message alone, until its send
-    // is complete.
-    let copy = unsafe {
-        let piece = std::slice::from_raw_parts_mut(buffer.start.add(from), data.len());
-        data.read(0, piece);
-        Buffer::bytes(piece.as_mut_ptr(), piece.len())
-    };
-    let purpose = Purpose::PointToPoint;
-    let started = mpi_core::comm::send_on(
-        &runtime.process,
-        comm,
-        purpose,
-        copy,
-        rank,
-        tag,
-        Mode::Standard,
-    );
-    let place = buffer
-        .taken
-        .iter()
-        .position(|taken| taken.from == from && taken.request.is_none());
-    if let Some(place) = place {
-        match started {
-            Ok(Some(id)) => buffer.taken[place].request = Some(id),
-            _ => drop(buffer.taken.remove(place)),
-        }
-    }
-    started.map(drop)
 }
 
 #[cfg(test)]

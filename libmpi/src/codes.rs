@@ -6,10 +6,9 @@
 
 use std::ffi::c_int;
 
-use parking_lot::Mutex;
-
 use crate::abi::{MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_PENDING, MPI_SUCCESS};
-use crate::api::error::text;
+use crate::class_texts::text;
+use crate::library::{Added, LIBRARY, Recent};
 
 /// How many errors are remembered.
 pub const KEPT: usize = 1024;
@@ -18,20 +17,6 @@ const CLASS_BITS: u32 = 7;
 const NUMBER_SHIFT: u32 = 8;
 /// Numbers run up to the greatest that keeps codes within `MPI_ERR_LASTCODE`.
 const NUMBERS: u32 = (MPI_ERR_LASTCODE as u32 >> NUMBER_SHIFT) + 1;
-
-/// The last errors. Those of number `n` are at `n % KEPT`.
-static RECENT: Mutex<Recent> = Mutex::new(Recent {
-    next: 1,
-    all: false,
-    texts: Vec::new(),
-});
-
-struct Recent {
-    next: u32,
-    /// Whether all numbers have been given once.
-    all: bool,
-    texts: Vec<(u32, String)>,
-}
 
 impl Recent {
     fn number(&mut self) -> u32 {
@@ -48,14 +33,6 @@ impl Recent {
     }
 }
 
-/// What the program added.
-static ADDED: Mutex<Vec<Added>> = Mutex::new(Vec::new());
-
-struct Added {
-    class: c_int,
-    text: String,
-}
-
 const FIRST_ADDED: c_int = MPI_ERR_LASTCODE + 1;
 
 /// A code for an error of a class with a text of its own.
@@ -68,7 +45,7 @@ pub fn remember(class: c_int, text: impl FnOnce() -> String) -> c_int {
         return class;
     }
     let text = text();
-    let mut recent = RECENT.lock();
+    let mut recent = LIBRARY.recent_errors.lock();
     let number = recent.number();
     let place = number as usize % KEPT;
     if recent.texts.len() <= place {
@@ -81,7 +58,8 @@ pub fn remember(class: c_int, text: impl FnOnce() -> String) -> c_int {
 /// The class of a code; none for what is no code.
 pub fn class_of(code: c_int) -> Option<c_int> {
     if code >= FIRST_ADDED {
-        return ADDED
+        return LIBRARY
+            .added_codes
             .lock()
             .get((code - FIRST_ADDED) as usize)
             .map(|added| added.class);
@@ -91,21 +69,23 @@ pub fn class_of(code: c_int) -> Option<c_int> {
     }
     let class = code & ((1 << CLASS_BITS) - 1);
     let number = code as u32 >> NUMBER_SHIFT;
-    let given = number == 0 || class != MPI_SUCCESS && RECENT.lock().was_given(number);
+    let given =
+        number == 0 || class != MPI_SUCCESS && LIBRARY.recent_errors.lock().was_given(number);
     (text(class).is_some() && given).then_some(class)
 }
 
 /// The text of a code: of what happened, if that is remembered, otherwise of its class.
 pub fn text_of(code: c_int) -> Option<String> {
     if code >= FIRST_ADDED {
-        return ADDED
+        return LIBRARY
+            .added_codes
             .lock()
             .get((code - FIRST_ADDED) as usize)
             .map(|added| added.text.clone());
     }
     let class = class_of(code)?;
     let number = code as u32 >> NUMBER_SHIFT;
-    let recent = RECENT.lock();
+    let recent = LIBRARY.recent_errors.lock();
     match recent.texts.get(number as usize % KEPT) {
         Some((of, text)) if *of == number && number != 0 => Some(text.clone()),
         _ => text(class).map(str::to_owned),
@@ -114,7 +94,7 @@ pub fn text_of(code: c_int) -> Option<String> {
 
 /// Adds a class.
 pub fn add_class() -> c_int {
-    let mut added = ADDED.lock();
+    let mut added = LIBRARY.added_codes.lock();
     let class = FIRST_ADDED + added.len() as c_int;
     added.push(Added {
         class,
@@ -129,7 +109,7 @@ pub fn add_code(class: c_int) -> Option<c_int> {
     if class_of(class) != Some(class) {
         return None;
     }
-    let mut added = ADDED.lock();
+    let mut added = LIBRARY.added_codes.lock();
     let code = FIRST_ADDED + added.len() as c_int;
     added.push(Added {
         class,
@@ -143,7 +123,13 @@ pub fn set_text(code: c_int, text: String) -> bool {
     let index = code
         .checked_sub(FIRST_ADDED)
         .and_then(|index| usize::try_from(index).ok());
-    match index.and_then(|index| ADDED.lock().get_mut(index).map(|added| added.text = text)) {
+    match index.and_then(|index| {
+        LIBRARY
+            .added_codes
+            .lock()
+            .get_mut(index)
+            .map(|added| added.text = text)
+    }) {
         Some(()) => true,
         None => false,
     }
@@ -151,7 +137,7 @@ pub fn set_text(code: c_int, text: String) -> bool {
 
 /// The greatest class or code there is (`MPI_LASTUSEDCODE`).
 pub fn last_used() -> c_int {
-    MPI_ERR_LASTCODE + ADDED.lock().len() as c_int
+    MPI_ERR_LASTCODE + LIBRARY.added_codes.lock().len() as c_int
 }
 
 #[cfg(test)]

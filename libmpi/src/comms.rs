@@ -61,9 +61,9 @@ impl CommObject {
     }
 
     /// Takes over hints without asking other members: the VCIs are those that it has.
-    pub fn copy_hints(&self, parent: &CommObject) {
+    pub fn copy_hints(&self, process: &Process, parent: &CommObject) {
         let mut hints = parent.hints.lock().clone();
-        hints.settle(&self.comm);
+        hints.settle(process, &self.comm);
         *self.hints.lock() = hints;
     }
 
@@ -88,7 +88,7 @@ impl CommObject {
         if wished || vcis > 0 {
             self.agree(process, hints)
         } else {
-            hints.settle(&self.comm);
+            hints.settle(process, &self.comm);
             *self.hints.lock() = hints;
             Ok(())
         }
@@ -96,7 +96,7 @@ impl CommObject {
 
     fn agree(&self, process: &Process, mut hints: Hints) -> Result<()> {
         mpi_core::creation::vcis::agree_on_vcis(process, &self.comm, &hints.wishes())?;
-        hints.settle(&self.comm);
+        hints.settle(process, &self.comm);
         *self.hints.lock() = hints;
         Ok(())
     }

@@ -1,49 +1,14 @@
 //! Error handlers (section 8.3).
 
-use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
-use crate::abi::{
-    MPI_COMM_WORLD, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_ERRORS_ARE_FATAL,
-    MPI_ERRORS_RETURN, MPI_Errhandler, MPI_File_errhandler_function, MPI_Win_errhandler_function,
-};
-use crate::handles::{HandleTable, Type};
-use crate::raise::On;
-use crate::runtime::runtime;
-
-/// An error handler.
-#[derive(Clone, Copy, Debug)]
-pub enum Handler {
-    /// `MPI_ERRORS_ARE_FATAL`.
-    Fatal,
-    /// `MPI_ERRORS_RETURN`.
-    Return,
-    /// A function of the program's for communicators.
-    Comm(MPI_Comm_errhandler_function),
-    /// A function of the program's for windows.
-    Win(MPI_Win_errhandler_function),
-    /// A function of the program's for files.
-    File(MPI_File_errhandler_function),
-}
-
-/// A handler that the program made. It has one handle from the beginning to the end, which the
-/// program is given by `MPI_Comm_get_errhandler` and its like as often as it asks.
-struct Made {
-    handler: Handler,
-    uses: Mutex<Uses>,
-}
-
-/// What keeps a handler of the program's.
-struct Uses {
-    handle: MPI_Errhandler,
-    /// How often the program has been given the handle and not freed it.
-    given: usize,
-    /// How many objects it is attached to.
-    attached: usize,
-}
+use crate::abi::{MPI_ERRHANDLER_NULL, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler};
+pub use crate::handler::{Handler, Proxy};
+use crate::handler::{Made, Uses};
+use crate::library::LIBRARY;
 
 impl Made {
     /// Takes note of a change; who gives up the last use takes the handle out of the table.
@@ -53,7 +18,7 @@ impl Made {
         let (handle, over) = (uses.handle, uses.given == 0 && uses.attached == 0);
         drop(uses);
         if over {
-            MADE.remove(handle);
+            LIBRARY.errhandlers.remove(handle);
         }
         handle
     }
@@ -106,8 +71,6 @@ pub const RETURN: Attached = Attached {
 /// return the code, and the C++ binding, which finds this handle on the object, throws it.
 const THROW: MPI_Errhandler = 0x5400_0002;
 
-static MADE: HandleTable<Made> = HandleTable::new(Type::Errhandler);
-
 impl Attached {
     /// What to do on an error.
     pub fn handler(&self) -> Handler {
@@ -144,7 +107,7 @@ pub fn attach(handle: MPI_Errhandler) -> Result<Attached> {
 
 /// The handler behind a handle that the program has and has not freed as often as it was given it.
 fn given(handle: MPI_Errhandler) -> Result<Arc<Made>> {
-    let made = MADE.get_arc(handle);
+    let made = LIBRARY.errhandlers.get_arc(handle);
     let given = made.filter(|made| made.uses.lock().given > 0);
     given.ok_or_else(|| invalid(handle))
 }
@@ -159,7 +122,7 @@ pub fn make(handler: Handler) -> Result<MPI_Errhandler> {
             attached: 0,
         }),
     });
-    let handle = MADE.insert(made.clone()).ok_or_else(|| {
+    let handle = LIBRARY.errhandlers.insert(made.clone()).ok_or_else(|| {
         Error::new(
             Class::NoMem,
             "all 67,108,864 error handler handles are in use; free some",
@@ -178,18 +141,14 @@ pub fn free(handle: MPI_Errhandler) -> Result<()> {
     Ok(())
 }
 
-/// Calls an error handler of C++: gets the kind of the object (0 for a communicator, 1 for a file, 2
-/// for a window), the addresses of its handle and of the code, and the program's function.
-pub type Proxy = unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, unsafe extern "C" fn());
-
-/// The addresses of the program's functions that are called through a proxy, and their proxies.
-static PROXIES: Mutex<Vec<(usize, Proxy)>> = Mutex::new(Vec::new());
-
 /// Has the function of a handler called through `proxy`.
 pub fn set_proxy(handle: MPI_Errhandler, proxy: Proxy) -> Result<()> {
-    let made = MADE.get_arc(handle).ok_or_else(|| invalid(handle))?;
+    let made = LIBRARY
+        .errhandlers
+        .get_arc(handle)
+        .ok_or_else(|| invalid(handle))?;
     if let Some(address) = made.handler.address() {
-        let mut proxies = PROXIES.lock();
+        let mut proxies = LIBRARY.errhandler_proxies.lock();
         proxies.retain(|(other, _)| *other != address);
         proxies.push((address, proxy));
     }
@@ -197,20 +156,10 @@ pub fn set_proxy(handle: MPI_Errhandler, proxy: Proxy) -> Result<()> {
 }
 
 impl Handler {
-    /// Where the program's function is.
-    fn address(self) -> Option<usize> {
-        match self {
-            Handler::Fatal | Handler::Return => None,
-            Handler::Comm(function) => Some(function as usize),
-            Handler::Win(function) => Some(function as usize),
-            Handler::File(function) => Some(function as usize),
-        }
-    }
-
     /// What calls the program's function, if that is not one of C.
     pub fn proxy(self) -> Option<Proxy> {
         let address = self.address()?;
-        let proxies = PROXIES.lock();
+        let proxies = LIBRARY.errhandler_proxies.lock();
         let found = proxies.iter().find(|(other, _)| *other == address);
         found.map(|(_, proxy)| *proxy)
     }
@@ -224,35 +173,4 @@ fn invalid(handle: MPI_Errhandler) -> Error {
         format!("error handler {handle:#x} does not exist; it was never made, or has been freed")
     };
     Error::new(Class::Arg, what)
-}
-
-/// The handler for errors on an object.
-pub fn lookup(on: On) -> Handler {
-    match on {
-        On::File(_) => of_files(),
-        On::Comm(comm) => of_comm(comm),
-        On::Win(win) => match crate::wins::get(win) {
-            Ok(object) => object.errhandler.lock().handler(),
-            Err(_) => of_comm(MPI_COMM_WORLD),
-        },
-        On::Process => of_comm(MPI_COMM_WORLD),
-    }
-}
-
-/// That of a communicator; if it doesn't exist, that of `MPI_COMM_WORLD`; before `MPI_Init`, the
-/// initial one.
-fn of_comm(comm: c_int) -> Handler {
-    let Ok(runtime) = runtime() else {
-        return Handler::Fatal;
-    };
-    let object = runtime.comm(comm).unwrap_or(&runtime.world);
-    object.errhandler.lock().handler()
-}
-
-/// That of files that are not open; before `MPI_Init` and after `MPI_Finalize` the initial one.
-fn of_files() -> Handler {
-    match runtime() {
-        Ok(runtime) => runtime.file_errhandler.lock().handler(),
-        Err(_) => Handler::Return,
-    }
 }

@@ -2,13 +2,13 @@
 
 use std::ffi::c_int;
 use std::io::Write as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-static LAUNCHER: OnceLock<Arc<pmi::Client>> = OnceLock::new();
+use crate::library::LIBRARY;
 
 /// Whom to tell when this process ends the job; the first call counts.
 pub fn set_launcher(launcher: Arc<pmi::Client>) {
-    let _ = LAUNCHER.set(launcher);
+    let _ = LIBRARY.launcher.set(launcher);
 }
 
 unsafe extern "C" {
@@ -30,7 +30,7 @@ pub fn abort(code: c_int) -> ! {
         0 => 1,
         code => code,
     };
-    if let Some(launcher) = LAUNCHER.get() {
+    if let Some(launcher) = LIBRARY.launcher.get() {
         // A launcher that can't be told sees this process end without MPI_Finalize.
         let _ = launcher.abort(code, "");
     }

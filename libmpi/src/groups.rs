@@ -1,22 +1,19 @@
 //! Groups by handle.
 
 use std::ffi::c_int;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use mpi_core::group::Group;
 use mpi_core::{Class, Error, Result};
 
 use crate::abi::{MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_Group};
-use crate::handles::{HandleTable, Type};
-
-static MADE: HandleTable<Group> = HandleTable::new(Type::Group);
-static EMPTY: LazyLock<Group> = LazyLock::new(Group::empty);
+use crate::library::LIBRARY;
 
 /// The group behind a handle.
 pub fn get(handle: MPI_Group) -> Result<&'static Group> {
-    match MADE.get(handle) {
+    match LIBRARY.groups.get(handle) {
         Some(group) => Ok(group),
-        None if handle == MPI_GROUP_EMPTY => Ok(&EMPTY),
+        None if handle == MPI_GROUP_EMPTY => Ok(LIBRARY.empty_group.get_or_init(Group::empty)),
         None => Err(invalid(handle)),
     }
 }
@@ -26,7 +23,7 @@ pub fn insert(group: Group) -> Result<MPI_Group> {
     if group.size() == 0 {
         return Ok(MPI_GROUP_EMPTY);
     }
-    MADE.insert(Arc::new(group)).ok_or_else(|| {
+    LIBRARY.groups.insert(Arc::new(group)).ok_or_else(|| {
         Error::new(
             Class::NoMem,
             "all 67,108,864 group handles are in use; free some",
@@ -39,7 +36,11 @@ pub fn remove(handle: MPI_Group) -> Result<()> {
     if handle == MPI_GROUP_EMPTY {
         return Ok(());
     }
-    MADE.remove(handle).map(drop).ok_or_else(|| invalid(handle))
+    LIBRARY
+        .groups
+        .remove(handle)
+        .map(drop)
+        .ok_or_else(|| invalid(handle))
 }
 
 #[cold]

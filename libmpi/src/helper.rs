@@ -2,18 +2,15 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 
 use mpi_core::{Class, Error, Result};
-use parking_lot::Mutex;
 
-use crate::runtime::{Runtime, runtime};
-
-static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+use crate::runtime::Runtime;
 
 /// Starts it. The runtime is there, and stays until [`end`].
-pub fn start() -> Result<()> {
-    let process = &runtime()?.process;
+pub fn start(runtime: &'static Runtime) -> Result<()> {
+    let process = &runtime.process;
     // Signals are for the program's threads: the new thread takes over what is blocked here.
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
@@ -36,13 +33,13 @@ pub fn start() -> Result<()> {
             ),
         )
     })?;
-    *THREAD.lock() = Some(thread);
+    *runtime.progress_thread.lock() = Some(thread);
     Ok(())
 }
 
 /// Ends it.
 pub fn end(runtime: &Runtime) {
-    let Some(thread) = THREAD.lock().take() else {
+    let Some(thread) = runtime.progress_thread.lock().take() else {
         return;
     };
     runtime.process.end_serving();

@@ -2,11 +2,11 @@
 //! program sees by `MPI_Comm_get_info` what it got.
 
 use mpi_coll::Choices;
-use mpi_core::Result;
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::{TagBits, Wishes};
 use mpi_core::info::{Entry, Info};
 use mpi_core::rma::{Promise, Window};
+use mpi_core::{Process, Result};
 
 /// Whether a value is one that the hint can have.
 type Check = fn(&[u8]) -> bool;
@@ -49,16 +49,14 @@ fn parse<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// Algorithms as `WEFT_COLL` has them.
-fn choices(value: &[u8]) -> Option<Choices> {
-    let base = crate::runtime::runtime()
-        .map(|runtime| mpi_core::collective::choices(&runtime.process).clone());
+/// Algorithms as `WEFT_COLL` has them, on top of others.
+fn choices(base: Choices, value: &[u8]) -> Option<Choices> {
     let text = std::str::from_utf8(value).ok()?;
-    crate::settings::add_choices(base.unwrap_or_default(), Some(text)).ok()
+    crate::settings::add_choices(base, Some(text)).ok()
 }
 
 fn is_choices(value: &[u8]) -> bool {
-    choices(value).is_some()
+    choices(Choices::default(), value).is_some()
 }
 
 fn is_number(value: &[u8]) -> bool {
@@ -248,11 +246,13 @@ impl Hints {
     }
 
     /// Keeps of what concerns a communicator's VCIs and wildcards what is in force, and has the
-    /// communicator heed the rest.
-    pub fn settle(&mut self, comm: &Comm) {
+    /// communicator heed the rest. Algorithms are chosen on top of the process's own choices.
+    pub fn settle(&mut self, process: &Process, comm: &Comm) {
         let wishes = self.wishes();
         self.keep_in_force(comm.vci_hints(&wishes));
-        if let Some(choices) = self.get("weft_coll", choices) {
+        if let Some(choices) = self.get("weft_coll", |value| {
+            choices(mpi_core::collective::choices(process).clone(), value)
+        }) {
             mpi_core::collective::set_comm_choices(comm, Some(choices));
         }
         comm.set_promises(wishes.no_any_tag, wishes.no_any_source);

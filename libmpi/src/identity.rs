@@ -1,18 +1,17 @@
 //! Who this process is, for messages.
 
 use std::fmt;
-use std::sync::OnceLock;
 
-static IDENTITY: OnceLock<(usize, usize)> = OnceLock::new();
+use crate::library::LIBRARY;
 
 /// Remembers rank and number of ranks in `MPI_COMM_WORLD`; the first call counts.
 pub fn set(rank: usize, size: usize) {
-    let _ = IDENTITY.set((rank, size));
+    let _ = LIBRARY.rank_and_size.set((rank, size));
 }
 
 /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
 pub fn get() -> Option<(usize, usize)> {
-    IDENTITY.get().copied()
+    LIBRARY.rank_and_size.get().copied()
 }
 
 /// Prints as `rank 0 of 2 (host, pid 123)`.

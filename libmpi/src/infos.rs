@@ -1,21 +1,18 @@
 //! Info objects by handle.
 
 use std::os::unix::ffi::OsStringExt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use mpi_core::info::{Environment, Info};
 use mpi_core::{Class, Error, Result};
 
 use crate::abi::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_Info};
-use crate::handles::{HandleTable, Type};
 use crate::identity;
-
-static MADE: HandleTable<Info> = HandleTable::new(Type::Info);
-static ENV: OnceLock<Info> = OnceLock::new();
+use crate::library::LIBRARY;
 
 /// Fills `MPI_INFO_ENV` (section 10.3.4); the first call counts.
 pub fn set_env(size: u32, thread_level: &'static str) {
-    ENV.get_or_init(|| {
+    LIBRARY.env_info.get_or_init(|| {
         let mut args = std::env::args_os().map(OsStringExt::into_vec);
         let wdir = std::env::current_dir().ok();
         Info::environment(&Environment {
@@ -33,9 +30,10 @@ pub fn set_env(size: u32, thread_level: &'static str) {
 
 /// The object behind a handle.
 pub fn get(handle: MPI_Info) -> Result<&'static Info> {
-    match MADE.get(handle) {
+    match LIBRARY.infos.get(handle) {
         Some(info) => Ok(info),
-        None if handle == MPI_INFO_ENV => ENV
+        None if handle == MPI_INFO_ENV => LIBRARY
+            .env_info
             .get()
             .ok_or_else(|| Error::new(Class::Info, "MPI_INFO_ENV exists only after MPI_Init")),
         None => Err(invalid(handle)),
@@ -61,7 +59,7 @@ pub fn hints(handle: MPI_Info) -> Result<Option<&'static Info>> {
 
 /// A handle for an object, to be freed by the program.
 pub fn insert(info: Info) -> Result<MPI_Info> {
-    MADE.insert(Arc::new(info)).ok_or_else(|| {
+    LIBRARY.infos.insert(Arc::new(info)).ok_or_else(|| {
         Error::new(
             Class::NoMem,
             "all 67,108,864 info handles are in use; free some",
@@ -74,7 +72,11 @@ pub fn remove(handle: MPI_Info) -> Result<()> {
     if handle == MPI_INFO_ENV {
         return Err(constant());
     }
-    MADE.remove(handle).map(drop).ok_or_else(|| invalid(handle))
+    LIBRARY
+        .infos
+        .remove(handle)
+        .map(drop)
+        .ok_or_else(|| invalid(handle))
 }
 
 #[cold]

@@ -2,21 +2,15 @@
 //! so that windows created of it are as quick as those that MPI allocates.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::collections::HashMap;
-use std::sync::LazyLock;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use parking_lot::Mutex;
 
 use crate::runtime::Runtime;
 
 /// A cache line; what is asked for by hint may be more.
 const ALIGN: usize = 64;
 const MAX_ALIGN: usize = 1 << 30;
-
-/// Where pieces begin, and how they were allocated.
-static PIECES: LazyLock<Mutex<HashMap<usize, Layout>>> = LazyLock::new(Mutex::default);
 
 /// From so many bytes on memory is shared: below, whole pages would be a waste.
 const SHARED: usize = 1 << 16;
@@ -43,7 +37,7 @@ pub fn allocate(runtime: &Runtime, size: usize, info: Option<&Info>) -> Result<*
     let piece = layout.ok().map(|layout| (layout, unsafe { alloc(layout) }));
     match piece {
         Some((layout, piece)) if !piece.is_null() => {
-            PIECES.lock().insert(piece.addr(), layout);
+            runtime.pieces.lock().insert(piece.addr(), layout);
             Ok(piece)
         }
         _ => Err(Error::new(
@@ -65,7 +59,7 @@ pub unsafe fn free(runtime: &Runtime, piece: *mut u8) -> Result<()> {
     if unsafe { runtime.process.take_back(piece) } {
         return Ok(());
     }
-    let Some(layout) = PIECES.lock().remove(&piece.addr()) else {
+    let Some(layout) = runtime.pieces.lock().remove(&piece.addr()) else {
         return Err(Error::new(
             Class::Base,
             format!("{piece:p} is no address that MPI_Alloc_mem gave, or it has been freed"),

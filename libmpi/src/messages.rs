@@ -6,13 +6,12 @@ use mpi_core::{Class, Error, MatchedMessage, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message};
-use crate::handles::{HandleTable, Type};
-
-static MESSAGES: HandleTable<Mutex<Option<MatchedMessage>>> = HandleTable::new(Type::Message);
+use crate::runtime::Runtime;
 
 /// A handle for a message.
-pub fn keep(message: MatchedMessage) -> Result<MPI_Message> {
-    MESSAGES
+pub fn keep(runtime: &Runtime, message: MatchedMessage) -> Result<MPI_Message> {
+    runtime
+        .messages
         .insert(Arc::new(Mutex::new(Some(message))))
         .ok_or_else(|| {
             Error::new(
@@ -26,7 +25,7 @@ pub fn keep(message: MatchedMessage) -> Result<MPI_Message> {
 ///
 /// # Safety
 /// `message` is NULL or valid.
-pub unsafe fn take(message: *mut MPI_Message) -> Result<Option<MatchedMessage>> {
+pub unsafe fn take(runtime: &Runtime, message: *mut MPI_Message) -> Result<Option<MatchedMessage>> {
     // SAFETY: the caller's contract.
     let Some(handle) = (unsafe { message.as_mut() }) else {
         return Err(crate::api::null("message"));
@@ -36,7 +35,8 @@ pub unsafe fn take(message: *mut MPI_Message) -> Result<Option<MatchedMessage>> 
         *handle = MPI_MESSAGE_NULL;
         return Ok(None);
     }
-    match MESSAGES
+    match runtime
+        .messages
         .remove(given)
         .and_then(|message| message.lock().take())
     {

@@ -1,15 +1,17 @@
 //! Reduction operations by handle.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use mpi_core::datatype::Datatype;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::{Class, Error, Result};
 
 use crate::abi::{self, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function};
-use crate::handles::{HandleTable, Type, predefined_index};
+use crate::handles::{Type, predefined_index};
+pub use crate::library::OpProxy as Proxy;
+use crate::library::{LIBRARY, UserOp};
 use crate::types::{self, TypeObject};
 
 /// Handles of the predefined operations, in the order of their indices, which begin at 1.
@@ -30,24 +32,11 @@ const PREDEFINED: [(MPI_Op, PredefinedOp); 14] = [
     (abi::MPI_NO_OP, PredefinedOp::NoOp),
 ];
 
-static PREDEFINED_OPS: LazyLock<Vec<Op>> =
-    LazyLock::new(|| PREDEFINED.iter().map(|row| Op::predefined(row.1)).collect());
-
-/// An operation of the program's.
-struct Made {
-    op: Op,
-    /// The handle of the datatype that it was last used with.
-    datatype: Arc<AtomicI32>,
-    /// Calls the program's function, where that is one of C++.
-    proxy: Arc<OnceLock<Proxy>>,
+/// The predefined operations, by index.
+fn predefined() -> &'static [Op] {
+    let all = || PREDEFINED.iter().map(|row| Op::predefined(row.1)).collect();
+    LIBRARY.predefined_ops.get_or_init(all)
 }
-
-/// Calls a reduction function of C++: gets the two buffers, the number of elements, the datatype and
-/// the program's function.
-pub type Proxy =
-    unsafe extern "C" fn(*const c_void, *mut c_void, c_int, MPI_Datatype, MPI_User_function);
-
-static MADE: HandleTable<Made> = HandleTable::new(Type::Op);
 
 /// The operation behind a handle, to be used on a datatype, which has been checked.
 ///
@@ -62,7 +51,7 @@ pub fn checked(handle: MPI_Op, datatype: MPI_Datatype, found: &Datatype) -> Resu
             Ok(op)
         }
         None => {
-            let made = MADE.get(handle).ok_or_else(|| invalid(handle))?;
+            let made = LIBRARY.ops.get(handle).ok_or_else(|| invalid(handle))?;
             made.datatype.store(datatype, Ordering::Relaxed);
             Ok(&made.op)
         }
@@ -74,8 +63,8 @@ pub fn lookup(handle: MPI_Op) -> Result<&'static Op> {
     let found = match predefined_index(handle, Type::Op) {
         Some(index) => (index as usize)
             .checked_sub(1)
-            .and_then(|index| PREDEFINED_OPS.get(index)),
-        None => MADE.get(handle).map(|made| &made.op),
+            .and_then(|index| predefined().get(index)),
+        None => LIBRARY.ops.get(handle).map(|made| &made.op),
     };
     found.ok_or_else(|| invalid(handle))
 }
@@ -116,12 +105,12 @@ pub fn create(function: MPI_User_function, commute: bool) -> Result<MPI_Op> {
         });
     };
     let op = Op::user(Arc::new(apply), commute);
-    let made = Made {
+    let made = UserOp {
         op,
         datatype: last,
         proxy,
     };
-    MADE.insert(Arc::new(made)).ok_or_else(|| {
+    LIBRARY.ops.insert(Arc::new(made)).ok_or_else(|| {
         Error::new(
             Class::NoMem,
             "all 67,108,864 operation handles are in use; free some",
@@ -131,7 +120,7 @@ pub fn create(function: MPI_User_function, commute: bool) -> Result<MPI_Op> {
 
 /// Has an operation's function called through `proxy`. Once only.
 pub fn set_proxy(handle: MPI_Op, proxy: Proxy) -> Result<()> {
-    let made = MADE.get(handle).ok_or_else(|| invalid(handle))?;
+    let made = LIBRARY.ops.get(handle).ok_or_else(|| invalid(handle))?;
     let twice = |_| Error::new(Class::Op, "the operation's language has been told already");
     made.proxy.set(proxy).map_err(twice)
 }
@@ -163,7 +152,11 @@ pub fn free(handle: MPI_Op) -> Result<()> {
             "a predefined operation cannot be freed",
         ));
     }
-    MADE.remove(handle).map(drop).ok_or_else(|| invalid(handle))
+    LIBRARY
+        .ops
+        .remove(handle)
+        .map(drop)
+        .ok_or_else(|| invalid(handle))
 }
 
 #[cold]

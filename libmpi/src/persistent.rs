@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use mpi_core::comm::Purpose;
 use mpi_core::process::Mode;
-use mpi_core::{Buffer, Class, Error, RequestId, Result, Status};
+use mpi_core::{Buffer, Class, Error, Process, RequestId, Result, Status};
 
-use crate::bsend;
+use crate::bsend::Buffered;
 use crate::comms::CommObject;
-use crate::runtime::Runtime;
 
 /// What is started.
 #[derive(Clone, Copy, Debug)]
@@ -110,14 +109,14 @@ impl Persistent {
     ///
     /// # Errors
     /// [`Class::Request`] if it is active; those of the communication.
-    pub fn start(&self, runtime: &Runtime) -> Result<()> {
+    pub fn start(&self, process: &Process, bsend: &Buffered) -> Result<()> {
         let begun =
             self.state
                 .compare_exchange(INACTIVE, STARTING, Ordering::Acquire, Ordering::Relaxed);
         if begun.is_err() {
             return Err(self.active_already());
         }
-        match self.communicate(runtime) {
+        match self.communicate(process, bsend) {
             Ok(started) => {
                 let state = started.map_or(COMPLETE, RequestId::index);
                 self.state.store(state, Ordering::Release);
@@ -138,17 +137,17 @@ impl Persistent {
         Error::new(Class::Request, why).on(self.comm.comm.owner())
     }
 
-    fn communicate(&self, runtime: &Runtime) -> Result<Option<RequestId>> {
-        let (process, comm, purpose) = (&runtime.process, &self.comm.comm, Purpose::PointToPoint);
+    fn communicate(&self, process: &Process, bsend: &Buffered) -> Result<Option<RequestId>> {
+        let (comm, purpose) = (&self.comm.comm, Purpose::PointToPoint);
         // SAFETY: promised to `new`, and `start` lets only one operation at a time have it.
         let buffer = unsafe { self.buffer.again() };
         match self.what {
             What::Send(rank, mode) => {
                 mpi_core::comm::send_on(process, comm, purpose, buffer, rank, self.tag, mode)
             }
-            What::Buffered(rank) => {
-                bsend::send(runtime, comm, &buffer, rank, self.tag).map(|()| None)
-            }
+            What::Buffered(rank) => bsend
+                .send(process, comm, &buffer, rank, self.tag)
+                .map(|()| None),
             What::Receive(rank) => {
                 mpi_core::comm::receive_on(process, comm, purpose, buffer, rank, self.tag).map(Some)
             }

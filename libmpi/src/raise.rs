@@ -10,9 +10,10 @@ use crate::abi::{
     MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_SUCCESS,
     MPI_WIN_NULL, MPI_Win, error_name, handle_name,
 };
-use crate::errhandler::{self, Handler};
+use crate::errhandler::Handler;
 use crate::identity::Identity;
-use crate::{codes, fatal};
+use crate::runtime::runtime;
+use crate::{codes, fatal, wins};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +58,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         .origin()
         .map_or(on, |owner| On::Comm(owner as MPI_Comm));
     let class = class_code(error.class());
-    let handler = errhandler::lookup(on);
+    let handler = lookup(on);
     if matches!(handler, Handler::Fatal) {
         fatal::complain(&message(&error, function, on, args));
         fatal::abort(class);
@@ -78,6 +79,37 @@ pub fn code(error: &Error) -> c_int {
     match error.class() {
         Class::User(code) => code,
         class => codes::remember(class_code(class), || summary(error, "")),
+    }
+}
+
+/// The handler for errors on an object.
+fn lookup(on: On) -> Handler {
+    match on {
+        On::File(_) => of_files(),
+        On::Comm(comm) => of_comm(comm),
+        On::Win(win) => match wins::get(win) {
+            Ok(object) => object.errhandler.lock().handler(),
+            Err(_) => of_comm(MPI_COMM_WORLD),
+        },
+        On::Process => of_comm(MPI_COMM_WORLD),
+    }
+}
+
+/// That of a communicator; if it doesn't exist, that of `MPI_COMM_WORLD`; before `MPI_Init`, the
+/// initial one.
+fn of_comm(comm: c_int) -> Handler {
+    let Ok(runtime) = runtime() else {
+        return Handler::Fatal;
+    };
+    let object = runtime.comm(comm).unwrap_or(&runtime.world);
+    object.errhandler.lock().handler()
+}
+
+/// That of files that are not open; before `MPI_Init` and after `MPI_Finalize` the initial one.
+fn of_files() -> Handler {
+    match runtime() {
+        Ok(runtime) => runtime.file_errhandler.lock().handler(),
+        Err(_) => Handler::Return,
     }
 }
 

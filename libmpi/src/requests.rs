@@ -14,7 +14,7 @@ use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
 use crate::grequests::Generalized;
 use crate::handles::{HandleTable, Type, made, made_index};
 use crate::persistent::{Active, Persistent};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, running, runtime};
 
 /// The handle of operations that were complete when they were started.
 pub const READY: MPI_Request = 0x6c00_0000;
@@ -39,8 +39,10 @@ pub enum Object {
     Generalized(Generalized),
 }
 
-/// Requests of the ABI's own kinds, by their handles without [`OWN`].
-static OBJECTS: HandleTable<Object> = HandleTable::new(Type::Request);
+/// Requests of the ABI's own kinds, by their handles without [`OWN`], while MPI is up.
+fn objects() -> Option<&'static HandleTable<Object>> {
+    running().map(|runtime| &runtime.requests)
+}
 
 /// The generalized request behind a handle.
 pub fn generalized(handle: MPI_Request) -> Option<&'static Generalized> {
@@ -58,9 +60,10 @@ pub fn insert(object: Object) -> Result<MPI_Request> {
             "all 33,554,432 persistent and generalized requests are in use; free some",
         )
     };
-    let handle = OBJECTS.insert(Arc::new(object)).ok_or_else(full)?;
+    let objects = &runtime()?.requests;
+    let handle = objects.insert(Arc::new(object)).ok_or_else(full)?;
     if handle & OWN != 0 {
-        OBJECTS.remove(handle);
+        objects.remove(handle);
         return Err(full());
     }
     Ok(handle | OWN)
@@ -72,12 +75,12 @@ pub fn object(handle: MPI_Request) -> Option<&'static Object> {
     if handle & OWN == 0 {
         return None;
     }
-    OBJECTS.get(handle & !OWN)
+    objects()?.get(handle & !OWN)
 }
 
 /// As [`object`], to be kept: callbacks of the program may free the handle.
 fn object_arc(handle: MPI_Request) -> Option<Arc<Object>> {
-    OBJECTS.get_arc(handle & !OWN)
+    objects()?.get_arc(handle & !OWN)
 }
 
 /// What a handle names.
@@ -230,7 +233,7 @@ impl Runtime {
             },
             // The handle is invalid before the callbacks are called: they may use MPI.
             Object::Generalized(generalized) => {
-                if OBJECTS.remove(handle & !OWN).is_none() {
+                if self.requests.remove(handle & !OWN).is_none() {
                     return Ok(Ended::EMPTY);
                 }
                 let (status, queried) = generalized.query();
@@ -330,7 +333,7 @@ impl Runtime {
             Named::Own(handle) => match object_arc(handle).as_deref() {
                 None => Ok(()),
                 Some(Object::Persistent(persistent)) => {
-                    OBJECTS.remove(handle & !OWN);
+                    self.requests.remove(handle & !OWN);
                     match persistent.end() {
                         Active::Operation(id) => self.process.detach(id),
                         Active::No | Active::Complete(_) => Ok(()),
@@ -340,7 +343,7 @@ impl Runtime {
                     if !generalized.let_go() {
                         return Ok(()); // freed by its completion
                     }
-                    OBJECTS.remove(handle & !OWN);
+                    self.requests.remove(handle & !OWN);
                     generalized.free()
                 }
             },
@@ -385,7 +388,9 @@ pub fn complete(handle: MPI_Request) -> Result<()> {
         });
     };
     if generalized.complete()? {
-        OBJECTS.remove(handle & !OWN);
+        if let Some(objects) = objects() {
+            objects.remove(handle & !OWN);
+        }
         return generalized.free();
     }
     Ok(())

@@ -1,28 +1,25 @@
-//! The process between `MPI_Init` and `MPI_Finalize`: the one static that all MPI semantics hang off.
-//! (Handle tables and error codes, which outlive it, are statics of their own modules.)
+//! The process between `MPI_Init` and `MPI_Finalize`: the one value that all MPI semantics hang off.
+//! (What outlives it is in the [library](crate::library).)
 
+use std::alloc::Layout;
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
-use std::thread::ThreadId;
-use std::time::Duration;
+use std::thread::{JoinHandle, ThreadId};
 
-use mpi_core::comm::{Comm, ContextId};
-use mpi_core::group::Group;
-use mpi_core::{Class, Error, Process, Result};
+use mpi_core::comm::Comm;
+use mpi_core::{Class, Error, MatchedMessage, Process, Result};
 use parking_lot::Mutex;
 use pmi::Client;
 
-use crate::abi::{
-    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_THREAD_FUNNELED,
-    MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
-};
+use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
+use crate::bsend::Buffered;
 use crate::comms::CommObject;
-use crate::errhandler::{Attached, RETURN};
-use crate::handles::{HandleTable, Type};
-use crate::settings::{Info, Settings};
-use crate::{bootstrap, fatal, helper, identity};
+use crate::errhandler::Attached;
+use crate::handles::HandleTable;
+use crate::requests::Object;
 
 /// Everything that exists while MPI is up.
 pub struct Runtime {
@@ -48,6 +45,16 @@ pub struct Runtime {
     pub shared_alloc: bool,
     /// For errors on files that are not open (section 13.7).
     pub file_errhandler: Mutex<Attached>,
+    /// Messages that matched probes took out.
+    pub messages: HandleTable<Mutex<Option<MatchedMessage>>>,
+    /// Persistent and generalized requests.
+    pub requests: HandleTable<Object>,
+    /// The memory that the program attached for buffered sends.
+    pub bsend: Buffered,
+    /// Where pieces of `MPI_Alloc_mem` begin that are not shared, and how they were allocated.
+    pub pieces: Mutex<HashMap<usize, Layout>>,
+    /// The thread of asynchronous progress, if there is one.
+    pub progress_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -99,157 +106,33 @@ fn not_running() -> Error {
     Error::new(Class::Other, format!("it was called {when}"))
 }
 
-/// Brings MPI up.
-pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
-    if phase() != Phase::Before {
-        let why = "MPI_Init and MPI_Init_thread can be called once only, by one thread";
-        return Err(Error::new(Class::Other, why));
-    }
-    let failed = |why: String| Error::new(Class::Other, why);
-    let settings = Settings::from_env().map_err(failed)?;
-    let variable = |name: &str| match crate::settings::raw(name) {
-        Some(value) => Some(value.into()),
-        None => std::env::var_os(name),
-    };
-    let pmi = Arc::new(Client::connect(variable).map_err(|error| failed(error.to_string()))?);
-    let (rank, size) = (pmi.rank(), pmi.size());
-    identity::set(rank as usize, size as usize);
-    fatal::set_launcher(pmi.clone());
-    let threaded = threaded || crate::tool::wants_locks() || settings.async_progress;
-    let started = bootstrap::start(&pmi, &settings, threaded).map_err(|error| failed(error.0))?;
-    if settings.info != Info::None && rank == 0 {
-        for note in &started.notes {
-            eprintln!("Weft: {note}");
-        }
-    }
-
-    let world = Comm::new(ContextId::new(0, 0), Group::identity(size), rank);
-    world.set_name("MPI_COMM_WORLD");
-    let self_comm = Comm::new(ContextId::new(rank, 1), Group::single(rank), 0);
-    self_comm.set_name("MPI_COMM_SELF");
-    let runtime = Box::new(Runtime {
-        process: started.process,
-        pmi,
-        world: Arc::new(CommObject::new(world, MPI_COMM_WORLD)),
-        self_comm: Arc::new(CommObject::new(self_comm, MPI_COMM_SELF)),
-        comms: HandleTable::new(Type::Comm),
-        node: started.node,
-        thread_level,
-        main_thread: std::thread::current().id(),
-        dup_vcis: settings.dup_vcis,
-        shared_alloc: settings.alloc_shared && size > 1,
-        file_errhandler: Mutex::new(RETURN),
-    });
-    crate::infos::set_env(size, level_name(thread_level));
-    RUNTIME.store(Box::into_raw(runtime), Ordering::Release);
-    if settings.async_progress {
-        helper::start()?;
-    }
-    PHASE.store(1, Ordering::Release);
-    crate::report::install();
-    Ok(())
+/// Takes the runtime over: MPI's state is there from now on, though `MPI_Init` is still at work.
+pub(crate) fn install(runtime: Runtime) {
+    RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
 }
 
-/// The name of a thread level.
-fn level_name(level: c_int) -> &'static str {
-    match level {
-        MPI_THREAD_FUNNELED => "MPI_THREAD_FUNNELED",
-        MPI_THREAD_SERIALIZED => "MPI_THREAD_SERIALIZED",
-        MPI_THREAD_MULTIPLE => "MPI_THREAD_MULTIPLE",
-        _ => "MPI_THREAD_SINGLE",
-    }
-}
-
-/// Takes MPI down, after all that has been sent has left.
-pub fn stop() -> Result<()> {
-    let runtime = runtime()?;
-    if PHASE
-        .compare_exchange(1, 2, Ordering::AcqRel, Ordering::Relaxed)
-        .is_err()
-    {
-        let why = "MPI_Finalize is at work already; it can be called once only, by one thread, and not \
-                   by the delete callback of an attribute that it deletes";
-        return Err(Error::new(Class::Other, why));
-    }
-    let ended = take_down(runtime);
-    PHASE.store(if ended.is_ok() { 3 } else { 1 }, Ordering::Release);
-    if ended.is_ok() {
-        let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
-        crate::report::uninstall();
-        // SAFETY: made by `Box::into_raw` in `start`; the swap makes this its only owner, and no call
-        // may overlap with MPI_Finalize.
+/// Frees the runtime.
+///
+/// # Safety
+/// Nobody uses it any more, nor calls MPI at the same time.
+pub(crate) unsafe fn uninstall() {
+    let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
+    if !runtime.is_null() {
+        // SAFETY: made by `Box::into_raw` in `install`; the swap makes this its only owner, and by
+        // the contract of this function nobody looks at it.
         drop(unsafe { Box::from_raw(runtime) });
     }
-    ended
 }
 
-/// Ends what others have a part in.
-fn take_down(runtime: &Runtime) -> Result<()> {
-    // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
-    runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
-    runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
-    runtime.process.end_lockless();
-    let together = mpi_core::collective::barrier(&runtime.process, &runtime.world.comm)
-        .and_then(|()| runtime.process.drain())
-        .and_then(|()| leave_together(runtime));
-    // With a process lost there is no leaving together: what can be cleaned up is.
-    if let Err(error) = together
-        && runtime.process.first_loss().is_none()
-    {
-        return Err(error);
-    }
-    helper::end(runtime);
-    runtime
-        .pmi
-        .finalize()
-        .map_err(|error| Error::new(Class::Other, error.to_string()))?;
-    crate::wins::forget();
-    Ok(())
+/// Takes note of how far the process has come.
+pub(crate) fn set_phase(phase: Phase) {
+    PHASE.store(phase as u8, Ordering::Release);
 }
 
-/// Waits until all processes have drained. Who is through the barrier has heard from all others, but
-/// they may still have something to send to it (returned credit, the barrier's own messages to
-/// others by way of a shared connection), for which its connections must stay.
-fn leave_together(runtime: &Runtime) -> Result<()> {
-    let failed = |error: pmi::PmiError| Error::new(Class::Other, error.to_string());
-    if runtime.pmi.size() == 1 {
-        return Ok(());
-    }
-    let transports = runtime.process.transports();
-    if transports
-        .iter()
-        .skip(1)
-        .all(|way| way.shared_memory().is_some())
-    {
-        // What was sent lies in the receivers' memory: nobody needs us for it any more.
-        return runtime.pmi.fence().map_err(failed);
-    }
-    let me = std::thread::current();
-    std::thread::scope(|scope| {
-        let fence = || {
-            let result = runtime.pmi.fence();
-            me.unpark();
-            result
-        };
-        let Ok(fence) = std::thread::Builder::new().spawn_scoped(scope, fence) else {
-            return runtime.pmi.fence().map_err(failed);
-        };
-        // The launcher is asked by another thread, because a peer's last messages may need us to
-        // take them in before they count as sent.
-        let mut nap = Duration::from_micros(50);
-        while !fence.is_finished() {
-            // A peer that is lost now has left.
-            if let Ok(true) = runtime.process.poll_all() {
-                nap = Duration::from_micros(50);
-            }
-            std::thread::park_timeout(nap);
-            nap = (2 * nap).min(Duration::from_millis(1));
-        }
-        match fence.join() {
-            Ok(result) => result.map_err(failed),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+/// Goes from one phase to another; false if it is not in the first.
+pub(crate) fn advance(from: Phase, to: Phase) -> bool {
+    let changed = PHASE.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Relaxed);
+    changed.is_ok()
 }
 
 /// Asks for a report of pending operations, if MPI is up. Safe in a signal handler.

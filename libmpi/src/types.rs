@@ -1,36 +1,15 @@
 //! Datatypes by handle, and user buffers made of them.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::{Buffer, Class, Error, Result};
-use parking_lot::Mutex;
 
 use crate::abi::{self, MPI_DATATYPE_NULL, MPI_Datatype};
-use crate::attributes::Store;
 use crate::handles::{HandleTable, Type, predefined_index};
-
-/// A datatype that has a handle.
-pub struct TypeObject {
-    /// The datatype.
-    pub datatype: Datatype,
-    /// Its name, if the program gave it one.
-    pub name: Mutex<Option<String>>,
-    /// Its attributes.
-    pub attributes: Store,
-}
-
-impl TypeObject {
-    /// Without a name.
-    pub fn new(datatype: Datatype) -> Self {
-        TypeObject {
-            datatype,
-            name: Mutex::new(None),
-            attributes: Store::new(),
-        }
-    }
-}
+use crate::library::LIBRARY;
+pub use crate::type_object::TypeObject;
 
 /// Handles of the predefined datatypes.
 pub const PREDEFINED: &[(MPI_Datatype, Predefined)] = &[
@@ -199,7 +178,7 @@ fn len_in(handles: &[u32; 256], datatype: MPI_Datatype) -> Option<usize> {
 }
 
 /// Objects of the predefined handles, by their low byte.
-static PREDEFINED_OBJECTS: LazyLock<Vec<Option<TypeObject>>> = LazyLock::new(|| {
+fn predefined_objects() -> Vec<Option<TypeObject>> {
     let mut objects: Vec<Option<TypeObject>> = (0..256).map(|_| None).collect();
     for &(handle, predefined) in PREDEFINED {
         if predefined_index(handle, Type::Datatype).is_some() {
@@ -210,10 +189,10 @@ static PREDEFINED_OBJECTS: LazyLock<Vec<Option<TypeObject>>> = LazyLock::new(|| 
     objects[(abi::MPI_LB & 0xff) as usize] = Some(TypeObject::new(Datatype::lower_bound()));
     objects[(abi::MPI_UB & 0xff) as usize] = Some(TypeObject::new(Datatype::upper_bound()));
     objects
-});
+}
 
 /// Datatypes made at run time, and before them the pairs with gaps.
-static MADE: LazyLock<HandleTable<TypeObject>> = LazyLock::new(|| {
+fn first_objects() -> HandleTable<TypeObject> {
     let table = HandleTable::new(Type::Datatype);
     let pairs = PREDEFINED.iter().filter(|(handle, _)| *handle < 0);
     let mut pairs: Vec<_> = pairs.collect();
@@ -225,7 +204,13 @@ static MADE: LazyLock<HandleTable<TypeObject>> = LazyLock::new(|| {
         debug_assert_eq!(given, Some(*handle));
     }
     table
-});
+}
+
+/// The datatypes that have a handle, but for those that [`predefined_objects`] makes.
+#[inline(always)]
+fn made() -> &'static HandleTable<TypeObject> {
+    LIBRARY.datatypes.get_or_init(first_objects)
+}
 
 /// Whether a handle is predefined and so can't be freed.
 pub fn is_predefined(handle: MPI_Datatype) -> bool {
@@ -237,17 +222,19 @@ pub fn is_predefined(handle: MPI_Datatype) -> bool {
 /// The datatype behind a handle.
 pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
     let found = if handle as u32 >> 26 == 0x13 {
-        let object = PREDEFINED_OBJECTS[(handle & 0xff) as usize].as_ref();
+        let object = LIBRARY.predefined_datatypes.get_or_init(predefined_objects)
+            [(handle & 0xff) as usize]
+            .as_ref();
         object.filter(|_| exact(handle))
     } else {
-        MADE.get(handle)
+        made().get(handle)
     };
     found.ok_or_else(|| invalid(handle))
 }
 
 /// Keeps what is behind a handle alive over callbacks, which may free it.
 pub fn hold(handle: MPI_Datatype) -> Option<Arc<TypeObject>> {
-    MADE.get_arc(handle)
+    made().get_arc(handle)
 }
 
 /// Whether a handle with the type bits of a predefined one is one in all its bits.
@@ -260,7 +247,7 @@ fn exact(handle: MPI_Datatype) -> bool {
 
 /// A handle for a datatype made at run time.
 pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
-    MADE.insert(Arc::new(object)).ok_or_else(|| {
+    made().insert(Arc::new(object)).ok_or_else(|| {
         Error::new(
             Class::NoMem,
             "all 67,108,864 datatype handles are in use; free some",
@@ -277,10 +264,11 @@ pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
             .map(|row| row.0);
     }
     let is_it = |handle: &c_int| {
-        MADE.get(*handle)
+        made()
+            .get(*handle)
             .is_some_and(|it| it.datatype.same(datatype))
     };
-    MADE.handles().into_iter().find(is_it)
+    made().handles().into_iter().find(is_it)
 }
 
 /// Gives a duplicate the attributes that the copy callbacks want it to have.
@@ -302,9 +290,9 @@ pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
     let object = hold(handle).ok_or_else(|| invalid(handle))?;
     object.attributes.delete_all(&handle)?;
     // A callback may have freed it already, and even have made another with its number.
-    match MADE.get(handle) {
+    match made().get(handle) {
         Some(still) if std::ptr::eq(still, &raw const *object) => {
-            MADE.remove(handle).ok_or_else(|| invalid(handle))
+            made().remove(handle).ok_or_else(|| invalid(handle))
         }
         _ => Err(invalid(handle)),
     }

@@ -1,20 +1,19 @@
 //! Attributes (section 6.7).
 
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use mpi_core::{Result, TAG_UB};
+use mpi_core::Result;
 
 use super::{null, put};
 use crate::abi::{
-    MPI_ANY_SOURCE, MPI_APPNUM, MPI_Comm, MPI_Comm_copy_attr_function,
-    MPI_Comm_delete_attr_function, MPI_Datatype, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID,
-    MPI_LASTUSEDCODE, MPI_PROC_NULL, MPI_TAG_UB, MPI_Type_copy_attr_function,
-    MPI_Type_delete_attr_function, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
-    MPI_Win_copy_attr_function, MPI_Win_delete_attr_function,
+    MPI_APPNUM, MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Datatype,
+    MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE, MPI_TAG_UB,
+    MPI_Type_copy_attr_function, MPI_Type_delete_attr_function, MPI_UNIVERSE_SIZE,
+    MPI_WTIME_IS_GLOBAL, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function,
 };
 use crate::attributes::{self, Form, Kind, Store, Value};
+use crate::library::LIBRARY;
 use crate::runtime::{Runtime, runtime};
 use crate::{codes, types};
 
@@ -91,9 +90,6 @@ pub unsafe fn comm_create_keyval(
 }
 
 /// `MPI_Comm_free_keyval` (section 6.7).
-///
-/// # Safety
-/// `keyval` is valid or NULL.
 pub unsafe fn comm_free_keyval(keyval: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe { free_keyval(Kind::Comm, keyval) }
@@ -142,19 +138,13 @@ pub unsafe fn comm_get_attr(
 /// The value of a predefined attribute (section 8.1.2): the address of an integer, or none where it
 /// is not set. No value for keys that are not predefined.
 pub(super) fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut c_void>> {
-    static TAGS: AtomicI32 = AtomicI32::new(TAG_UB);
-    static HOST: AtomicI32 = AtomicI32::new(MPI_PROC_NULL);
-    static IO: AtomicI32 = AtomicI32::new(MPI_ANY_SOURCE);
-    static GLOBAL_TIME: OnceLock<AtomicI32> = OnceLock::new();
-    static UNIVERSE: OnceLock<Option<AtomicI32>> = OnceLock::new();
-    static APPLICATION: OnceLock<Option<AtomicI32>> = OnceLock::new();
-    static LAST_CODE: AtomicI32 = AtomicI32::new(0);
+    let found = &LIBRARY.world_attributes;
     let value = match keyval {
-        MPI_TAG_UB => Some(&TAGS),
-        MPI_HOST => Some(&HOST),
-        MPI_IO => Some(&IO),
+        MPI_TAG_UB => Some(&found.tag_ub),
+        MPI_HOST => Some(&found.host),
+        MPI_IO => Some(&found.io),
         // One clock serves all processes of a node.
-        MPI_WTIME_IS_GLOBAL => Some(GLOBAL_TIME.get_or_init(|| {
+        MPI_WTIME_IS_GLOBAL => Some(found.wtime_is_global.get_or_init(|| {
             let nodes = runtime.pmi.process_mapping().ok().flatten();
             let one = nodes.is_some_and(|nodes| nodes.windows(2).all(|pair| pair[0] == pair[1]));
             AtomicI32::new(c_int::from(one || runtime.pmi.size() == 1))
@@ -166,15 +156,17 @@ pub(super) fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut
                     .and_then(|size| c_int::try_from(size).ok())
                     .map(AtomicI32::new)
             };
-            UNIVERSE.get_or_init(told).as_ref()
+            found.universe_size.get_or_init(told).as_ref()
         }
         MPI_APPNUM => {
             let told = || runtime.pmi.appnum().ok().flatten().map(AtomicI32::new);
-            APPLICATION.get_or_init(told).as_ref()
+            found.appnum.get_or_init(told).as_ref()
         }
         MPI_LASTUSEDCODE => {
-            LAST_CODE.store(codes::last_used(), Ordering::Relaxed);
-            Some(&LAST_CODE)
+            found
+                .lastusedcode
+                .store(codes::last_used(), Ordering::Relaxed);
+            Some(&found.lastusedcode)
         }
         _ => return None,
     };
@@ -196,9 +188,6 @@ pub unsafe fn type_create_keyval(
 }
 
 /// `MPI_Type_free_keyval` (section 6.7).
-///
-/// # Safety
-/// `keyval` is valid or NULL.
 pub unsafe fn type_free_keyval(keyval: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe { free_keyval(Kind::Type, keyval) }
@@ -255,9 +244,6 @@ pub unsafe fn win_create_keyval(
 }
 
 /// `MPI_Win_free_keyval` (section 6.7).
-///
-/// # Safety
-/// `keyval` is valid or NULL.
 pub unsafe fn win_free_keyval(keyval: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe { free_keyval(Kind::Win, keyval) }

@@ -548,9 +548,6 @@ pub fn barrier(comm: MPI_Comm) -> Result<()> {
 }
 
 /// `MPI_Ibarrier` (section 5.12.1).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> Result<()> {
     let site = Site::new(comm, How::Start(request))?;
     // SAFETY: a barrier has no buffers.

@@ -198,9 +198,6 @@ unsafe fn alltoall_as(
 }
 
 /// `MPI_Bcast` (section 5.4).
-///
-/// # Safety
-/// As the standard demands.
 #[inline]
 pub unsafe fn bcast(
     buffer: *mut c_void,
@@ -214,9 +211,6 @@ pub unsafe fn bcast(
 }
 
 /// `MPI_Ibcast` (section 5.12.2).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ibcast(
     buffer: *mut c_void,
     count: c_int,
@@ -230,9 +224,6 @@ pub unsafe fn ibcast(
 }
 
 /// `MPI_Gather` (section 5.5).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn gather(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -260,9 +251,6 @@ pub unsafe fn gather(
 }
 
 /// `MPI_Igather` (section 5.12.3).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn igather(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -291,9 +279,6 @@ pub unsafe fn igather(
 }
 
 /// `MPI_Gatherv` (section 5.5).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn gatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -322,9 +307,6 @@ pub unsafe fn gatherv(
 }
 
 /// `MPI_Igatherv` (section 5.12.3).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn igatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -354,9 +336,6 @@ pub unsafe fn igatherv(
 }
 
 /// `MPI_Scatter` (section 5.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn scatter(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -384,9 +363,6 @@ pub unsafe fn scatter(
 }
 
 /// `MPI_Iscatter` (section 5.12.4).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn iscatter(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -415,9 +391,6 @@ pub unsafe fn iscatter(
 }
 
 /// `MPI_Scatterv` (section 5.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn scatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
@@ -446,9 +419,6 @@ pub unsafe fn scatterv(
 }
 
 /// `MPI_Iscatterv` (section 5.12.4).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn iscatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
@@ -478,9 +448,6 @@ pub unsafe fn iscatterv(
 }
 
 /// `MPI_Allgather` (section 5.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -496,9 +463,6 @@ pub unsafe fn allgather(
 }
 
 /// `MPI_Iallgather` (section 5.12.5).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn iallgather(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -525,9 +489,6 @@ pub unsafe fn iallgather(
 }
 
 /// `MPI_Allgatherv` (section 5.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -544,9 +505,6 @@ pub unsafe fn allgatherv(
 }
 
 /// `MPI_Iallgatherv` (section 5.12.5).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn iallgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -574,9 +532,6 @@ pub unsafe fn iallgatherv(
 }
 
 /// `MPI_Alltoall` (section 5.8).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -593,9 +548,6 @@ pub unsafe fn alltoall(
 }
 
 /// `MPI_Ialltoall` (section 5.12.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ialltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -613,9 +565,6 @@ pub unsafe fn ialltoall(
 }
 
 /// `MPI_Alltoallv` (section 5.8).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
@@ -634,9 +583,6 @@ pub unsafe fn alltoallv(
 }
 
 /// `MPI_Ialltoallv` (section 5.12.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ialltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
@@ -656,9 +602,6 @@ pub unsafe fn ialltoallv(
 }
 
 /// `MPI_Alltoallw` (section 5.8).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
@@ -677,9 +620,6 @@ pub unsafe fn alltoallw(
 }
 
 /// `MPI_Ialltoallw` (section 5.12.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ialltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,

@@ -89,9 +89,6 @@ unsafe fn alltoall_as(
 }
 
 /// `MPI_Neighbor_allgather` (section 7.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn neighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -107,9 +104,6 @@ pub unsafe fn neighbor_allgather(
 }
 
 /// `MPI_Ineighbor_allgather` (section 7.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ineighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -136,9 +130,6 @@ pub unsafe fn ineighbor_allgather(
 }
 
 /// `MPI_Neighbor_allgatherv` (section 7.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn neighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -155,9 +146,6 @@ pub unsafe fn neighbor_allgatherv(
 }
 
 /// `MPI_Ineighbor_allgatherv` (section 7.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ineighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -185,9 +173,6 @@ pub unsafe fn ineighbor_allgatherv(
 }
 
 /// `MPI_Neighbor_alltoall` (section 7.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn neighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -204,9 +189,6 @@ pub unsafe fn neighbor_alltoall(
 }
 
 /// `MPI_Ineighbor_alltoall` (section 7.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ineighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -224,9 +206,6 @@ pub unsafe fn ineighbor_alltoall(
 }
 
 /// `MPI_Neighbor_alltoallv` (section 7.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn neighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
@@ -245,9 +224,6 @@ pub unsafe fn neighbor_alltoallv(
 }
 
 /// `MPI_Ineighbor_alltoallv` (section 7.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ineighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
@@ -267,9 +243,6 @@ pub unsafe fn ineighbor_alltoallv(
 }
 
 /// `MPI_Neighbor_alltoallw` (section 7.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn neighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
@@ -288,9 +261,6 @@ pub unsafe fn neighbor_alltoallw(
 }
 
 /// `MPI_Ineighbor_alltoallw` (section 7.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ineighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,

@@ -210,9 +210,6 @@ unsafe fn scan_as(
 }
 
 /// `MPI_Reduce_local` (section 5.9.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn reduce_local(
     inbuf: *const c_void,
     inoutbuf: *mut c_void,
@@ -234,9 +231,6 @@ pub unsafe fn reduce_local(
 }
 
 /// `MPI_Reduce` (section 5.9.1).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn reduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -251,9 +245,6 @@ pub unsafe fn reduce(
 }
 
 /// `MPI_Ireduce` (section 5.12.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ireduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -280,9 +271,6 @@ pub unsafe fn ireduce(
 }
 
 /// `MPI_Allreduce` (section 5.9.6).
-///
-/// # Safety
-/// As the standard demands.
 #[inline]
 pub unsafe fn allreduce(
     sendbuf: *const c_void,
@@ -297,9 +285,6 @@ pub unsafe fn allreduce(
 }
 
 /// `MPI_Iallreduce` (section 5.12.8).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn iallreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -324,9 +309,6 @@ pub unsafe fn iallreduce(
 }
 
 /// `MPI_Reduce_scatter_block` (section 5.10.1).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn reduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -340,9 +322,6 @@ pub unsafe fn reduce_scatter_block(
 }
 
 /// `MPI_Ireduce_scatter_block` (section 5.12.9).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ireduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -367,9 +346,6 @@ pub unsafe fn ireduce_scatter_block(
 }
 
 /// `MPI_Reduce_scatter` (section 5.10.2).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn reduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -383,9 +359,6 @@ pub unsafe fn reduce_scatter(
 }
 
 /// `MPI_Ireduce_scatter` (section 5.12.10).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ireduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -410,9 +383,6 @@ pub unsafe fn ireduce_scatter(
 }
 
 /// `MPI_Scan` (section 5.11.1).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn scan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -437,9 +407,6 @@ pub unsafe fn scan(
 }
 
 /// `MPI_Iscan` (section 5.12.11).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn iscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -465,9 +432,6 @@ pub unsafe fn iscan(
 }
 
 /// `MPI_Exscan` (section 5.11.2).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn exscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -481,9 +445,6 @@ pub unsafe fn exscan(
 }
 
 /// `MPI_Iexscan` (section 5.12.12).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn iexscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,

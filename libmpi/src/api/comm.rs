@@ -12,7 +12,7 @@ use mpi_core::{Class, Error, Result};
 
 use super::env::put_text;
 use super::group::comparison;
-use super::p2p::{bad_rank, bad_tag};
+use super::pt2pt::check::{bad_rank, bad_tag};
 use super::{null, put};
 use crate::abi::{
     MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_Comm,
@@ -24,9 +24,6 @@ use crate::runtime::{Runtime, invalid_comm, invalid_named, runtime};
 use crate::{groups, infos, requests};
 
 /// `MPI_Comm_size` (section 6.4.1).
-///
-/// # Safety
-/// `size` is valid or NULL.
 pub unsafe fn comm_size(comm: MPI_Comm, size: *mut c_int) -> Result<()> {
     let number = runtime()?.comm(comm)?.comm.size();
     // SAFETY: the caller's contract.
@@ -34,9 +31,6 @@ pub unsafe fn comm_size(comm: MPI_Comm, size: *mut c_int) -> Result<()> {
 }
 
 /// `MPI_Comm_rank` (section 6.4.1).
-///
-/// # Safety
-/// `rank` is valid or NULL.
 pub unsafe fn comm_rank(comm: MPI_Comm, rank: *mut c_int) -> Result<()> {
     let number = runtime()?.comm(comm)?.comm.rank();
     // SAFETY: the caller's contract.
@@ -44,9 +38,6 @@ pub unsafe fn comm_rank(comm: MPI_Comm, rank: *mut c_int) -> Result<()> {
 }
 
 /// `MPI_Comm_compare` (section 6.4.1).
-///
-/// # Safety
-/// `result` is valid or NULL.
 pub unsafe fn comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> Result<()> {
     let runtime = runtime()?;
     let (one, two) = (&runtime.comm(comm1)?.comm, &runtime.comm(comm2)?.comm);
@@ -135,9 +126,6 @@ unsafe fn give_to(
 }
 
 /// `MPI_Comm_dup` (section 6.4.2).
-///
-/// # Safety
-/// `newcomm` is valid or NULL.
 pub unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.comm(comm)?;
@@ -152,9 +140,6 @@ pub unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<()> {
 }
 
 /// `MPI_Comm_dup_with_info` (section 6.4.2): hints are those of `info` instead of the old ones.
-///
-/// # Safety
-/// `newcomm` is valid or NULL.
 pub unsafe fn comm_dup_with_info(
     comm: MPI_Comm,
     info: MPI_Info,
@@ -217,7 +202,7 @@ pub unsafe fn comm_idup(
     let object = |copy| {
         let object = CommObject::new(copy, MPI_COMM_NULL);
         object.inherit(&parent);
-        object.copy_hints(&parent);
+        object.copy_hints(&runtime.process, &parent);
         object
     };
     let (copy, id) =
@@ -249,9 +234,6 @@ impl AsRef<Comm> for Duplication {
 }
 
 /// `MPI_Comm_create` (section 6.4.2).
-///
-/// # Safety
-/// `newcomm` is valid or NULL.
 pub unsafe fn comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.comm(comm)?;
@@ -264,9 +246,6 @@ pub unsafe fn comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Co
 }
 
 /// `MPI_Comm_create_group` (section 6.4.2): called by the members of the group only.
-///
-/// # Safety
-/// `newcomm` is valid or NULL.
 pub unsafe fn comm_create_group(
     comm: MPI_Comm,
     group: MPI_Group,
@@ -286,9 +265,6 @@ pub unsafe fn comm_create_group(
 }
 
 /// `MPI_Comm_split` (section 6.4.2).
-///
-/// # Safety
-/// `newcomm` is valid or NULL.
 pub unsafe fn comm_split(
     comm: MPI_Comm,
     color: c_int,
@@ -313,9 +289,6 @@ pub unsafe fn comm_split(
 }
 
 /// `MPI_Comm_split_type` (section 6.4.2).
-///
-/// # Safety
-/// `newcomm` is valid or NULL.
 pub unsafe fn comm_split_type(
     comm: MPI_Comm,
     split_type: c_int,
@@ -347,9 +320,6 @@ pub unsafe fn comm_split_type(
 }
 
 /// `MPI_Comm_free` (section 6.4.3). Operations under way go on: they need the communicator no more.
-///
-/// # Safety
-/// `comm` is valid or NULL.
 pub unsafe fn comm_free(comm: *mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
@@ -360,9 +330,6 @@ pub unsafe fn comm_free(comm: *mut MPI_Comm) -> Result<()> {
 }
 
 /// `MPI_Comm_disconnect` (section 10.5.4): as [`comm_free`], once all operations are complete.
-///
-/// # Safety
-/// `comm` is valid or NULL.
 pub unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
@@ -400,9 +367,6 @@ fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
 }
 
 /// `MPI_Comm_test_inter` (section 6.6.1).
-///
-/// # Safety
-/// `flag` is valid or NULL.
 pub unsafe fn comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> Result<()> {
     let inter = runtime()?.comm(comm)?.comm.remote().is_some();
     // SAFETY: the caller's contract.
@@ -410,9 +374,6 @@ pub unsafe fn comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> Result<()> {
 }
 
 /// `MPI_Comm_remote_size` (section 6.6.1).
-///
-/// # Safety
-/// `size` is valid or NULL.
 pub unsafe fn comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> Result<()> {
     let number = inter_only(&runtime()?.comm(comm)?.comm)?.size();
     // SAFETY: the caller's contract.
@@ -421,9 +382,6 @@ pub unsafe fn comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> Result<()> {
 
 /// `MPI_Comm_get_parent` (section 10.3.2). No process has one, as there is no `MPI_Comm_spawn` yet; one
 /// that the launcher started for another library's `MPI_Comm_spawn` can't reach its parent.
-///
-/// # Safety
-/// `parent` is valid or NULL.
 pub unsafe fn get_parent(parent: *mut MPI_Comm) -> Result<()> {
     runtime()?;
     let spawned = std::env::var_os("PMI_SPAWNED").is_some_and(|value| value == "1");
@@ -438,9 +396,6 @@ pub unsafe fn get_parent(parent: *mut MPI_Comm) -> Result<()> {
 }
 
 /// `MPI_Comm_remote_group` (section 6.6.1).
-///
-/// # Safety
-/// `group` is valid or NULL.
 pub unsafe fn comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<()> {
     let remote = inter_only(&runtime()?.comm(comm)?.comm)?.clone();
     if group.is_null() {
@@ -451,9 +406,6 @@ pub unsafe fn comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result
 }
 
 /// `MPI_Intercomm_create` (section 6.6.2). The last arguments matter at the local leader only.
-///
-/// # Safety
-/// `newintercomm` is valid or NULL.
 pub unsafe fn intercomm_create(
     local_comm: MPI_Comm,
     local_leader: c_int,
@@ -496,9 +448,6 @@ pub unsafe fn intercomm_create(
 }
 
 /// `MPI_Intercomm_merge` (section 6.6.2).
-///
-/// # Safety
-/// `newintracomm` is valid or NULL.
 pub unsafe fn intercomm_merge(
     intercomm: MPI_Comm,
     high: c_int,

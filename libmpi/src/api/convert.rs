@@ -3,11 +3,11 @@
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result};
-use parking_lot::Mutex;
 
 use super::null;
 use crate::abi::{MPI_F_STATUS_SIZE, MPI_F08_status, MPI_File, MPI_Fint, MPI_Status};
 use crate::data;
+use crate::library::LIBRARY;
 
 /// `MPI_Comm_c2f`, `MPI_Comm_f2c` and their like: handles that are integers in C are the same
 /// integers in Fortran.
@@ -15,16 +15,13 @@ pub fn same(handle: c_int) -> c_int {
     handle
 }
 
-/// The files that have a number in Fortran, by that number less one; 0 stands for none.
-static FILES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-
 /// `MPI_File_c2f`. The number stays that of the file, also when another file gets its address.
 pub fn file_c2f(file: MPI_File) -> MPI_Fint {
     let address = file.expose_provenance();
     if address == 0 {
         return 0;
     }
-    let mut files = FILES.lock();
+    let mut files = LIBRARY.fortran_files.lock();
     let index = files.iter().position(|known| *known == address);
     let index = index.unwrap_or_else(|| {
         files.push(address);
@@ -38,7 +35,7 @@ pub fn file_f2c(file: MPI_Fint) -> MPI_File {
     let index = usize::try_from(file)
         .ok()
         .and_then(|file| file.checked_sub(1));
-    let address = index.and_then(|index| FILES.lock().get(index).copied());
+    let address = index.and_then(|index| LIBRARY.fortran_files.lock().get(index).copied());
     std::ptr::with_exposed_provenance_mut(address.unwrap_or(0))
 }
 

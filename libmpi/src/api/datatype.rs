@@ -5,10 +5,10 @@ use std::slice;
 
 use mpi_core::datatype::{Constructor, Datatype, Distribution, Marker, Order, TypeClass};
 use mpi_core::{Class, Error, Result};
-use parking_lot::Mutex;
 
 use super::{null, put};
 use crate::abi::{self, MPI_Aint, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::library::{F90, LIBRARY};
 use crate::types::{self, TypeObject};
 
 /// The datatype behind a handle.
@@ -67,9 +67,6 @@ unsafe fn addresses<'a>(start: *const MPI_Aint, count: c_int, name: &str) -> Res
 }
 
 /// `MPI_Type_contiguous`.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
 pub unsafe fn type_contiguous(
     count: c_int,
     oldtype: MPI_Datatype,
@@ -81,9 +78,6 @@ pub unsafe fn type_contiguous(
 }
 
 /// `MPI_Type_vector`.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
 pub unsafe fn type_vector(
     count: c_int,
     blocklength: c_int,
@@ -97,9 +91,6 @@ pub unsafe fn type_vector(
 }
 
 /// `MPI_Type_create_hvector`, and `MPI_Type_hvector` of MPI-1.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
 pub unsafe fn type_create_hvector(
     count: c_int,
     blocklength: c_int,
@@ -309,9 +300,6 @@ pub unsafe fn type_create_darray(
 }
 
 /// `MPI_Type_create_resized`.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
 pub unsafe fn type_create_resized(
     oldtype: MPI_Datatype,
     lb: MPI_Aint,
@@ -324,9 +312,6 @@ pub unsafe fn type_create_resized(
 }
 
 /// `MPI_Type_dup`, with the attributes that the copy callbacks want the new type to have.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
 pub unsafe fn type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> Result<()> {
     let made = datatype(oldtype)?.dup()?;
     // SAFETY: by the contract of this function. Who doesn't look at the code finds no datatype.
@@ -341,9 +326,6 @@ pub unsafe fn type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> Res
 }
 
 /// `MPI_Type_commit`.
-///
-/// # Safety
-/// `datatype` is valid or NULL.
 pub unsafe fn type_commit(datatype: *mut MPI_Datatype) -> Result<()> {
     // SAFETY: by the contract of this function.
     let handle = unsafe { datatype.as_ref() }.ok_or_else(|| null("datatype"))?;
@@ -352,9 +334,6 @@ pub unsafe fn type_commit(datatype: *mut MPI_Datatype) -> Result<()> {
 }
 
 /// `MPI_Type_free`. Operations that use the type go on.
-///
-/// # Safety
-/// `datatype` is valid or NULL.
 pub unsafe fn type_free(datatype: *mut MPI_Datatype) -> Result<()> {
     // SAFETY: by the contract of this function.
     let handle = unsafe { datatype.as_mut() }.ok_or_else(|| null("datatype"))?;
@@ -370,17 +349,6 @@ pub unsafe fn type_free(datatype: *mut MPI_Datatype) -> Result<()> {
     Ok(())
 }
 
-/// The parameterised Fortran types that have a handle: the standard wants the same handle for
-/// the same arguments.
-static F90: Mutex<Vec<(F90, MPI_Datatype)>> = Mutex::new(Vec::new());
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum F90 {
-    Real(Option<i64>, Option<i64>),
-    Complex(Option<i64>, Option<i64>),
-    Integer(i64),
-}
-
 impl F90 {
     fn make(self) -> Result<Datatype> {
         match self {
@@ -391,7 +359,7 @@ impl F90 {
     }
 
     fn handle(self) -> Result<MPI_Datatype> {
-        let mut known = F90.lock();
+        let mut known = LIBRARY.fortran_types.lock();
         if let Some((_, handle)) = known.iter().find(|(f90, _)| *f90 == self) {
             return Ok(*handle);
         }
@@ -426,9 +394,6 @@ fn defined(value: c_int) -> Option<i64> {
 }
 
 /// `MPI_Type_create_f90_real`.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
 pub unsafe fn type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> Result<()> {
     let handle = F90::Real(defined(p), defined(r)).handle()?;
     // SAFETY: by the contract of this function.
@@ -436,9 +401,6 @@ pub unsafe fn type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatyp
 }
 
 /// `MPI_Type_create_f90_complex`.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
 pub unsafe fn type_create_f90_complex(
     p: c_int,
     r: c_int,
@@ -450,9 +412,6 @@ pub unsafe fn type_create_f90_complex(
 }
 
 /// `MPI_Type_create_f90_integer`.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
 pub unsafe fn type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> Result<()> {
     let handle = F90::Integer(r.into()).handle()?;
     // SAFETY: by the contract of this function.
@@ -460,9 +419,6 @@ pub unsafe fn type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> R
 }
 
 /// `MPI_Type_match_size`.
-///
-/// # Safety
-/// `datatype` is valid or NULL.
 pub unsafe fn type_match_size(
     typeclass: c_int,
     size: c_int,

@@ -24,9 +24,6 @@ fn count(value: Option<impl TryInto<MPI_Count>>) -> MPI_Count {
 }
 
 /// `MPI_Type_size`.
-///
-/// # Safety
-/// `size` is valid or NULL.
 pub unsafe fn type_size(datatype: MPI_Datatype, size: *mut c_int) -> Result<()> {
     let bytes = types::object(datatype)?.datatype.size();
     // SAFETY: by the contract of this function.
@@ -34,9 +31,6 @@ pub unsafe fn type_size(datatype: MPI_Datatype, size: *mut c_int) -> Result<()> 
 }
 
 /// `MPI_Type_size_x`.
-///
-/// # Safety
-/// `size` is valid or NULL.
 pub unsafe fn type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> Result<()> {
     let bytes = types::object(datatype)?.datatype.size();
     // SAFETY: by the contract of this function.
@@ -44,9 +38,6 @@ pub unsafe fn type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> Resul
 }
 
 /// `MPI_Type_get_extent`.
-///
-/// # Safety
-/// The pointers are valid or NULL.
 pub unsafe fn type_get_extent(
     datatype: MPI_Datatype,
     lb: *mut MPI_Aint,
@@ -61,9 +52,6 @@ pub unsafe fn type_get_extent(
 }
 
 /// `MPI_Type_get_extent_x`.
-///
-/// # Safety
-/// The pointers are valid or NULL.
 pub unsafe fn type_get_extent_x(
     datatype: MPI_Datatype,
     lb: *mut MPI_Count,
@@ -78,9 +66,6 @@ pub unsafe fn type_get_extent_x(
 }
 
 /// `MPI_Type_get_true_extent`.
-///
-/// # Safety
-/// The pointers are valid or NULL.
 pub unsafe fn type_get_true_extent(
     datatype: MPI_Datatype,
     true_lb: *mut MPI_Aint,
@@ -96,9 +81,6 @@ pub unsafe fn type_get_true_extent(
 }
 
 /// `MPI_Type_get_true_extent_x`.
-///
-/// # Safety
-/// The pointers are valid or NULL.
 pub unsafe fn type_get_true_extent_x(
     datatype: MPI_Datatype,
     true_lb: *mut MPI_Count,
@@ -114,9 +96,6 @@ pub unsafe fn type_get_true_extent_x(
 }
 
 /// `MPI_Type_extent` of MPI-1.
-///
-/// # Safety
-/// `extent` is valid or NULL.
 pub unsafe fn type_extent(datatype: MPI_Datatype, extent: *mut MPI_Aint) -> Result<()> {
     let bytes = types::object(datatype)?.datatype.extent();
     // SAFETY: by the contract of this function.
@@ -124,9 +103,6 @@ pub unsafe fn type_extent(datatype: MPI_Datatype, extent: *mut MPI_Aint) -> Resu
 }
 
 /// `MPI_Type_lb` of MPI-1.
-///
-/// # Safety
-/// `displacement` is valid or NULL.
 pub unsafe fn type_lb(datatype: MPI_Datatype, displacement: *mut MPI_Aint) -> Result<()> {
     let bytes = types::object(datatype)?.datatype.lb();
     // SAFETY: by the contract of this function.
@@ -134,9 +110,6 @@ pub unsafe fn type_lb(datatype: MPI_Datatype, displacement: *mut MPI_Aint) -> Re
 }
 
 /// `MPI_Type_ub` of MPI-1.
-///
-/// # Safety
-/// `displacement` is valid or NULL.
 pub unsafe fn type_ub(datatype: MPI_Datatype, displacement: *mut MPI_Aint) -> Result<()> {
     let bytes = types::object(datatype)?.datatype.ub();
     // SAFETY: by the contract of this function.
@@ -160,9 +133,6 @@ fn elements(status: *const MPI_Status, datatype: MPI_Datatype) -> Result<Option<
 }
 
 /// `MPI_Get_elements`.
-///
-/// # Safety
-/// The pointers are valid or NULL.
 pub unsafe fn get_elements(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
@@ -174,9 +144,6 @@ pub unsafe fn get_elements(
 }
 
 /// `MPI_Get_elements_x`.
-///
-/// # Safety
-/// The pointers are valid or NULL.
 pub unsafe fn get_elements_x(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
@@ -188,9 +155,6 @@ pub unsafe fn get_elements_x(
 }
 
 /// `MPI_Status_set_elements_x`.
-///
-/// # Safety
-/// `status` is valid or one of the constants.
 pub unsafe fn status_set_elements_x(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
@@ -213,9 +177,6 @@ pub unsafe fn status_set_elements_x(
 }
 
 /// `MPI_Status_set_elements`.
-///
-/// # Safety
-/// `status` is valid or one of the constants.
 pub unsafe fn status_set_elements(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
@@ -247,9 +208,6 @@ fn combiner(combiner: Combiner) -> c_int {
 }
 
 /// `MPI_Type_get_envelope`.
-///
-/// # Safety
-/// The pointers are valid or NULL.
 pub unsafe fn type_get_envelope(
     datatype: MPI_Datatype,
     num_integers: *mut c_int,

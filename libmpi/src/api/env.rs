@@ -45,9 +45,6 @@ fn seconds(time: libc::timespec) -> f64 {
 }
 
 /// `MPI_Get_version`.
-///
-/// # Safety
-/// The pointers are valid or NULL.
 pub unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe {
@@ -102,9 +99,6 @@ pub fn pcontrol(_level: c_int) -> Result<()> {
 }
 
 /// `MPI_Get_address`.
-///
-/// # Safety
-/// `address` is valid or NULL.
 pub unsafe fn get_address(location: *const c_void, address: *mut MPI_Aint) -> Result<()> {
     let value = location.expose_provenance() as MPI_Aint;
     // SAFETY: by the contract of this function.

@@ -41,9 +41,6 @@ pub fn comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> Result
 }
 
 /// `MPI_Comm_get_errhandler` (section 8.3.1).
-///
-/// # Safety
-/// `errhandler` is valid or NULL.
 pub unsafe fn comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> Result<()> {
     let attached = runtime()?.comm(comm)?.errhandler.lock().clone();
     if errhandler.is_null() {
@@ -54,9 +51,6 @@ pub unsafe fn comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandle
 }
 
 /// `MPI_Errhandler_free` (section 8.3.4).
-///
-/// # Safety
-/// `errhandler` is valid or NULL.
 pub unsafe fn errhandler_free(errhandler: *mut MPI_Errhandler) -> Result<()> {
     // SAFETY: the caller's contract.
     let Some(handle) = (unsafe { errhandler.as_mut() }) else {

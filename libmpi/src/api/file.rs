@@ -48,9 +48,6 @@ pub fn file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> Result
 }
 
 /// `MPI_File_get_errhandler` (section 8.3.3).
-///
-/// # Safety
-/// `errhandler` is valid or NULL.
 pub unsafe fn file_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> Result<()> {
     let runtime = runtime()?;
     check(file)?;

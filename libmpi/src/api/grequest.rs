@@ -15,9 +15,6 @@ use crate::runtime::runtime;
 use crate::status;
 
 /// `MPI_Grequest_start`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn grequest_start(
     query_fn: Option<MPI_Grequest_query_function>,
     free_fn: Option<MPI_Grequest_free_function>,
@@ -56,9 +53,6 @@ pub fn grequest_complete(request: MPI_Request) -> Result<()> {
 }
 
 /// `MPI_Status_set_cancelled` (section 12.3).
-///
-/// # Safety
-/// `status` is valid or one of the constants.
 pub unsafe fn status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> Result<()> {
     if !status::ignored(status) {
         // SAFETY: valid by the contract of this function.

@@ -35,9 +35,6 @@ pub(super) fn comparison(found: Comparison) -> c_int {
 }
 
 /// `MPI_Group_size` (section 6.3.1).
-///
-/// # Safety
-/// `size` is valid or NULL.
 pub unsafe fn group_size(group: MPI_Group, size: *mut c_int) -> Result<()> {
     runtime()?;
     let number = groups::get(group)?.size();
@@ -46,9 +43,6 @@ pub unsafe fn group_size(group: MPI_Group, size: *mut c_int) -> Result<()> {
 }
 
 /// `MPI_Group_rank` (section 6.3.1).
-///
-/// # Safety
-/// `rank` is valid or NULL.
 pub unsafe fn group_rank(group: MPI_Group, rank: *mut c_int) -> Result<()> {
     let found = groups::get(group)?.rank_of(runtime()?.process.me());
     // SAFETY: the caller's contract.
@@ -93,9 +87,6 @@ pub unsafe fn group_translate_ranks(
 }
 
 /// `MPI_Group_compare` (section 6.3.1).
-///
-/// # Safety
-/// `result` is valid or NULL.
 pub unsafe fn group_compare(
     group1: MPI_Group,
     group2: MPI_Group,
@@ -108,9 +99,6 @@ pub unsafe fn group_compare(
 }
 
 /// `MPI_Comm_group` (section 6.3.2).
-///
-/// # Safety
-/// `group` is valid or NULL.
 pub unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<()> {
     let comm = &runtime()?.comm(comm)?.comm;
     comm.check_groups()?;
@@ -123,9 +111,6 @@ pub unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<()> {
 }
 
 /// `MPI_Group_union` (section 6.3.2): the members of the first, then those of the second that are not in the first.
-///
-/// # Safety
-/// `newgroup` is valid or NULL.
 pub unsafe fn group_union(
     group1: MPI_Group,
     group2: MPI_Group,
@@ -138,9 +123,6 @@ pub unsafe fn group_union(
 }
 
 /// `MPI_Group_intersection` (section 6.3.2): the members of the first that are also in the second.
-///
-/// # Safety
-/// `newgroup` is valid or NULL.
 pub unsafe fn group_intersection(
     group1: MPI_Group,
     group2: MPI_Group,
@@ -153,9 +135,6 @@ pub unsafe fn group_intersection(
 }
 
 /// `MPI_Group_difference` (section 6.3.2): the members of the first that are not in the second.
-///
-/// # Safety
-/// `newgroup` is valid or NULL.
 pub unsafe fn group_difference(
     group1: MPI_Group,
     group2: MPI_Group,
@@ -240,9 +219,6 @@ pub unsafe fn group_range_excl(
 }
 
 /// `MPI_Group_free` (section 6.3.3).
-///
-/// # Safety
-/// `group` is valid or NULL.
 pub unsafe fn group_free(group: *mut MPI_Group) -> Result<()> {
     runtime()?;
     // SAFETY: the caller's contract.

@@ -50,9 +50,6 @@ pub(super) unsafe fn give(info: Info, out: *mut MPI_Info, name: &str) -> Result<
 }
 
 /// `MPI_Info_create`.
-///
-/// # Safety
-/// `info` is valid or NULL.
 pub unsafe fn info_create(info: *mut MPI_Info) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe { give(Info::new(), info, "info") }
@@ -145,9 +142,6 @@ pub unsafe fn info_get_valuelen(
 }
 
 /// `MPI_Info_get_nkeys`.
-///
-/// # Safety
-/// `nkeys` is valid or NULL.
 pub unsafe fn info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> Result<()> {
     let number = infos::get(info)?.nkeys();
     // SAFETY: the caller's contract.
@@ -172,9 +166,6 @@ pub unsafe fn info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> Res
 }
 
 /// `MPI_Info_dup`.
-///
-/// # Safety
-/// `newinfo` is valid or NULL.
 pub unsafe fn info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> Result<()> {
     let copy = infos::get(info)?.dup();
     // SAFETY: the caller's contract.
@@ -182,9 +173,6 @@ pub unsafe fn info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> Result<()> {
 }
 
 /// `MPI_Info_free`.
-///
-/// # Safety
-/// `info` is valid or NULL.
 pub unsafe fn info_free(info: *mut MPI_Info) -> Result<()> {
     // SAFETY: the caller's contract.
     let Some(handle) = (unsafe { info.as_mut() }) else {
@@ -204,9 +192,6 @@ pub fn comm_set_info(comm: MPI_Comm, info: MPI_Info) -> Result<()> {
 }
 
 /// `MPI_Comm_get_info` (section 6.4.4).
-///
-/// # Safety
-/// `info_used` is valid or NULL.
 pub unsafe fn comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> Result<()> {
     let info = runtime()?.comm(comm)?.hints.lock().to_info()?;
     // SAFETY: the caller's contract.

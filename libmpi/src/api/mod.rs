@@ -1,8 +1,39 @@
 //! What the exported functions do: one Rust function for each, named in
 //! `libmpi/table/functions.mpi`.
 //!
-//! The functions take the arguments of the C prototype. The safety contract of an `unsafe` one is
-//! the standard's: pointers are valid for what the standard says is read or written there.
+//! The functions take the arguments of the C prototype.
+//!
+//! # Safety at the boundary to C
+//!
+//! An `unsafe` function of this module relies on what the standard demands of the program, and on
+//! nothing else. This chapter is its contract, unless a function says more:
+//!
+//! - *Handles* are integers and may have any value. They are looked up, never followed: one that is
+//!   null, freed, made up or of another kind is an error. What a program may not do is to free an
+//!   object while another of its threads passes the handle (section 12.4.2).
+//! - *Output arguments* are NULL, which is an error that names the argument ([`put`]), or valid for one
+//!   write of their type. Where the standard has a constant for "not wanted" (`MPI_STATUS_IGNORE`,
+//!   `MPI_UNWEIGHTED`) that is no address and is looked for first.
+//! - *Arrays* have as many elements as the argument says that goes with them, or as the standard says
+//!   (the size of the group, `maxdims`); NULL is good for none ([`list`], [`list_mut`]). They don't
+//!   overlap what is written in the same call.
+//! - *Buffers* hold what count and datatype describe, from the call to the completion of the operation
+//!   (sections 3.7.2 and 5.12); until then the program reads a send buffer only, and leaves a receive
+//!   buffer alone. NULL is an error where there is data, unless addresses are absolute (`MPI_BOTTOM`).
+//! - *Strings* end in NUL, and room for strings that are returned is as large as the `MPI_MAX_…`
+//!   constant or length argument says.
+//! - *Callbacks* are functions of the type in `mpi.h`, which don't unwind into the library and may call
+//!   MPI where the standard lets them. Their extra state is handed back, and never looked at.
+//! - *Threads* keep to the level that `MPI_Init_thread` provided, and no call overlaps with
+//!   `MPI_Init` or `MPI_Finalize` (sections 8.7 and 12.4.3).
+//!
+//! Whatever else is wrong with arguments is found out, and raised as an error of the class that the
+//! standard names.
+
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the chapter above holds for all of them"
+)]
 
 pub mod attr;
 pub mod coll;
@@ -24,9 +55,9 @@ pub mod group;
 pub mod info;
 pub mod memory;
 pub mod op;
-pub mod p2p;
 pub mod pack;
 pub mod persistent;
+pub mod pt2pt;
 pub mod request;
 pub mod tool;
 pub mod topo;

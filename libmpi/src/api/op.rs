@@ -29,9 +29,6 @@ pub unsafe fn op_create(
 }
 
 /// `MPI_Op_free` (section 5.9.5).
-///
-/// # Safety
-/// `op` is valid or NULL.
 pub unsafe fn op_free(op: *mut MPI_Op) -> Result<()> {
     runtime()?;
     // SAFETY: the caller's contract.
@@ -44,9 +41,6 @@ pub unsafe fn op_free(op: *mut MPI_Op) -> Result<()> {
 }
 
 /// `MPI_Op_commutative` (section 5.9.7).
-///
-/// # Safety
-/// `commute` is valid or NULL.
 pub unsafe fn op_commutative(op: MPI_Op, commute: *mut c_int) -> Result<()> {
     runtime()?;
     let commutes = ops::lookup(op)?.is_commutative();

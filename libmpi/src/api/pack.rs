@@ -76,9 +76,6 @@ unsafe fn check_datarep(datarep: *const c_char) -> Result<()> {
 }
 
 /// `MPI_Pack`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn pack(
     inbuf: *const c_void,
     incount: c_int,
@@ -101,9 +98,6 @@ pub unsafe fn pack(
 }
 
 /// `MPI_Unpack`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn unpack(
     inbuf: *const c_void,
     insize: c_int,
@@ -125,9 +119,6 @@ pub unsafe fn unpack(
 }
 
 /// `MPI_Pack_size`.
-///
-/// # Safety
-/// `size` is valid or NULL.
 pub unsafe fn pack_size(
     incount: c_int,
     datatype: MPI_Datatype,
@@ -151,9 +142,6 @@ pub unsafe fn pack_size(
 }
 
 /// `MPI_Pack_external`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn pack_external(
     datarep: *const c_char,
     inbuf: *const c_void,
@@ -176,9 +164,6 @@ pub unsafe fn pack_external(
 }
 
 /// `MPI_Unpack_external`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn unpack_external(
     datarep: *const c_char,
     inbuf: *const c_void,

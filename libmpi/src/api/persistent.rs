@@ -6,7 +6,7 @@ use mpi_core::process::Mode;
 use mpi_core::{Class, Error, Result};
 
 use super::null;
-use super::p2p::{check_send, check_source};
+use super::pt2pt::check::{check_send, check_source};
 use super::request::array;
 use crate::abi::{MPI_Comm, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
 use crate::persistent::{Persistent, What};
@@ -58,9 +58,6 @@ unsafe fn init(
 }
 
 /// `MPI_Send_init`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn send_init(
     buf: *const c_void,
     count: c_int,
@@ -76,9 +73,6 @@ pub unsafe fn send_init(
 }
 
 /// `MPI_Bsend_init`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn bsend_init(
     buf: *const c_void,
     count: c_int,
@@ -104,9 +98,6 @@ pub unsafe fn bsend_init(
 }
 
 /// `MPI_Ssend_init`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn ssend_init(
     buf: *const c_void,
     count: c_int,
@@ -122,9 +113,6 @@ pub unsafe fn ssend_init(
 }
 
 /// `MPI_Rsend_init`: a standard send that is certain to match.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn rsend_init(
     buf: *const c_void,
     count: c_int,
@@ -140,9 +128,6 @@ pub unsafe fn rsend_init(
 }
 
 /// `MPI_Recv_init`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn recv_init(
     buf: *mut c_void,
     count: c_int,
@@ -183,22 +168,16 @@ fn startable(request: MPI_Request) -> Result<&'static Persistent> {
 }
 
 /// `MPI_Start`.
-///
-/// # Safety
-/// `request` is valid or NULL.
 pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let Some(request) = (unsafe { request.as_ref() }) else {
         return Err(null("request"));
     };
-    startable(*request)?.start(runtime)
+    startable(*request)?.start(&runtime.process, &runtime.bsend)
 }
 
 /// `MPI_Startall`. None is started if one of them can be seen to be wrong.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn startall(count: c_int, array_of_requests: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
     let name = "array_of_requests";
@@ -219,7 +198,7 @@ pub unsafe fn startall(count: c_int, array_of_requests: *mut MPI_Request) -> Res
     }
     for (index, request) in requests.iter().enumerate() {
         startable(*request)
-            .and_then(|persistent| persistent.start(runtime))
+            .and_then(|persistent| persistent.start(&runtime.process, &runtime.bsend))
             .map_err(|error| place(index, error))?;
     }
     Ok(())

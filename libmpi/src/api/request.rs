@@ -64,9 +64,6 @@ pub(crate) unsafe fn wait_fast(
 }
 
 /// `MPI_Wait`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline]
 pub unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Result<()> {
     let runtime = runtime()?;
@@ -81,9 +78,6 @@ pub unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Result
 }
 
 /// `MPI_Test`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn test(
     request: *mut MPI_Request,
     flag: *mut c_int,
@@ -125,9 +119,6 @@ fn is_complete_after_poll(
 }
 
 /// `MPI_Request_free`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn request_free(request: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
@@ -142,9 +133,6 @@ pub unsafe fn request_free(request: *mut MPI_Request) -> Result<()> {
 }
 
 /// `MPI_Request_get_status` (section 3.7.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn request_get_status(
     request: MPI_Request,
     flag: *mut c_int,
@@ -210,9 +198,6 @@ fn all_idle(all: &[Named]) -> bool {
 }
 
 /// `MPI_Waitany`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn waitany(
     count: c_int,
     array_of_requests: *mut MPI_Request,
@@ -239,9 +224,6 @@ pub unsafe fn waitany(
 }
 
 /// `MPI_Testany`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn testany(
     count: c_int,
     array_of_requests: *mut MPI_Request,
@@ -326,9 +308,6 @@ unsafe fn conclude_many(
 }
 
 /// `MPI_Waitall`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn waitall(
     count: c_int,
     array_of_requests: *mut MPI_Request,
@@ -426,9 +405,6 @@ unsafe fn waitall_failed(
 }
 
 /// `MPI_Testall`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn testall(
     count: c_int,
     array_of_requests: *mut MPI_Request,
@@ -484,9 +460,6 @@ unsafe fn conclude_some(
 }
 
 /// `MPI_Waitsome`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn waitsome(
     incount: c_int,
     array_of_requests: *mut MPI_Request,
@@ -522,9 +495,6 @@ pub unsafe fn waitsome(
 }
 
 /// `MPI_Testsome`.
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn testsome(
     incount: c_int,
     array_of_requests: *mut MPI_Request,

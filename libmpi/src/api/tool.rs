@@ -78,9 +78,6 @@ unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a [u8]> {
 }
 
 /// `MPI_T_init_thread` (section 14.3.4).
-///
-/// # Safety
-/// `provided` is valid or NULL.
 pub unsafe fn init_thread(required: c_int, provided: *mut c_int) -> c_int {
     if provided.is_null() || !(MPI_THREAD_SINGLE..=MPI_THREAD_MULTIPLE).contains(&required) {
         return MPI_T_ERR_INVALID;
@@ -104,9 +101,6 @@ fn enumerated(handle: MPI_T_enum) -> Result<&'static settings::Variable> {
 }
 
 /// `MPI_T_enum_get_info` (section 14.3.5).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn enum_get_info(
     enumtype: MPI_T_enum,
     num: *mut c_int,
@@ -127,9 +121,6 @@ pub unsafe fn enum_get_info(
 }
 
 /// `MPI_T_enum_get_item` (section 14.3.5).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn enum_get_item(
     enumtype: MPI_T_enum,
     index: c_int,
@@ -184,18 +175,12 @@ unsafe fn index<T>(
 }
 
 /// `MPI_T_cvar_get_num` (section 14.3.6).
-///
-/// # Safety
-/// `num_cvar` is valid or NULL.
 pub unsafe fn cvar_get_num(num_cvar: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { number(num_cvar, settings::variables().len()) }
 }
 
 /// `MPI_T_cvar_get_info` (section 14.3.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn cvar_get_info(
     cvar_index: c_int,
     name: *mut c_char,
@@ -232,18 +217,12 @@ pub unsafe fn cvar_get_info(
 }
 
 /// `MPI_T_cvar_get_index` (section 14.3.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { index(name, cvar_index, settings::variables(), |it| Some(it.name)) }
 }
 
 /// `MPI_T_cvar_handle_alloc` (section 14.3.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn cvar_handle_alloc(
     cvar_index: c_int,
     _obj_handle: *mut c_void,
@@ -266,9 +245,6 @@ pub unsafe fn cvar_handle_alloc(
 }
 
 /// `MPI_T_cvar_handle_free` (section 14.3.6).
-///
-/// # Safety
-/// `handle` is valid or NULL.
 pub unsafe fn cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
     let run = || {
         let mut tool = tool::tool()?;
@@ -282,9 +258,6 @@ pub unsafe fn cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
 }
 
 /// `MPI_T_cvar_read` (section 14.3.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
     let run = || {
         let tool = tool::tool()?;
@@ -308,9 +281,6 @@ pub unsafe fn cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
 }
 
 /// `MPI_T_cvar_write` (section 14.3.6).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
     let run = || {
         let tool = tool::tool()?;
@@ -338,18 +308,12 @@ pub unsafe fn cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int
 }
 
 /// `MPI_T_pvar_get_num` (section 14.3.7).
-///
-/// # Safety
-/// `num_pvar` is valid or NULL.
 pub unsafe fn pvar_get_num(num_pvar: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { number(num_pvar, pvars::VARIABLES.len()) }
 }
 
 /// `MPI_T_pvar_get_info` (section 14.3.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn pvar_get_info(
     pvar_index: c_int,
     name: *mut c_char,
@@ -390,9 +354,6 @@ pub unsafe fn pvar_get_info(
 }
 
 /// `MPI_T_pvar_get_index` (section 14.3.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn pvar_get_index(
     name: *const c_char,
     var_class: c_int,
@@ -404,9 +365,6 @@ pub unsafe fn pvar_get_index(
 }
 
 /// `MPI_T_pvar_session_create` (section 14.3.7).
-///
-/// # Safety
-/// `session` is valid or NULL.
 pub unsafe fn pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
     let run = || {
         let mut tool = tool::tool()?;
@@ -420,9 +378,6 @@ pub unsafe fn pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
 }
 
 /// `MPI_T_pvar_session_free` (section 14.3.7).
-///
-/// # Safety
-/// `session` is valid or NULL.
 pub unsafe fn pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
     let run = || {
         let mut tool = tool::tool()?;
@@ -436,9 +391,6 @@ pub unsafe fn pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
 }
 
 /// `MPI_T_pvar_handle_alloc` (section 14.3.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn pvar_handle_alloc(
     session: MPI_T_pvar_session,
     pvar_index: c_int,
@@ -463,9 +415,6 @@ pub unsafe fn pvar_handle_alloc(
 }
 
 /// `MPI_T_pvar_handle_free` (section 14.3.7).
-///
-/// # Safety
-/// `handle` is valid or NULL.
 pub unsafe fn pvar_handle_free(
     session: MPI_T_pvar_session,
     handle: *mut MPI_T_pvar_handle,
@@ -503,9 +452,6 @@ pub fn pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_in
 }
 
 /// `MPI_T_pvar_read` (section 14.3.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn pvar_read(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
@@ -520,9 +466,6 @@ pub unsafe fn pvar_read(
 }
 
 /// `MPI_T_pvar_write` (section 14.3.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn pvar_write(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
@@ -546,9 +489,6 @@ pub fn pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_i
 }
 
 /// `MPI_T_pvar_readreset` (section 14.3.7).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn pvar_readreset(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
@@ -567,18 +507,12 @@ pub unsafe fn pvar_readreset(
 }
 
 /// `MPI_T_category_get_num` (section 14.3.8).
-///
-/// # Safety
-/// `num_cat` is valid or NULL.
 pub unsafe fn category_get_num(num_cat: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { number(num_cat, categories::all().len()) }
 }
 
 /// `MPI_T_category_get_info` (section 14.3.8).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn category_get_info(
     cat_index: c_int,
     name: *mut c_char,
@@ -606,9 +540,6 @@ pub unsafe fn category_get_info(
 }
 
 /// `MPI_T_category_get_index` (section 14.3.8).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { index(name, cat_index, categories::all(), |it| Some(it.name)) }
@@ -641,36 +572,24 @@ unsafe fn members(
 }
 
 /// `MPI_T_category_get_cvars` (section 14.3.8).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn category_get_cvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { members(cat_index, len, indices, Category::cvars) }
 }
 
 /// `MPI_T_category_get_pvars` (section 14.3.8).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn category_get_pvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { members(cat_index, len, indices, Category::pvars) }
 }
 
 /// `MPI_T_category_get_categories` (section 14.3.8).
-///
-/// # Safety
-/// As the standard demands.
 pub unsafe fn category_get_categories(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { members(cat_index, len, indices, Category::parts) }
 }
 
 /// `MPI_T_category_changed` (section 14.3.8): never.
-///
-/// # Safety
-/// `update_number` is valid or NULL.
 pub unsafe fn category_changed(update_number: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { number(update_number, 0) }

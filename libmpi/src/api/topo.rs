@@ -328,9 +328,6 @@ pub unsafe fn dist_graph_create(
 }
 
 /// `MPI_Topo_test`.
-///
-/// # Safety
-/// `status` is valid or NULL.
 pub unsafe fn topo_test(comm: MPI_Comm, status: *mut c_int) -> Result<()> {
     let kind = match topology(&runtime()?.comm(comm)?.comm) {
         None => MPI_UNDEFINED,
@@ -404,9 +401,6 @@ pub unsafe fn graph_get(
 }
 
 /// `MPI_Cartdim_get`.
-///
-/// # Safety
-/// `ndims` is valid or NULL.
 pub unsafe fn cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> Result<()> {
     let number = cart(runtime()?.comm(comm)?)?.dimensions().len();
     // SAFETY: the caller's contract.
@@ -475,9 +469,6 @@ pub unsafe fn cart_coords(
 }
 
 /// `MPI_Graph_neighbors_count`.
-///
-/// # Safety
-/// `nneighbors` is valid or NULL.
 pub unsafe fn graph_neighbors_count(
     comm: MPI_Comm,
     rank: c_int,
@@ -506,9 +497,6 @@ pub unsafe fn graph_neighbors(
 }
 
 /// `MPI_Dist_graph_neighbors_count`.
-///
-/// # Safety
-/// The pointers are valid or NULL.
 pub unsafe fn dist_graph_neighbors_count(
     comm: MPI_Comm,
     indegree: *mut c_int,

@@ -9,21 +9,18 @@ use super::put;
 use crate::abi::{
     MPI_Comm, MPI_MAX_PROCESSOR_NAME, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
 };
-use crate::runtime::{self, Phase, phase, runtime};
-use crate::{fatal, identity};
+use crate::runtime::{Phase, phase, runtime};
+use crate::{fatal, identity, init};
 
 /// `MPI_Init` (section 8.7).
 ///
 /// # Safety
 /// The arguments are not looked at.
 pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
-    runtime::start(MPI_THREAD_SINGLE, false)
+    init::start(MPI_THREAD_SINGLE, false)
 }
 
 /// `MPI_Init_thread` (section 12.4.3). The level asked for is the one provided.
-///
-/// # Safety
-/// `provided` is valid or NULL.
 pub unsafe fn init_thread(
     _argc: *mut c_int,
     _argv: *mut *mut *mut c_char,
@@ -39,29 +36,23 @@ pub unsafe fn init_thread(
             ),
         ));
     }
-    runtime::start(required, required == MPI_THREAD_MULTIPLE)?;
+    init::start(required, required == MPI_THREAD_MULTIPLE)?;
     // SAFETY: the caller's contract.
     unsafe { put(provided, "provided", required) }
 }
 
 /// `MPI_Finalize` (section 8.7).
 pub fn finalize() -> Result<()> {
-    runtime::stop()
+    init::stop()
 }
 
 /// `MPI_Initialized` (section 8.7).
-///
-/// # Safety
-/// `flag` is valid or NULL.
 pub unsafe fn initialized(flag: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe { put(flag, "flag", c_int::from(phase() != Phase::Before)) }
 }
 
 /// `MPI_Finalized` (section 8.7).
-///
-/// # Safety
-/// `flag` is valid or NULL.
 pub unsafe fn finalized(flag: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe { put(flag, "flag", c_int::from(phase() == Phase::After)) }
@@ -87,9 +78,6 @@ pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
 }
 
 /// `MPI_Query_thread` (section 12.4.3).
-///
-/// # Safety
-/// `provided` is valid or NULL.
 pub unsafe fn query_thread(provided: *mut c_int) -> Result<()> {
     let level = runtime()?.thread_level;
     // SAFETY: the caller's contract.
@@ -97,9 +85,6 @@ pub unsafe fn query_thread(provided: *mut c_int) -> Result<()> {
 }
 
 /// `MPI_Is_thread_main` (section 12.4.3).
-///
-/// # Safety
-/// `flag` is valid or NULL.
 pub unsafe fn is_thread_main(flag: *mut c_int) -> Result<()> {
     let main = runtime()?.main_thread == std::thread::current().id();
     // SAFETY: the caller's contract.

@@ -7,40 +7,20 @@ pub mod categories;
 pub mod cvars;
 pub mod pvars;
 mod sessions;
+mod state;
 
-use std::collections::BTreeMap;
 use std::ffi::c_int;
 
-use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, MutexGuard};
 
 use crate::abi::{
-    MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_INDEX,
-    MPI_T_ERR_NOT_INITIALIZED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
+    MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_INDEX, MPI_T_ERR_NOT_INITIALIZED, MPI_THREAD_MULTIPLE,
+    MPI_THREAD_SERIALIZED,
 };
 use crate::runtime;
 pub use sessions::{Select, Session};
-
-/// An error of the tool interface: a return code, since there are no error handlers here.
-pub type Result<T = ()> = std::result::Result<T, c_int>;
-
-/// What exists while the interface is initialised.
-pub struct Tool {
-    users: u32,
-    /// Whether a user has asked for `MPI_THREAD_MULTIPLE`.
-    threaded: bool,
-    next: usize,
-    cvars: BTreeMap<usize, cvars::Handle>,
-    /// Sessions of performance variables.
-    pub sessions: BTreeMap<usize, Session>,
-}
-
-static TOOL: Mutex<Tool> = Mutex::new(Tool {
-    users: 0,
-    threaded: false,
-    next: 0x1000,
-    cvars: BTreeMap::new(),
-    sessions: BTreeMap::new(),
-});
+use state::TOOL;
+pub use state::{Result, Tool};
 
 /// The interface.
 ///
@@ -84,32 +64,6 @@ pub fn finalize() -> Result {
 /// level the program asks for.
 pub fn wants_locks() -> bool {
     TOOL.lock().threaded
-}
-
-impl Tool {
-    /// A number for a handle or session.
-    pub fn number(&mut self) -> usize {
-        self.next += 16;
-        self.next
-    }
-
-    /// Makes a handle for a control variable.
-    pub fn add_cvar(&mut self, handle: cvars::Handle) -> usize {
-        let number = self.number();
-        self.cvars.insert(number, handle);
-        number
-    }
-
-    /// The control variable behind a handle.
-    pub fn cvar(&self, handle: usize) -> Result<&cvars::Handle> {
-        self.cvars.get(&handle).ok_or(MPI_T_ERR_INVALID_HANDLE)
-    }
-
-    /// Frees the handle of a control variable.
-    pub fn remove_cvar(&mut self, handle: usize) -> Result {
-        let removed = self.cvars.remove(&handle);
-        removed.map(drop).ok_or(MPI_T_ERR_INVALID_HANDLE)
-    }
 }
 
 /// Element `index` of a table.

@@ -256,10 +256,16 @@ impl Function {
             tokens.expect("]")?;
         }
         if tokens.take("->") {
-            let module = tokens.identifier("a module of crate::api")?;
+            let mut path = tokens.identifier("a module of crate::api")?.to_owned();
             tokens.expect("::")?;
-            let name = tokens.identifier("a function's name")?;
-            function.implementation = Some(format!("{module}::{name}"));
+            loop {
+                path.push_str("::");
+                path.push_str(tokens.identifier("a function's name")?);
+                if !tokens.take("::") {
+                    break;
+                }
+            }
+            function.implementation = Some(path);
         }
         match tokens.rest() {
             "" => Ok(function),
@@ -477,10 +483,13 @@ mod tests {
     fn prototype_with_everything() {
         let function = one(
             "int MPI_Mrecv(void *buf, int count,\n    MPI_Message *message, int \
-                            odd) [removed, inout message, is odd rank] -> p2p::mrecv",
+                            odd) [removed, inout message, is odd rank] -> pt2pt::recv::mrecv",
         )
         .unwrap();
-        assert_eq!(function.implementation.as_deref(), Some("p2p::mrecv"));
+        assert_eq!(
+            function.implementation.as_deref(),
+            Some("pt2pt::recv::mrecv")
+        );
         assert!(function.outdated);
         let meaning: Vec<(Kind, Direction)> = function
             .params

@@ -217,7 +217,7 @@ impl Datatype {
             ..data
         });
         let draft = self.draft(elements.ok_or_else(too_large)?, shape, made)?;
-        draft.build()
+        Ok(draft.build())
     }
 
     /// Compiles what [`array`](Self::array) made.

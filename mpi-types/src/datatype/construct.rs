@@ -66,7 +66,7 @@ impl Datatype {
             alignment: inner.alignment,
             element: inner.element,
             signature: Signature::repeat(count as u64, &inner.signature),
-            depth: inner.depth + 1,
+            depth: inner.depth.saturating_add(1),
             constructor: made,
             committed: false,
         })
@@ -78,8 +78,9 @@ impl Datatype {
         let shape = self.inner().shape;
         let shape = shape.repeated(count, shape.extent());
         let old = self.clone();
-        self.draft(count, shape, Constructor::Contiguous { count, old })?
-            .build()
+        Ok(self
+            .draft(count, shape, Constructor::Contiguous { count, old })?
+            .build())
     }
 
     /// `count` blocks of `block` elements, the blocks `stride` elements apart
@@ -129,7 +130,7 @@ impl Datatype {
             None => None,
         };
         let elements = count.checked_mul(block).ok_or_else(too_large)?;
-        self.draft(elements, shape, made)?.build()
+        Ok(self.draft(elements, shape, made)?.build())
     }
 
     /// Blocks of given lengths at given places, in elements (`MPI_Type_indexed`).
@@ -176,7 +177,7 @@ impl Datatype {
             let block = shape.repeated(n, extent)?;
             Some(all.union(block.shifted(at.checked_mul(unit)?)?))
         });
-        self.draft(elements, union, made)?.build()
+        Ok(self.draft(elements, union, made)?.build())
     }
 
     /// Blocks of `block` elements at given places, in elements (`MPI_Type_create_indexed_block`).
@@ -219,8 +220,9 @@ impl Datatype {
             _ => Some(Shape::EMPTY),
         });
         let elements = block.checked_mul(displacements.len() as i64);
-        self.draft(elements.ok_or_else(too_large)?, union, made)?
-            .build()
+        Ok(self
+            .draft(elements.ok_or_else(too_large)?, union, made)?
+            .build())
     }
 
     /// Blocks of different types at given places, in bytes (`MPI_Type_create_struct`).
@@ -281,13 +283,13 @@ impl Datatype {
         let padding = if alike { 1 } else { alignment };
         let shape = bounded(shape, lower, upper, padding).ok_or_else(too_large)?;
         let parts = members().map(|(n, _, t)| Signature::repeat(n as u64, &t.inner().signature));
-        Draft {
+        Ok(Draft {
             size: size as usize,
             shape,
             alignment,
             element: element.flatten().filter(|_| !mixed),
             signature: Signature::sequence(parts),
-            depth: depth + 1,
+            depth: depth.saturating_add(1),
             constructor: Constructor::Struct {
                 blocks: blocks.into(),
                 displacements: displacements.into(),
@@ -295,7 +297,7 @@ impl Datatype {
             },
             committed: false,
         }
-        .build()
+        .build())
     }
 
     /// The same data with other bounds (`MPI_Type_create_resized`).
@@ -305,8 +307,9 @@ impl Datatype {
             data: self.inner().shape.data,
         });
         let old = self.clone();
-        self.draft(1, shape, Constructor::Resized { lb, extent, old })?
-            .build()
+        Ok(self
+            .draft(1, shape, Constructor::Resized { lb, extent, old })?
+            .build())
     }
 
     /// A copy, committed if `self` is (`MPI_Type_dup`).
@@ -314,7 +317,7 @@ impl Datatype {
         let old = self.clone();
         let mut draft = self.draft(1, Some(self.inner().shape), Constructor::Dup { old })?;
         draft.committed = self.is_committed();
-        draft.build()
+        Ok(draft.build())
     }
 
     /// `MPI_LB` of MPI-1: as a member of a struct it sets the lower bound.

@@ -224,6 +224,29 @@ impl Constructor {
         }
     }
 
+    /// As [`datatypes`](Self::datatypes), taken out.
+    pub(super) fn into_datatypes(self) -> Vec<Datatype> {
+        match self {
+            Constructor::Named(_)
+            | Constructor::Marker(_)
+            | Constructor::F90Real { .. }
+            | Constructor::F90Complex { .. }
+            | Constructor::F90Integer { .. } => Vec::new(),
+            Constructor::Struct { types, .. } => types.into_vec(),
+            Constructor::Dup { old }
+            | Constructor::Contiguous { old, .. }
+            | Constructor::Vector { old, .. }
+            | Constructor::Hvector { old, .. }
+            | Constructor::Indexed { old, .. }
+            | Constructor::Hindexed { old, .. }
+            | Constructor::IndexedBlock { old, .. }
+            | Constructor::HindexedBlock { old, .. }
+            | Constructor::Subarray { old, .. }
+            | Constructor::Darray { old, .. }
+            | Constructor::Resized { old, .. } => vec![old],
+        }
+    }
+
     /// Sizes of the contents (`MPI_Type_get_envelope`).
     pub fn envelope(&self) -> Envelope {
         let (integers, addresses) = match self {

@@ -88,14 +88,14 @@ impl Datatype {
     /// (`MPI_Type_create_f90_real`). `None` is `MPI_UNDEFINED`.
     pub fn f90_real(precision: Option<i64>, range: Option<i64>) -> Result<Datatype> {
         let stands_for = select(precision, range)?.real;
-        Draft::alias(stands_for, Constructor::F90Real { precision, range }).build()
+        Ok(Draft::alias(stands_for, Constructor::F90Real { precision, range }).build())
     }
 
     /// The complex type of Fortran's `selected_real_kind(precision, range)`
     /// (`MPI_Type_create_f90_complex`). `None` is `MPI_UNDEFINED`.
     pub fn f90_complex(precision: Option<i64>, range: Option<i64>) -> Result<Datatype> {
         let stands_for = select(precision, range)?.complex;
-        Draft::alias(stands_for, Constructor::F90Complex { precision, range }).build()
+        Ok(Draft::alias(stands_for, Constructor::F90Complex { precision, range }).build())
     }
 
     /// The integer type of Fortran's `selected_int_kind(range)`
@@ -107,7 +107,7 @@ impl Datatype {
                 format!("no integer type has a range of {range} digits; the largest has 18");
             Error::new(Class::Arg, detail)
         })?;
-        Draft::alias(*stands_for, Constructor::F90Integer { range }).build()
+        Ok(Draft::alias(*stands_for, Constructor::F90Integer { range }).build())
     }
 
     /// The predefined datatype of a class with a size in bytes (`MPI_Type_match_size`).

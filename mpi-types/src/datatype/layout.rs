@@ -40,7 +40,11 @@ pub(super) enum Node {
         marks: Box<[Mark<()>]>,
     },
     /// Different things one after the other; with a last mark, which has no node.
-    Parts(Box<[Mark<Option<Arc<Node>>>]>),
+    Parts {
+        /// How many levels of these and of loops there are, this one counted.
+        height: u32,
+        marks: Box<[Mark<Option<Arc<Node>>>]>,
+    },
 }
 
 /// Where a part lies in the buffer and in the packed data.
@@ -64,7 +68,16 @@ impl Node {
             Node::Blocks(marks) => last(marks),
             Node::Loop { count, body, .. } => count * body.size(),
             Node::Groups { marks, .. } => last(marks),
-            Node::Parts(marks) => last(marks),
+            Node::Parts { marks, .. } => last(marks),
+        }
+    }
+
+    /// How many levels of parts and of loops there are.
+    pub fn height(&self) -> u32 {
+        match self {
+            Node::Parts { height, .. } => *height,
+            Node::Loop { body, .. } | Node::Groups { body, .. } => body.height().saturating_add(1),
+            _ => 0,
         }
     }
 
@@ -76,7 +89,7 @@ impl Node {
             Node::Vector { count, .. } => *count,
             Node::Same { at, .. } => at.len(),
             Node::Blocks(marks) => marks.len() - 1,
-            Node::Loop { .. } | Node::Groups { .. } | Node::Parts(_) => return None,
+            Node::Loop { .. } | Node::Groups { .. } | Node::Parts { .. } => return None,
         };
         (runs <= INLINE).then_some(runs)
     }
@@ -320,7 +333,7 @@ impl Builder {
                     self.run(at.wrapping_add(pair[0].at), pair[1].start - pair[0].start);
                 }
             }
-            Node::Empty | Node::Loop { .. } | Node::Groups { .. } | Node::Parts(_) => {
+            Node::Empty | Node::Loop { .. } | Node::Groups { .. } | Node::Parts { .. } => {
                 debug_assert!(
                     matches!(node, Node::Empty),
                     "few() said that it has few runs"
@@ -342,8 +355,12 @@ impl Builder {
             0 => Arc::new(Node::Empty),
             1 => self.parts.remove(0),
             _ => {
+                let tallest = self.parts.iter().map(|n| n.height()).max();
                 let parts = self.parts.into_iter().map(|n| (0, n.size(), Some(n)));
-                Arc::new(Node::Parts(marks(parts, None)))
+                Arc::new(Node::Parts {
+                    height: tallest.unwrap_or(0).saturating_add(1),
+                    marks: marks(parts, None),
+                })
             }
         }
     }

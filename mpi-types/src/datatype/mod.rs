@@ -17,6 +17,7 @@ mod copy;
 mod external32;
 mod fortran;
 mod layout;
+mod nesting;
 mod packing;
 mod pieces;
 pub mod predefined;
@@ -41,11 +42,6 @@ use shape::Shape;
 use signature::Signature;
 pub use signature::SignatureDigest;
 
-/// How many constructors may be applied on top of each other.
-///
-/// Walks, drops and descriptions descend level by level on the stack, which this bounds.
-pub const MAX_DEPTH: u32 = 512;
-
 /// A datatype, predefined or derived.
 ///
 /// Clones of a derived type count references; a clone of a predefined one writes to no shared
@@ -65,6 +61,7 @@ struct Inner {
     alignment: usize,
     element: Option<Predefined>,
     signature: Arc<Signature>,
+    /// How many constructors were applied on top of each other; 0 for predefined types.
     depth: u32,
     constructor: Constructor,
     committed: AtomicBool,
@@ -157,26 +154,22 @@ impl Draft {
         }
     }
 
-    fn build(self) -> Result<Datatype> {
-        if self.depth > MAX_DEPTH {
-            let detail = format!(
-                "the datatype is nested more than {MAX_DEPTH} levels deep; describe the layout \
-                 with fewer constructors"
-            );
-            return Err(Error::new(Class::Type, detail));
-        }
-        Ok(Datatype(Repr::Shared(Arc::new(self.finish()))))
+    fn build(self) -> Datatype {
+        Datatype(Repr::Shared(Arc::new(self.finish())))
     }
 }
 
 impl Inner {
     #[inline]
     fn program(&self) -> &Program {
-        self.program.get_or_init(|| self.compile())
+        match self.program.get() {
+            Some(program) => program,
+            None => self.compile(),
+        }
     }
 
-    #[cold]
-    fn compile(&self) -> Program {
+    /// Compiles the type; those that it is made of have been compiled.
+    fn compile_one(&self) -> Program {
         let node = self.layout();
         let run = match *node {
             Node::Empty => Some((0, 0)),

@@ -106,19 +106,27 @@ impl Datatype {
         let range = room(out.len(), position, signature.external.checked_mul(count))?;
         let end = range.end as i64;
         let mut out = &mut out[range];
-        let mut skip = 0;
+        // Native bytes of many runs are packed at once; those from `from` to `to` are not converted
+        // yet, those from `skip` on not packed.
         let mut native = [0; CHUNK];
+        let (mut from, mut to, mut skip) = (0, 0, 0);
         Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
             let (size, mut left) = (kind.size(), number);
             while left > 0 {
-                let some = left.min(CHUNK / size);
-                let native = &mut native[..some * size];
-                // SAFETY: the caller's promise; the signature has as many bytes as the data.
-                unsafe { self.pack(base, count, skip, native) };
+                if to - from < size {
+                    native.copy_within(from..to, 0);
+                    (from, to) = (0, to - from);
+                    let more = (CHUNK - to).min(signature.bytes * count - skip);
+                    // SAFETY: the caller's promise; the signature has as many bytes as the data.
+                    unsafe { self.pack(base, count, skip, &mut native[to..to + more]) };
+                    to += more;
+                    skip += more;
+                }
+                let some = left.min((to - from) / size);
                 let (now, later) = std::mem::take(&mut out).split_at_mut(some * external);
-                external32::encode(kind, native, now)?;
+                external32::encode(kind, &native[from..from + some * size], now)?;
                 out = later;
-                skip += some * size;
+                from += some * size;
                 left -= some;
             }
             Ok(())
@@ -141,23 +149,28 @@ impl Datatype {
         let range = room(data.len(), position, signature.external.checked_mul(count))?;
         let end = range.end as i64;
         let mut data = &data[range];
-        let mut skip = 0;
+        // Native bytes of many runs are unpacked at once: `filled` ones, to go to `skip`.
         let mut native = [0; CHUNK];
+        let (mut filled, mut skip) = (0, 0);
         Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
             let (size, mut left) = (kind.size(), number);
             while left > 0 {
-                let some = left.min(CHUNK / size);
-                let native = &mut native[..some * size];
+                if CHUNK - filled < size {
+                    // SAFETY: the caller's promise; the signature has as many bytes as the data.
+                    unsafe { self.unpack(base, count, skip, &native[..filled]) };
+                    (filled, skip) = (0, skip + filled);
+                }
+                let some = left.min((CHUNK - filled) / size);
                 let (now, later) = data.split_at(some * external);
-                external32::decode(kind, now, native);
-                // SAFETY: the caller's promise; the signature has as many bytes as the data.
-                unsafe { self.unpack(base, count, skip, native) };
+                external32::decode(kind, now, &mut native[filled..filled + some * size]);
                 data = later;
-                skip += some * size;
+                filled += some * size;
                 left -= some;
             }
             Ok(())
         })?;
+        // SAFETY: as above.
+        unsafe { self.unpack(base, count, skip, &native[..filled]) };
         Ok(end)
     }
 }

@@ -255,55 +255,61 @@ impl Signature {
     }
 
     /// How many bytes the first `elements` basic types take.
-    pub fn bytes_of(&self, elements: u64) -> usize {
-        if elements >= self.elements {
-            return self.bytes;
-        }
-        match &self.form {
-            Form::Empty | Form::Basic(_) => 0,
-            Form::Repeat(body) => {
-                let full = elements / body.elements;
-                full as usize * body.bytes + body.bytes_of(elements % body.elements)
+    pub fn bytes_of(&self, mut elements: u64) -> usize {
+        let (mut signature, mut before) = (self, 0);
+        while elements < signature.elements {
+            match &signature.form {
+                Form::Empty | Form::Basic(_) => return before,
+                Form::Repeat(body) => {
+                    before += (elements / body.elements) as usize * body.bytes;
+                    elements %= body.elements;
+                    signature = body;
+                }
+                Form::Sequence(parts) => {
+                    let index = parts.partition_point(|p| p.elements <= elements) - 1;
+                    let part = &parts[index];
+                    before += part.bytes;
+                    elements -= part.elements;
+                    signature = &part.signature;
+                }
             }
-            Form::Sequence(parts) => {
-                let index = parts.partition_point(|p| p.elements <= elements) - 1;
-                let part = &parts[index];
-                part.bytes + part.signature.bytes_of(elements - part.elements)
-            }
         }
+        before + signature.bytes
     }
 
     /// Number of basic types, their hash and opaqueness for the first `bytes` bytes.
-    fn prefix(&self, bytes: usize) -> Option<(u64, Digest, bool)> {
-        if bytes == self.bytes {
-            return Some((self.elements, self.digest, self.opaque));
-        }
-        if bytes == 0 {
-            return Some((0, Digest::EMPTY, false));
-        }
-        match &self.form {
-            Form::Empty | Form::Basic(_) => None,
-            Form::Repeat(body) => {
-                let full = (bytes / body.bytes) as u64;
-                let rest = body.prefix(bytes % body.bytes)?;
-                Some((
-                    full * body.elements + rest.0,
-                    body.digest.repeated(full).then(rest.1),
-                    (full > 0 && body.opaque) || rest.2,
-                ))
+    fn prefix(&self, mut bytes: usize) -> Option<(u64, Digest, bool)> {
+        let mut signature = self;
+        let (mut elements, mut digest, mut opaque) = (0, Digest::EMPTY, false);
+        loop {
+            if bytes == 0 {
+                return Some((elements, digest, opaque));
             }
-            Form::Sequence(parts) => {
-                let index = parts.partition_point(|p| p.bytes <= bytes) - 1;
-                let part = &parts[index];
-                let rest = part.signature.prefix(bytes - part.bytes)?;
-                let before = parts[..index].iter().map(|p| &p.signature);
-                let mut digest = Digest::EMPTY;
-                let mut opaque = rest.2;
-                for signature in before {
-                    digest = digest.then(signature.digest);
-                    opaque |= signature.opaque;
+            if bytes == signature.bytes {
+                elements += signature.elements;
+                digest = digest.then(signature.digest);
+                return Some((elements, digest, opaque || signature.opaque));
+            }
+            match &signature.form {
+                Form::Empty | Form::Basic(_) => return None,
+                Form::Repeat(body) => {
+                    let full = (bytes / body.bytes) as u64;
+                    elements += full * body.elements;
+                    digest = digest.then(body.digest.repeated(full));
+                    opaque |= full > 0 && body.opaque;
+                    bytes %= body.bytes;
+                    signature = body;
                 }
-                Some((part.elements + rest.0, digest.then(rest.1), opaque))
+                Form::Sequence(parts) => {
+                    let index = parts.partition_point(|p| p.bytes <= bytes) - 1;
+                    for part in &parts[..index] {
+                        digest = digest.then(part.signature.digest);
+                        opaque |= part.signature.opaque;
+                    }
+                    elements += parts[index].elements;
+                    bytes -= parts[index].bytes;
+                    signature = &parts[index].signature;
+                }
             }
         }
     }
@@ -324,17 +330,27 @@ impl Signature {
 
     /// Calls `visit` with each run of equal basic types: kind, size in external32, how many.
     pub fn runs(&self, visit: &mut dyn FnMut(Kind, usize, usize) -> Result<()>) -> Result<()> {
-        match &self.form {
-            Form::Empty => Ok(()),
-            Form::Basic(kind) => visit(*kind, self.external, 1),
-            Form::Repeat(body) => {
-                let count = self.bytes / body.bytes;
-                if let Form::Basic(kind) = body.form {
-                    return visit(kind, body.external, count);
-                }
-                (0..count).try_for_each(|_| body.runs(visit))
+        // What is still to be visited, the next one last, and how often.
+        let mut left = vec![(self, 1)];
+        while let Some((signature, times)) = left.pop() {
+            if times > 1 {
+                left.push((signature, times - 1));
             }
-            Form::Sequence(parts) => parts.iter().try_for_each(|p| p.signature.runs(visit)),
+            match &signature.form {
+                Form::Empty => {}
+                Form::Basic(kind) => visit(*kind, signature.external, 1)?,
+                Form::Repeat(body) => {
+                    let count = signature.bytes / body.bytes;
+                    match body.form {
+                        Form::Basic(kind) => visit(kind, body.external, count)?,
+                        _ => left.push((body, count)),
+                    }
+                }
+                Form::Sequence(parts) => {
+                    left.extend(parts.iter().rev().map(|p| (&*p.signature, 1)));
+                }
+            }
         }
+        Ok(())
     }
 }

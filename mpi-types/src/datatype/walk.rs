@@ -3,7 +3,10 @@
 //! A walk starts and ends at any byte. It descends once to find the start; from there on, whole
 //! vectors and lists are handed to the visitor, which has the inner loops.
 
+use std::sync::Arc;
+
 use super::layout::{Mark, Node};
+use super::nesting::SHALLOW;
 
 /// What is done with the bytes. Offsets are from the buffer's address. Each method returns
 /// whether to go on.
@@ -175,7 +178,8 @@ fn whole<S: Sink>(node: &Node, at: i64, sink: &mut S) -> bool {
                 every(body, at.wrapping_add(pair[0].at), *stride, 0..count, sink)
             })
         }
-        Node::Parts(marks) => (marks.iter())
+        Node::Parts { height, .. } if *height > SHALLOW => deep(node, at, 0, node.size(), sink),
+        Node::Parts { marks, .. } => (marks.iter())
             .filter_map(|mark| mark.node.as_ref())
             .all(|node| whole(node, at, sink)),
     }
@@ -214,16 +218,98 @@ fn partial<S: Sink>(node: &Node, at: i64, skip: usize, len: usize, sink: &mut S)
             let first = at.wrapping_add(marks[index].at);
             repeated(body, first, *stride, offset, part, sink)
         }),
-        Node::Parts(marks) => listed(
-            marks,
-            skip,
-            len,
-            |index, offset, part, is_whole| match &marks[index].node {
-                Some(node) if is_whole => whole(node, at, sink),
-                Some(node) => partial(node, at, offset, part, sink),
-                None => true,
-            },
-        ),
+        Node::Parts { height, .. } if *height > SHALLOW => deep(node, at, skip, len, sink),
+        Node::Parts { marks, .. } => {
+            listed(
+                marks,
+                skip,
+                len,
+                |index, offset, part, is_whole| match &marks[index].node {
+                    Some(node) if is_whole => whole(node, at, sink),
+                    Some(node) => partial(node, at, offset, part, sink),
+                    None => true,
+                },
+            )
+        }
+    }
+}
+
+/// Parts that are being gone through.
+struct Open<'a> {
+    marks: &'a [Mark<Option<Arc<Node>>>],
+    next: usize,
+    at: i64,
+    /// The bytes wanted of all the parts.
+    skip: usize,
+    end: usize,
+}
+
+impl<'a> Open<'a> {
+    /// The next part that bytes are wanted of: the node, its place, and bytes to skip and to visit.
+    fn advance(&mut self) -> Option<(&'a Node, i64, usize, usize)> {
+        loop {
+            let pair = self.marks.get(self.next..self.next + 2)?;
+            if pair[0].start >= self.end {
+                return None;
+            }
+            self.next += 1;
+            let from = self.skip.max(pair[0].start);
+            let to = self.end.min(pair[1].start);
+            if let Some(node) = &pair[0].node
+                && from < to
+            {
+                return Some((node, self.at, from - pair[0].start, to - from));
+            }
+        }
+    }
+}
+
+/// As [`partial`], for parts that are nested so deep that the stack might have no room for them.
+/// (Other nodes at least double the size with each level, which bounds their levels.)
+#[cold]
+#[inline(never)]
+fn deep<S: Sink>(node: &Node, at: i64, skip: usize, len: usize, sink: &mut S) -> bool {
+    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut now = (node, at, skip, len);
+    loop {
+        let (node, at, skip, len) = now;
+        match node {
+            Node::Parts { height, marks } if *height > SHALLOW => open.push(Open {
+                marks,
+                next: marks.partition_point(|m| m.start <= skip) - 1,
+                at,
+                skip,
+                end: skip + len,
+            }),
+            &Node::Loop {
+                at: first,
+                count: 1,
+                ref body,
+                ..
+            } => {
+                now = (body, at.wrapping_add(first), skip, len);
+                continue;
+            }
+            _ if skip == 0 && len == node.size() => {
+                if !whole(node, at, sink) {
+                    return false;
+                }
+            }
+            _ => {
+                if !partial(node, at, skip, len, sink) {
+                    return false;
+                }
+            }
+        }
+        now = loop {
+            let Some(last) = open.last_mut() else {
+                return true;
+            };
+            match last.advance() {
+                Some(part) => break part,
+                None => open.pop(),
+            };
+        };
     }
 }
 

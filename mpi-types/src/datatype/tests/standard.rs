@@ -3,9 +3,7 @@
 #![allow(unsafe_code, reason = "buffers of the tests")]
 
 use crate::datatype::predefined::Predefined as P;
-use crate::datatype::{
-    Combiner, Datatype, Distribution, Kind, MAX_DEPTH, Order, Predefined, TypeClass,
-};
+use crate::datatype::{Combiner, Datatype, Distribution, Kind, Order, Predefined, TypeClass};
 use crate::{Class, Result};
 
 fn named(p: Predefined) -> Datatype {
@@ -360,17 +358,16 @@ fn overflow_is_an_error() {
 }
 
 #[test]
-fn deep_types_work_up_to_the_limit() {
+fn deep_types_need_no_deep_stack() {
     // On a thread with the stack that Rust gives by default.
     let deep = std::thread::spawn(|| {
         let mut t = named(P::Short);
-        for level in 1..=MAX_DEPTH as i64 {
+        for level in 1..=20_000_i64 {
             // Alternately a gap before and a gap after, so that nothing can be merged.
             let at = if level % 2 == 0 { 1 } else { 0 };
             let extent = t.extent() as i64 + 2;
             t = Datatype::structure(&[1, 1], &[at, extent + 1], &[t, named(P::Byte)]).unwrap();
         }
-        assert_eq!(class(t.contiguous(2)), Class::Type);
         let runs = runs(&t);
         let total: usize = runs.iter().map(|run| run.1).sum();
         assert_eq!(total, t.size());
@@ -420,6 +417,33 @@ fn packing_checks_its_room() {
     // SAFETY: `back` has two elements.
     let end = unsafe { int.unpack_at(back.as_mut_ptr().cast(), 2, &out, 0) };
     assert_eq!((end.unwrap(), back), (8, [7, 7]));
+}
+
+#[test]
+fn external32_of_many_short_runs() {
+    // 9 bytes and 5: converted in pieces that no number of elements fills.
+    let types = [named(P::Char), named(P::Long)];
+    let t = Datatype::structure(&[1, 1], &[0, 8], &types).unwrap();
+    let count = 2000;
+    let data: Vec<[i64; 2]> = (0..count).map(|n| [n % 100, -n]).collect();
+    let mut packed = vec![0; t.pack_external_size(data.len()).unwrap()];
+    assert_eq!(packed.len(), 5 * data.len());
+    // SAFETY: the data are as many elements, and the type covers 16 bytes of each.
+    let end = unsafe { t.pack_external(data.as_ptr().cast(), data.len(), &mut packed, 0) };
+    assert_eq!(end.unwrap(), packed.len() as i64);
+    for (n, element) in packed.chunks_exact(5).enumerate() {
+        let long = (-(n as i32)).to_be_bytes();
+        assert_eq!(
+            (element[0], &element[1..]),
+            ((n % 100) as u8, &long[..]),
+            "{n}"
+        );
+    }
+    let mut back = vec![[0i64; 2]; data.len()];
+    // SAFETY: as above.
+    let end = unsafe { t.unpack_external(back.as_mut_ptr().cast(), back.len(), &packed, 0) };
+    assert_eq!(end.unwrap(), packed.len() as i64);
+    assert_eq!(back, data);
 }
 
 #[test]

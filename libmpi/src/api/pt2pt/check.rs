@@ -1,0 +1,85 @@
+//! What is checked of the arguments of all point-to-point calls: communicator, rank and tag.
+
+use std::ffi::c_int;
+
+use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, PROC_NULL, Result, TAG_UB};
+
+use crate::abi::{self, MPI_Comm};
+use crate::comms::CommObject;
+use crate::runtime::Runtime;
+
+const _: () = assert!(
+    abi::MPI_ANY_SOURCE == ANY_SOURCE
+        && abi::MPI_ANY_TAG == ANY_TAG
+        && abi::MPI_PROC_NULL == PROC_NULL
+);
+
+#[cold]
+pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {
+    let wildcard = if who == "source" {
+        ", MPI_ANY_SOURCE"
+    } else {
+        ""
+    };
+    Error::new(
+        Class::Rank,
+        format!(
+            "{who} is {rank}; in a communicator of {size} it must be from 0 to {}{wildcard} or \
+             MPI_PROC_NULL",
+            i64::from(size) - 1
+        ),
+    )
+}
+
+#[cold]
+pub(crate) fn bad_tag(tag: c_int, receive: bool) -> Error {
+    let wildcard = if receive { " or MPI_ANY_TAG" } else { "" };
+    Error::new(
+        Class::Tag,
+        format!("tag is {tag}; it must be from 0 to {TAG_UB} (MPI_TAG_UB){wildcard}"),
+    )
+}
+
+/// The communicator and the destination of a send; none for `MPI_PROC_NULL`.
+#[inline(always)]
+pub(crate) fn check_send(
+    runtime: &Runtime,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(&CommObject, Option<u32>)> {
+    let comm = runtime.comm(comm)?;
+    let size = comm.comm.targets();
+    if tag < 0 {
+        return Err(bad_tag(tag, false));
+    }
+    if (dest as u32) < size {
+        Ok((comm, Some(dest as u32)))
+    } else if dest == PROC_NULL {
+        Ok((comm, None))
+    } else {
+        Err(bad_rank(dest, size, "dest"))
+    }
+}
+
+/// The communicator and the source of a receive or probe; none for `MPI_PROC_NULL`.
+#[inline(always)]
+pub(crate) fn check_source(
+    runtime: &Runtime,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(&CommObject, Option<i32>)> {
+    let comm = runtime.comm(comm)?;
+    let size = comm.comm.targets();
+    if tag < 0 && tag != ANY_TAG {
+        return Err(bad_tag(tag, true));
+    }
+    if (source as u32) < size || source == ANY_SOURCE {
+        Ok((comm, Some(source)))
+    } else if source == PROC_NULL {
+        Ok((comm, None))
+    } else {
+        Err(bad_rank(source, size, "source"))
+    }
+}

@@ -1,0 +1,9 @@
+//! Point-to-point communication (chapter 3).
+
+pub mod buffered;
+pub(crate) mod check;
+pub mod probe;
+pub mod recv;
+pub mod send;
+pub mod sendrecv;
+pub mod status;

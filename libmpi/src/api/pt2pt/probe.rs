@@ -1,0 +1,126 @@
+//! Probes, which look for messages and may set them aside (sections 3.8.1 and 3.8.2).
+
+use std::ffi::c_int;
+
+use mpi_core::{Result, Status};
+
+use super::check::check_source;
+use crate::abi::{MPI_Comm, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_Status};
+use crate::api::put;
+use crate::runtime::runtime;
+use crate::{messages, status};
+
+/// `MPI_Iprobe` (section 3.8.1).
+pub unsafe fn iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let found = match source {
+        Some(source) => mpi_core::comm::probe_on(&runtime.process, &comm.comm, source, tag)?,
+        None => Some(Status::PROC_NULL),
+    };
+    if found.is_none() {
+        runtime.process.give_way();
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(found.is_some()))?;
+        if let Some(found) = found {
+            status::write(status, &found);
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Probe` (section 3.8.1).
+pub unsafe fn probe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let comm = &comm.comm;
+    let found = match source {
+        Some(source) => {
+            let vci = comm.receive_vci(source, tag)?;
+            runtime.process.wait_until(vci, || {
+                mpi_core::comm::probe_on(&runtime.process, comm, source, tag)
+            })?
+        }
+        None => Status::PROC_NULL,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &found) };
+    Ok(())
+}
+
+/// `MPI_Improbe` (section 3.8.2).
+pub unsafe fn improbe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let (handle, found) = match source {
+        Some(source) => {
+            match mpi_core::comm::matched_probe_on(&runtime.process, &comm.comm, source, tag)? {
+                Some(matched) => {
+                    let found = matched.status();
+                    (messages::keep(runtime, matched)?, Some(found))
+                }
+                None => (MPI_MESSAGE_NULL, None),
+            }
+        }
+        None => (MPI_MESSAGE_NO_PROC, Some(Status::PROC_NULL)),
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(found.is_some()))?;
+        put(message, "message", handle)?;
+        if let Some(found) = found {
+            status::write(status, &found);
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Mprobe` (section 3.8.2).
+pub unsafe fn mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let comm = &comm.comm;
+    let (handle, found) = match source {
+        Some(source) => {
+            let vci = comm.receive_vci(source, tag)?;
+            let matched = runtime.process.wait_until(vci, || {
+                mpi_core::comm::matched_probe_on(&runtime.process, comm, source, tag)
+            })?;
+            let found = matched.status();
+            (messages::keep(runtime, matched)?, found)
+        }
+        None => (MPI_MESSAGE_NO_PROC, Status::PROC_NULL),
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(message, "message", handle)?;
+        status::write(status, &found);
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! Receives, of messages to be matched and of messages that a probe has matched (sections 3.2.4,
+//! 3.7.2 and 3.8.3).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::comm::Purpose;
+use mpi_core::{RequestId, Result, Status};
+
+use super::check::check_source;
+use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
+use crate::api::null;
+use crate::comms::CommObject;
+use crate::runtime::{Runtime, runtime};
+use crate::{messages, requests, status, types};
+
+/// `MPI_Irecv` (section 3.7.2).
+#[inline]
+pub unsafe fn irecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    if request.is_null() {
+        return Err(null("request"));
+    }
+    let id = match source {
+        // SAFETY: the caller's contract.
+        Some(source) => unsafe { start_receive(comm, buf, count, datatype, source, tag)? },
+        None => {
+            // SAFETY: the caller's contract.
+            unsafe { types::buffer(buf, count, datatype)? };
+            null_receive(runtime, &comm.comm)?
+        }
+    };
+    // SAFETY: not NULL, so valid by the caller's contract.
+    unsafe { request.write(requests::handle(Some(id))) };
+    Ok(())
+}
+
+/// Starts a receive from a rank or any rank.
+///
+/// # Safety
+/// As for [`types::buffer`].
+#[inline(always)]
+unsafe fn start_receive(
+    comm: &CommObject,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+) -> Result<RequestId> {
+    match types::plain_len(buf, count, datatype) {
+        // SAFETY: as for this function.
+        Some(len) => unsafe { receive_plain(comm, buf, len, source, tag) },
+        // SAFETY: as for this function.
+        None => unsafe { receive_other(comm, buf, count, datatype, source, tag) },
+    }
+}
+
+/// # Safety
+/// `len` bytes at `buf` are the program's receive buffer.
+#[inline(never)]
+pub(super) unsafe fn receive_plain(
+    comm: &CommObject,
+    buf: *mut c_void,
+    len: usize,
+    source: c_int,
+    tag: c_int,
+) -> Result<RequestId> {
+    let process = &runtime()?.process;
+    // SAFETY: the caller's contract.
+    unsafe { mpi_core::comm::receive_bytes(process, &comm.comm, buf.cast(), len, source, tag) }
+}
+
+/// # Safety
+/// As for [`types::buffer`].
+#[inline(never)]
+unsafe fn receive_other(
+    comm: &CommObject,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+) -> Result<RequestId> {
+    // SAFETY: the caller's contract.
+    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    let process = &runtime()?.process;
+    mpi_core::comm::receive_on(
+        process,
+        &comm.comm,
+        Purpose::PointToPoint,
+        buffer,
+        source,
+        tag,
+    )
+}
+
+/// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
+fn null_receive(runtime: &Runtime, comm: &mpi_core::comm::Comm) -> Result<mpi_core::RequestId> {
+    let id = runtime.process.start_outside(comm.vci(), comm.owner())?;
+    runtime.process.complete(id, Status::PROC_NULL, None)?;
+    Ok(id)
+}
+
+/// `MPI_Recv` (section 3.2.4).
+#[inline]
+pub unsafe fn recv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let (found, error) = match source {
+        Some(source) => {
+            // SAFETY: the caller's contract.
+            let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };
+            runtime.process.wait_for(id)?;
+            if let Some(found) = runtime.process.finish_well(id) {
+                // SAFETY: the caller's contract.
+                unsafe { status::write(status, &found) };
+                return Ok(());
+            }
+            runtime.process.finish(id)?
+        }
+        None => {
+            // SAFETY: the caller's contract.
+            unsafe { types::buffer(buf, count, datatype)? };
+            (Status::PROC_NULL, None)
+        }
+    };
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &found) };
+    error.map_or(Ok(()), Err)
+}
+
+/// `MPI_Imrecv` (section 3.8.3).
+pub unsafe fn imrecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let buffer = types::buffer(buf, count, datatype)?;
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        let started = match messages::take(runtime, message)? {
+            Some(matched) => runtime.process.imrecv(matched, buffer)?,
+            None => null_receive(runtime, &runtime.world.comm)?,
+        };
+        request.write(requests::handle(Some(started)));
+    }
+    Ok(())
+}
+
+/// `MPI_Mrecv` (section 3.8.3).
+pub unsafe fn mrecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let buffer = types::buffer(buf, count, datatype)?;
+        let Some(matched) = messages::take(runtime, message)? else {
+            status::write(status, &Status::PROC_NULL);
+            return Ok(());
+        };
+        let owner = matched.owner();
+        let id = runtime.process.imrecv(matched, buffer)?;
+        let (found, error) = runtime.process.wait(id)?;
+        status::write(status, &found);
+        error.map_or(Ok(()), |error| Err(error.on(owner)))
+    }
+}

@@ -1,0 +1,375 @@
+//! Sends, blocking and not, but for buffered ones (sections 3.2.1, 3.4 and 3.7.2).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::comm::Purpose;
+use mpi_core::process::Mode;
+use mpi_core::{Buffer, Error, RequestId, Result};
+
+use super::check::check_send;
+use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_SUCCESS};
+use crate::api::null;
+use crate::comms::CommObject;
+use crate::raise::{Arg, On, raise};
+use crate::requests;
+use crate::runtime::{Runtime, running, runtime};
+use crate::types;
+
+/// A send, checked. `rank` is none for `MPI_PROC_NULL`.
+pub(super) struct Outgoing<'a> {
+    pub(super) comm: &'a CommObject,
+    pub(super) rank: Option<u32>,
+    pub(super) buffer: Buffer,
+}
+
+/// # Safety
+/// The buffer is as MPI demands of a send buffer.
+#[inline(always)]
+pub(super) unsafe fn outgoing(
+    runtime: &Runtime,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<Outgoing<'_>> {
+    let (comm, rank) = check_send(runtime, dest, tag, comm)?;
+    // SAFETY: the caller's contract.
+    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    Ok(Outgoing { comm, rank, buffer })
+}
+
+/// The destination and length of a send that nothing is wrong with and whose data needs no second
+/// look; `None`: the long way finds out what there is to it.
+#[inline(always)]
+pub(super) fn plain_send(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<(&'static CommObject, usize)> {
+    let comm = running()?.find_comm(comm)?;
+    let len = types::plain_len(buf, count, datatype)?;
+    ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((comm, len))
+}
+
+/// Starts such a send.
+///
+/// # Safety
+/// `len` bytes at `buf` are the program's send buffer.
+#[inline(always)]
+pub(super) unsafe fn start_plain(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> Result<Option<RequestId>> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
+    // SAFETY: the caller's contract, which is that of `send_plain`.
+    unsafe { mpi_core::comm::send_plain(&runtime.process, &comm.comm, data, dest as u32, tag) }
+}
+
+/// Raises an error of a send that had all its arguments right.
+#[cold]
+#[inline(never)]
+fn plain_failed(
+    error: Error,
+    function: &'static str,
+    comm: &CommObject,
+    dest: c_int,
+    tag: c_int,
+) -> c_int {
+    let handle = comm.comm.owner() as MPI_Comm;
+    let args = [
+        ("dest", Arg::Rank(dest)),
+        ("tag", Arg::Tag(tag)),
+        ("comm", Arg::Handle("MPI_Comm", handle)),
+    ];
+    raise(error, function, On::Comm(handle), &args)
+}
+
+/// The short way of `MPI_Isend`.
+///
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn isend_fast(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    if request.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    Some(unsafe { isend_plain(comm, buf, len, dest, tag, request) })
+}
+
+/// # Safety
+/// As for [`start_plain`]; `request` is valid.
+#[inline(never)]
+unsafe fn isend_plain(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+    request: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match start_plain(comm, buf, len, dest, tag) {
+            Ok(started) => {
+                request.write(requests::handle(started));
+                MPI_SUCCESS
+            }
+            Err(error) => plain_failed(error, "MPI_Isend", comm, dest, tag),
+        }
+    }
+}
+
+/// The short way of `MPI_Send`.
+///
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn send_fast(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    // SAFETY: the caller's contract.
+    Some(unsafe { send_plain(comm, buf, len, dest, tag) })
+}
+
+/// # Safety
+/// As for [`start_plain`].
+#[inline(never)]
+unsafe fn send_plain(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> c_int {
+    // SAFETY: the caller's contract; the send is complete when this returns.
+    let ended = unsafe { start_plain(comm, buf, len, dest, tag) }.and_then(finish_send);
+    match ended {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => plain_failed(error, "MPI_Send", comm, dest, tag),
+    }
+}
+
+/// Waits for a send that may be complete already.
+#[inline(always)]
+pub(super) fn finish_send(started: Option<RequestId>) -> Result<()> {
+    match started {
+        None => Ok(()),
+        Some(id) => match runtime()?.process.wait(id)?.1 {
+            None => Ok(()),
+            Some(error) => Err(error),
+        },
+    }
+}
+
+/// # Safety
+/// The standard's contract of a send.
+#[inline(never)]
+unsafe fn start_send(
+    mode: Mode,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
+    if request.is_null() {
+        return Err(null("request"));
+    }
+    let started = match out.rank {
+        Some(rank) => mpi_core::comm::send_on(
+            &runtime.process,
+            &out.comm.comm,
+            Purpose::PointToPoint,
+            out.buffer,
+            rank,
+            tag,
+            mode,
+        )?,
+        None => None,
+    };
+    // SAFETY: not NULL, so valid by the caller's contract.
+    unsafe { request.write(requests::handle(started)) };
+    Ok(())
+}
+
+/// # Safety
+/// The standard's contract of a send.
+#[inline(never)]
+unsafe fn blocking_send(
+    mode: Mode,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
+    let Some(rank) = out.rank else { return Ok(()) };
+    let purpose = Purpose::PointToPoint;
+    match mpi_core::comm::send_on(
+        &runtime.process,
+        &out.comm.comm,
+        purpose,
+        out.buffer,
+        rank,
+        tag,
+        mode,
+    )? {
+        None => Ok(()),
+        Some(id) => match runtime.process.wait(id)?.1 {
+            None => Ok(()),
+            Some(error) => Err(error),
+        },
+    }
+}
+
+/// `MPI_Send` (section 3.2.1).
+#[inline]
+pub unsafe fn send(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm) }
+}
+
+/// `MPI_Ssend` (section 3.4).
+pub unsafe fn ssend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { blocking_send(Mode::Synchronous, buf, count, datatype, dest, tag, comm) }
+}
+
+/// `MPI_Rsend` (section 3.4): the receive has been posted, which makes it a standard send that is
+/// certain to match.
+pub unsafe fn rsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm) }
+}
+
+/// `MPI_Isend` (section 3.7.2).
+#[inline]
+pub unsafe fn isend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        start_send(
+            Mode::Standard,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
+}
+
+/// `MPI_Issend` (section 3.7.2).
+pub unsafe fn issend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        start_send(
+            Mode::Synchronous,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
+}
+
+/// `MPI_Irsend` (section 3.7.2).
+pub unsafe fn irsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        start_send(
+            Mode::Standard,
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
+}

@@ -1,0 +1,152 @@
+//! Send and receive in one call (section 3.10).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::comm::Purpose;
+use mpi_core::process::Mode;
+use mpi_core::{Buffer, RequestId, Result, Status};
+
+use super::check::check_source;
+use super::recv::receive_plain;
+use super::send::{Outgoing, finish_send, outgoing, plain_send, start_plain};
+use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Status};
+use crate::runtime::{Runtime, runtime};
+use crate::{status, types};
+
+/// `MPI_Sendrecv` (section 3.10).
+pub unsafe fn sendrecv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    if let Some((to, len)) = plain_send(sendbuf, sendcount, sendtype, dest, sendtag, comm)
+        && let Some(room) = types::plain_len(recvbuf, recvcount, recvtype)
+        && let (_, Some(source)) = check_source(runtime, source, recvtag, comm)?
+    {
+        // SAFETY: the caller's contract.
+        return unsafe {
+            let receive = receive_plain(to, recvbuf, room, source, recvtag)?;
+            let send = start_plain(to, sendbuf, len, dest, sendtag)?;
+            exchanged(runtime, receive, send, status)
+        };
+    }
+    // SAFETY: the caller's contract.
+    let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
+    let (_, source) = check_source(runtime, source, recvtag, comm)?;
+    // SAFETY: the caller's contract.
+    let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
+    // SAFETY: the caller's contract.
+    unsafe { exchange(runtime, out, sendtag, into, source, recvtag, status) }
+}
+
+/// Completes the two halves of an exchange.
+///
+/// # Safety
+/// `status` is valid or ignored.
+#[inline(always)]
+unsafe fn exchanged(
+    runtime: &Runtime,
+    receive: RequestId,
+    send: Option<RequestId>,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let process = &runtime.process;
+    process.wait_for(receive)?;
+    let (found, error) = match process.finish_well(receive) {
+        Some(found) => (found, None),
+        None => process.finish(receive)?,
+    };
+    let sent = finish_send(send);
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &found) };
+    error.map_or(sent, Err)
+}
+
+/// # Safety
+/// `status` is valid or ignored.
+unsafe fn exchange(
+    runtime: &Runtime,
+    out: Outgoing<'_>,
+    sendtag: c_int,
+    into: Buffer,
+    source: Option<i32>,
+    recvtag: c_int,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let Outgoing { comm, rank, buffer } = out;
+    let (process, comm, purpose) = (&runtime.process, &comm.comm, Purpose::PointToPoint);
+    let receive = match source {
+        Some(source) => Some(mpi_core::comm::receive_on(
+            process, comm, purpose, into, source, recvtag,
+        )?),
+        None => None,
+    };
+    let send = match rank {
+        Some(rank) => mpi_core::comm::send_on(
+            process,
+            comm,
+            purpose,
+            buffer,
+            rank,
+            sendtag,
+            Mode::Standard,
+        )?,
+        None => None,
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        match receive {
+            Some(receive) => exchanged(runtime, receive, send, status),
+            None => {
+                status::write(status, &Status::PROC_NULL);
+                finish_send(send)
+            }
+        }
+    }
+}
+
+/// `MPI_Sendrecv_replace` (section 3.10).
+pub unsafe fn sendrecv_replace(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, sendtag, comm)? };
+    let (_, source) = check_source(runtime, source, recvtag, comm)?;
+    // SAFETY: the caller's contract; the message that is sent is the copy made below.
+    let into = unsafe { types::buffer(buf, count, datatype)? };
+    let mut copy = vec![0u8; out.buffer.len()];
+    out.buffer.read(0, &mut copy);
+    // SAFETY: the copy outlives the exchange, which completes below; the caller's contract for
+    // `status`.
+    unsafe {
+        let buffer = Buffer::bytes(copy.as_mut_ptr(), copy.len());
+        exchange(
+            runtime,
+            Outgoing { buffer, ..out },
+            sendtag,
+            into,
+            source,
+            recvtag,
+            status,
+        )
+    }
+}

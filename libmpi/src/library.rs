@@ -1,0 +1,162 @@
+//! What the library keeps for as long as it is loaded: objects that may be made before `MPI_Init` or
+//! used after `MPI_Finalize`, and what is told once. (What there is only while MPI is up belongs to
+//! the [`Runtime`](crate::runtime::Runtime).)
+//!
+//! The tool interface alone keeps its state by itself: its variables read the runtime, which stands
+//! above this file.
+//!
+//! Here are the places; what is done with their contents stands in the module of each.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::AtomicI32;
+use std::sync::{Arc, OnceLock};
+
+use mpi_core::TAG_UB;
+use mpi_core::group::Group;
+use mpi_core::info::Info;
+use mpi_core::op::Op;
+use parking_lot::Mutex;
+
+use crate::abi::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function};
+use crate::handler;
+use crate::handles::{HandleTable, Type};
+use crate::keyval::Key;
+use crate::type_object::TypeObject;
+
+/// All that there is one of in the library.
+pub(crate) struct Library {
+    /// Datatypes made at run time, and before them the pairs with gaps.
+    pub datatypes: OnceLock<HandleTable<TypeObject>>,
+    /// Predefined datatypes, by the low byte of their handles.
+    pub predefined_datatypes: OnceLock<Vec<Option<TypeObject>>>,
+    /// The parameterised Fortran types that have a handle: the standard wants the same handle for
+    /// the same arguments.
+    pub fortran_types: Mutex<Vec<(F90, MPI_Datatype)>>,
+    /// Operations that the program made.
+    pub ops: HandleTable<UserOp>,
+    /// Predefined operations, by index.
+    pub predefined_ops: OnceLock<Vec<Op>>,
+    /// Groups that the program made.
+    pub groups: HandleTable<Group>,
+    /// `MPI_GROUP_EMPTY`.
+    pub empty_group: OnceLock<Group>,
+    /// Info objects that the program made.
+    pub infos: HandleTable<Info>,
+    /// `MPI_INFO_ENV`.
+    pub env_info: OnceLock<Info>,
+    /// Attribute keys that the program made.
+    pub keyvals: HandleTable<Key>,
+    /// The values of `MPI_COMM_WORLD`'s predefined attributes.
+    pub world_attributes: WorldAttributes,
+    /// Error handlers that the program made.
+    pub errhandlers: HandleTable<handler::Made>,
+    /// The addresses of the program's error handlers that are called through a proxy, and their
+    /// proxies.
+    pub errhandler_proxies: Mutex<Vec<(usize, handler::Proxy)>>,
+    /// The last errors, whose texts can be asked for.
+    pub recent_errors: Mutex<Recent>,
+    /// Error classes and codes that the program added.
+    pub added_codes: Mutex<Vec<Added>>,
+    /// The files that have a number in Fortran, by that number less one; 0 stands for none.
+    pub fortran_files: Mutex<Vec<usize>>,
+    /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
+    pub rank_and_size: OnceLock<(usize, usize)>,
+    /// Whom to tell when this process ends the job.
+    pub launcher: OnceLock<Arc<pmi::Client>>,
+}
+
+/// All of it.
+pub(crate) static LIBRARY: Library = Library {
+    datatypes: OnceLock::new(),
+    predefined_datatypes: OnceLock::new(),
+    fortran_types: Mutex::new(Vec::new()),
+    ops: HandleTable::new(Type::Op),
+    predefined_ops: OnceLock::new(),
+    groups: HandleTable::new(Type::Group),
+    empty_group: OnceLock::new(),
+    infos: HandleTable::new(Type::Info),
+    env_info: OnceLock::new(),
+    keyvals: HandleTable::new(Type::Keyval),
+    world_attributes: WorldAttributes {
+        tag_ub: AtomicI32::new(TAG_UB),
+        host: AtomicI32::new(MPI_PROC_NULL),
+        io: AtomicI32::new(MPI_ANY_SOURCE),
+        wtime_is_global: OnceLock::new(),
+        universe_size: OnceLock::new(),
+        appnum: OnceLock::new(),
+        lastusedcode: AtomicI32::new(0),
+    },
+    errhandlers: HandleTable::new(Type::Errhandler),
+    errhandler_proxies: Mutex::new(Vec::new()),
+    recent_errors: Mutex::new(Recent {
+        next: 1,
+        all: false,
+        texts: Vec::new(),
+    }),
+    added_codes: Mutex::new(Vec::new()),
+    fortran_files: Mutex::new(Vec::new()),
+    rank_and_size: OnceLock::new(),
+    launcher: OnceLock::new(),
+};
+
+/// An operation of the program's.
+pub struct UserOp {
+    /// The operation.
+    pub op: Op,
+    /// The handle of the datatype that it was last used with.
+    pub datatype: Arc<AtomicI32>,
+    /// Calls the program's function, where that is one of C++.
+    pub proxy: Arc<OnceLock<OpProxy>>,
+}
+
+/// Calls a reduction function of C++: gets the two buffers, the number of elements, the datatype and
+/// the program's function.
+pub type OpProxy =
+    unsafe extern "C" fn(*const c_void, *mut c_void, c_int, MPI_Datatype, MPI_User_function);
+
+/// The values of predefined attributes (section 8.1.2), which the program gets the addresses of.
+pub struct WorldAttributes {
+    /// `MPI_TAG_UB`.
+    pub tag_ub: AtomicI32,
+    /// `MPI_HOST`.
+    pub host: AtomicI32,
+    /// `MPI_IO`.
+    pub io: AtomicI32,
+    /// `MPI_WTIME_IS_GLOBAL`, once it has been asked for.
+    pub wtime_is_global: OnceLock<AtomicI32>,
+    /// `MPI_UNIVERSE_SIZE`, once it has been asked for; none if nobody knows.
+    pub universe_size: OnceLock<Option<AtomicI32>>,
+    /// `MPI_APPNUM`, the same.
+    pub appnum: OnceLock<Option<AtomicI32>>,
+    /// `MPI_LASTUSEDCODE`, as it was told last.
+    pub lastusedcode: AtomicI32,
+}
+
+/// A parameterised Fortran type, by its arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum F90 {
+    /// `MPI_Type_create_f90_real`.
+    Real(Option<i64>, Option<i64>),
+    /// `MPI_Type_create_f90_complex`.
+    Complex(Option<i64>, Option<i64>),
+    /// `MPI_Type_create_f90_integer`.
+    Integer(i64),
+}
+
+/// The last errors.
+pub struct Recent {
+    /// The number of the next one.
+    pub next: u32,
+    /// Whether all numbers have been given once.
+    pub all: bool,
+    /// Their numbers and texts; those of number `n` are at `n % KEPT`.
+    pub texts: Vec<(u32, String)>,
+}
+
+/// An error class or code that the program added.
+pub struct Added {
+    /// Its class.
+    pub class: c_int,
+    /// Its text.
+    pub text: String,
+}

@@ -1,0 +1,66 @@
+//! Datatypes that are made of others, of others, and so on: what goes through all levels keeps what
+//! is still to be done in a list, because a program may nest more types than the stack has room for.
+
+use std::sync::Arc;
+
+use super::contents::Constructor;
+use super::{Datatype, Inner, Predefined, Program, Repr};
+
+/// Up to so many levels the stack is used.
+pub(super) const SHALLOW: u32 = 64;
+
+impl Inner {
+    /// Compiles the type, and before it those that it is made of.
+    #[cold]
+    pub(super) fn compile(&self) -> &Program {
+        // Types whose parts are being compiled, and how many of these are done.
+        let mut open: Vec<(&Inner, usize)> = Vec::new();
+        let mut now = (self, 0);
+        loop {
+            let (inner, done) = now;
+            match inner.constructor.datatypes().get(done) {
+                Some(part) => {
+                    now.1 += 1;
+                    let part = part.inner();
+                    if part.program.get().is_none() {
+                        open.push(now);
+                        now = (part, 0);
+                    }
+                }
+                None => {
+                    let program = inner.program.get_or_init(|| inner.compile_one());
+                    match open.pop() {
+                        Some(next) => now = next,
+                        None => return program,
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.depth <= SHALLOW {
+            return;
+        }
+        // What a type was compiled to and its signature refer to those of its parts, which therefore
+        // must go later, in this loop.
+        let mut left = parts_of(self);
+        self.program.take();
+        self.signature = super::Signature::empty();
+        while let Some(datatype) = left.pop() {
+            if let Repr::Shared(shared) = datatype.0
+                && let Some(mut last) = Arc::into_inner(shared)
+            {
+                left.append(&mut parts_of(&mut last));
+            }
+        }
+    }
+}
+
+/// Takes the datatypes that a type was made of out of it.
+fn parts_of(inner: &mut Inner) -> Vec<Datatype> {
+    let none = Constructor::Named(Predefined::Byte);
+    std::mem::replace(&mut inner.constructor, none).into_datatypes()
+}
