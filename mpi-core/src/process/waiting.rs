@@ -1,0 +1,305 @@
+//! Waiting: progress until something has come about, and sleep in between.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use netmod::VciId;
+
+use super::Process;
+use super::progress::Vcis;
+use crate::error::{Class, Error, Result};
+use crate::pt2pt::request::{RequestId, Status};
+use crate::wait::{self, Patience, Step, Waiting};
+
+impl Process {
+    /// Waits for a request and frees it.
+    #[inline]
+    pub fn wait(&self, id: RequestId) -> Result<(Status, Option<Error>)> {
+        self.wait_for(id)?;
+        self.finish(id)
+    }
+
+    /// Waits until a request is complete.
+    #[inline]
+    pub fn wait_for(&self, id: RequestId) -> Result<()> {
+        let Some(request) = self.requests.get(id) else {
+            return Err(Error::new(Class::Request, "the request does not exist"));
+        };
+        self.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
+    }
+
+    /// Waits until `done` says so, which is asked again after each round of progress on `vci` (and,
+    /// now and then, on all others).
+    ///
+    /// # Errors
+    /// A process is lost: whatever is waited for may need it.
+    #[inline]
+    pub fn wait_until<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.wait_despite_loss(vci, || match done()? {
+            None => self.first_loss().map_or(Ok(None), Err),
+            value => Ok(value),
+        })
+    }
+
+    /// As [`Process::wait_despite_loss`] for what may come about on several VCIs.
+    pub fn wait_until_among<T>(
+        &self,
+        vcis: &Vcis,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let [first, _, ..] = *vcis.get() else {
+            return self.wait_despite_loss(vcis.get()[0], done);
+        };
+        let mut patience = Patience::default();
+        let mut waiting = Waiting::default();
+        loop {
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+            if self.poll_among(vcis)? {
+                patience.reset();
+            } else if self.idle(first, &mut patience, &mut waiting)?
+                && let Some(value) =
+                    self.sleep(first, self.wait.nap, &mut patience, &waiting, &mut done)?
+            {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// As [`Process::wait_until`] for what a loss ends by itself, such as a request, or what `done`
+    /// asks about.
+    #[inline]
+    pub fn wait_despite_loss<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let mut patience = Patience::default();
+        let mut waiting = Waiting::default();
+        loop {
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+            if self.poll_one(vci)?.0 {
+                patience.reset();
+            } else if self.idle(vci, &mut patience, &mut waiting)?
+                && let Some(value) =
+                    self.sleep(vci, self.wait.nap, &mut patience, &waiting, &mut done)?
+            {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// As [`Process::wait_until`], for what other processes of the node bring about by stores, which
+    /// ring no bell: naps are short, the longer the longer it takes.
+    #[inline]
+    pub(crate) fn wait_for_stores<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        if let Some(value) = done()? {
+            return Ok(value);
+        }
+        let mut waiting = Waiting::default();
+        // Who is waited for needs the core, and has no message for us to look for in between.
+        let mut patience = match self.is_crowded() {
+            true => Patience::after(self.wait.spins),
+            false => Patience::default(),
+        };
+        loop {
+            if self.poll_one(vci)?.0 {
+                patience.reset();
+            } else {
+                let nap = patience.short_nap(&self.wait);
+                if self.idle(vci, &mut patience, &mut waiting)?
+                    && let Some(value) = self.sleep(vci, nap, &mut patience, &waiting, &mut done)?
+                {
+                    return Ok(value);
+                }
+            }
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// Makes progress until everything that this process sent has left it.
+    pub fn drain(&self) -> Result<()> {
+        // Numbers below the highest may never have been opened.
+        for vci in self.open_vcis() {
+            self.wait_until(vci, || Ok(self.lock(vci)?.drained().then_some(())))?;
+        }
+        Ok(())
+    }
+
+    /// Whether there are more ranks than cores.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.wait.spins <= self.wait_crowded.spins
+    }
+
+    /// How often to look at a flag in shared memory before looking for messages.
+    #[inline]
+    pub(crate) fn looks(&self) -> u32 {
+        if self.is_crowded() { 1 } else { 64 }
+    }
+
+    /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
+    /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
+    pub fn give_way(&self) {
+        let every = if self.is_crowded() { 1 } else { 1024 };
+        let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
+        if tests.is_multiple_of(every) {
+            if self.wait.apart && self.is_crowded() && tests.is_multiple_of(wait::TESTS_PER_NAP) {
+                std::thread::sleep(wait::SHORT_NAP);
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        if tests.is_multiple_of(1024) {
+            self.check_peers();
+        }
+    }
+
+    /// Between two fruitless polls. Returns whether it is time to sleep.
+    ///
+    /// Invariant: no deadlock whichever VCI is waited on; the round over all VCIs carries on what
+    /// others wait for.
+    #[inline]
+    pub(super) fn idle<'a>(
+        &'a self,
+        vci: VciId,
+        patience: &mut Patience,
+        waiting: &mut Waiting<'a>,
+    ) -> Result<bool> {
+        let crowded = waiting.more_than(self.wait.waiters);
+        let step = patience.next(if crowded {
+            &self.wait_crowded
+        } else {
+            &self.wait
+        });
+        if self.threaded && patience.is_first_doubt() {
+            waiting.join_a_crowd(&self.waiters, self.wait.waiters);
+        }
+        if patience.global_round(&self.wait) {
+            if self.threaded {
+                waiting.join(&self.waiters);
+            }
+            self.report_if_wanted();
+            if step != Step::Spin {
+                // On a busy machine a long time passes before the first sleep.
+                self.check_peers();
+            }
+            if self.losses.load(Ordering::Relaxed) != 0 && self.is_lockless(vci) {
+                self.bury_alone(vci)?;
+            }
+            if self.open.load(Ordering::Relaxed) > 1 && self.poll_all()? {
+                patience.reset();
+                return Ok(false);
+            }
+        }
+        match step {
+            Step::Spin => std::hint::spin_loop(),
+            Step::Yield => std::thread::yield_now(),
+            Step::Sleep => {
+                if self.threaded {
+                    // Where no yields came before, it has not yet.
+                    waiting.join(&self.waiters);
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sleeps until something may have happened. Returns what was waited for if that is there.
+    ///
+    /// One thread sleeps on the doorbells of all VCIs, while no other waits; others ring if they
+    /// bring something about. Where more than one waits, they take short naps.
+    #[cold]
+    pub(super) fn sleep<T>(
+        &self,
+        vci: VciId,
+        nap: Duration,
+        patience: &mut Patience,
+        waiting: &Waiting<'_>,
+        done: &mut dyn FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        self.report_if_wanted();
+        self.check_peers();
+        let nap = match self.sources.await_stores() {
+            true => nap.min(patience.short_nap(&self.wait)),
+            false => nap,
+        };
+        let crowd = self.threaded && !waiting.is_alone();
+        let rush = self.wait.apart && self.rush.swap(false, Ordering::Relaxed);
+        if crowd || rush || patience.take_nap() || (self.threaded && !self.bell.arm()) {
+            std::thread::sleep(nap.min(wait::SHORT_NAP));
+            return Ok(None);
+        }
+        let mut bells = Vec::with_capacity(self.transports.len());
+        let mut quiet = true;
+        let mut armed = Vec::new();
+        for number in self.open_vcis() {
+            let slot = self.vci(number)?;
+            let state = match number == vci {
+                true => Some(slot.lock()),
+                false => slot.visit_blocking(),
+            };
+            if let Some(mut state) = state {
+                quiet &= state.arm(&mut bells).is_some();
+                armed.push(number);
+            }
+        }
+        let start = Instant::now();
+        let mut sound = true;
+        // Another thread may have brought it about before it saw that it must ring.
+        let value = if self.threaded { done() } else { Ok(None) };
+        if quiet && matches!(value, Ok(None)) {
+            let local = self.threaded.then_some(&**self.bell);
+            sound = wait::sleep(&bells, local, nap, patience.short_nap(&self.wait));
+            if self.wait.apart && start.elapsed() < wait::SHORT_NAP {
+                self.rush.store(true, Ordering::Relaxed);
+            }
+        }
+        for number in armed {
+            let slot = self.vci(number)?;
+            let state = match number == vci {
+                true => Some(slot.lock()),
+                false => slot.visit_blocking(),
+            };
+            if let Some(mut state) = state {
+                state.disarm();
+            }
+        }
+        if self.threaded {
+            self.bell.disarm();
+        }
+        if !sound {
+            return Err(Error::new(
+                Class::Other,
+                "a file descriptor of the transport between nodes has been closed by the program; \
+                 close only those that the program has opened itself",
+            ));
+        }
+        if self.threaded {
+            // What rang is taken in at once, whichever VCI it is on.
+            if matches!(value, Ok(None)) {
+                self.poll_all()?;
+                let value = done()?;
+                if value.is_none() && start.elapsed() < self.wait.nap {
+                    patience.disturbed();
+                }
+                return Ok(value);
+            }
+        }
+        value
+    }
+}
