@@ -20,8 +20,8 @@ const CHECK_SHARE: u64 = 20;
 impl Process {
     /// Takes note of lost processes, on all VCIs: what waits for them ends with an error.
     #[cold]
-    pub(super) fn bury(&self, mut state: VciGuard<'_>) {
-        let news = state.take_news_of_loss();
+    pub(super) fn handle_losses(&self, mut state: VciGuard<'_>) {
+        let news = state.take_new_losses();
         drop(state);
         for (peer, why) in news.into_iter().filter(|(peer, _)| *peer != self.me) {
             let is_new = {
@@ -36,9 +36,9 @@ impl Process {
             for vci in self.open_vcis() {
                 let state = self.vci(vci).ok().and_then(Vci::visit_blocking);
                 if let Some(mut state) = state {
-                    state.bury(peer, &why);
+                    state.handle_lost_peer(peer, &why);
                     if is_new {
-                        state.spread_loss(peer);
+                        state.announce_loss(peer);
                     }
                 }
             }
@@ -48,12 +48,12 @@ impl Process {
     /// Takes note of lost processes on a VCI that the calling thread has for itself, so that others
     /// could not.
     #[cold]
-    pub(super) fn bury_alone(&self, vci: VciId) -> Result<()> {
+    pub(super) fn handle_losses_on(&self, vci: VciId) -> Result<()> {
         let lost = self.lost.lock();
         let mut state = self.lock(vci)?;
         for (peer, why) in lost.iter() {
             if !state.engine.lost.iter().any(|(known, _)| known == peer) {
-                state.bury(*peer, why);
+                state.handle_lost_peer(*peer, why);
             }
         }
         Ok(())
@@ -84,7 +84,7 @@ impl Process {
     }
 
     /// An error if what `from` names can't come any more, or perhaps can't.
-    pub(super) fn not_lost(&self, from: &Source) -> Result<()> {
+    pub(super) fn check_not_lost(&self, from: &Source) -> Result<()> {
         if self.losses.load(Ordering::Acquire) == 0 {
             return Ok(());
         }

@@ -151,7 +151,7 @@ impl Process {
         };
         match look()? {
             None => match self.poll(vci).and_then(|_| look())? {
-                None => self.not_lost(from).map(|()| None),
+                None => self.check_not_lost(from).map(|()| None),
                 found => Ok(found),
             },
             found => Ok(found),
@@ -173,7 +173,7 @@ impl Process {
         };
         match take()? {
             None => match self.poll(vci).and_then(|_| take())? {
-                None => self.not_lost(from).map(|()| None),
+                None => self.check_not_lost(from).map(|()| None),
                 found => Ok(found),
             },
             found => Ok(found),

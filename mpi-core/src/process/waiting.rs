@@ -198,7 +198,7 @@ impl Process {
                 self.check_peers();
             }
             if self.losses.load(Ordering::Relaxed) != 0 && self.is_lockless(vci) {
-                self.bury_alone(vci)?;
+                self.handle_losses_on(vci)?;
             }
             if self.open.load(Ordering::Relaxed) > 1 && self.poll_all()? {
                 patience.reset();

@@ -145,7 +145,7 @@ pub(crate) struct Engine {
     /// Peers found lost, with the reason.
     pub lost: Vec<(Peer, String)>,
     /// Those of them that the process has been told of.
-    pub lost_told: usize,
+    pub lost_reported: usize,
 }
 
 impl Engine {
@@ -161,7 +161,7 @@ impl Engine {
             remote: Ops::default(),
             window,
             lost: Vec::new(),
-            lost_told: 0,
+            lost_reported: 0,
         }
     }
 

@@ -9,15 +9,15 @@ use crate::pt2pt::request::Role;
 use crate::pt2pt::wire::{Control, Kind};
 
 impl VciState {
-    /// Whether processes were lost of which [`VciState::take_news_of_loss`] has not told.
+    /// Whether processes were lost of which [`VciState::take_new_losses`] has not told.
     #[inline(always)]
-    pub fn has_news_of_loss(&self) -> bool {
-        self.engine.lost.len() > self.engine.lost_told
+    pub fn has_new_losses(&self) -> bool {
+        self.engine.lost.len() > self.engine.lost_reported
     }
 
     /// The processes lost since the last time.
-    pub fn take_news_of_loss(&mut self) -> Vec<(Peer, String)> {
-        let told = std::mem::replace(&mut self.engine.lost_told, self.engine.lost.len());
+    pub fn take_new_losses(&mut self) -> Vec<(Peer, String)> {
+        let told = std::mem::replace(&mut self.engine.lost_reported, self.engine.lost.len());
         self.engine.lost[told..].to_vec()
     }
 
@@ -25,9 +25,9 @@ impl VciState {
     ///
     /// What the transport is at (a read of the peer's memory) it ends itself, and tells; till then
     /// the buffer is not free.
-    pub fn bury(&mut self, peer: Peer, why: &str) {
+    pub fn handle_lost_peer(&mut self, peer: Peer, why: &str) {
         netmod::Sink::peer_lost(&mut self.engine, peer, why.to_string());
-        self.engine.lost_told = self.engine.lost.len();
+        self.engine.lost_reported = self.engine.lost.len();
         for id in self.engine.records.active() {
             let Some(record) = self.engine.records.get(id) else {
                 continue;
@@ -57,7 +57,7 @@ impl VciState {
 
     /// Tells the processes that this one has to do with that one is lost: they may wait for somebody
     /// who has given up because of that.
-    pub fn spread_loss(&mut self, peer: Peer) {
+    pub fn announce_loss(&mut self, peer: Peer) {
         let body = Control {
             value: u64::from(peer),
             ..Control::default()
