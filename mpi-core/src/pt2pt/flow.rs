@@ -18,7 +18,7 @@ pub(crate) struct Stream {
     /// Whether messages to it wait in the pending queue, behind which others must line up.
     pub pending: bool,
     /// Whether a message that says nothing went there, to have a connection.
-    pub greeted: bool,
+    pub connected: bool,
 }
 
 impl Stream {

@@ -103,16 +103,16 @@ impl VciState {
         }
         for (route, peer) in routes {
             if !self.ways[route].transport.is_local() && route != OWN {
-                self.greet(Address { peer, vci: 0 });
+                self.connect(Address { peer, vci: 0 });
             }
         }
     }
 
     /// Sends a peer that was never sent to a message that says nothing: so there is a connection,
     /// whose end the transport notices.
-    pub(super) fn greet(&mut self, to: Address) {
+    pub(super) fn connect(&mut self, to: Address) {
         let stream = self.engine.streams.get(to.peer, to.vci);
-        if std::mem::replace(&mut stream.greeted, true) || stream.pending {
+        if std::mem::replace(&mut stream.connected, true) || stream.pending {
             return;
         }
         let trailer = self.engine.trailer(to, Kind::Credit);
@@ -128,7 +128,7 @@ impl VciState {
                 netmod::Sink::peer_lost(&mut self.engine, peer, why);
             }
             // No room: the next time.
-            Err(_) => self.engine.streams.get(to.peer, to.vci).greeted = false,
+            Err(_) => self.engine.streams.get(to.peer, to.vci).connected = false,
             Ok(()) => {}
         }
     }
