@@ -301,13 +301,13 @@ impl Process {
     /// Ends what threads have VCIs for themselves for: from now on one thread calls alone.
     pub fn end_lockless(&self) {
         for slot in self.vcis.iter().filter_map(Slot::get) {
-            slot.set_solo(false);
+            slot.set_exclusive(false);
         }
     }
 
     /// Whether one thread has a VCI for itself, so that nobody takes its lock.
     pub fn is_lockless(&self, vci: VciId) -> bool {
-        self.vci(vci).is_ok_and(Vci::is_solo)
+        self.vci(vci).is_ok_and(Vci::is_exclusive)
     }
 
     /// The VCIs that are open.

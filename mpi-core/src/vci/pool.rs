@@ -49,7 +49,7 @@ impl Users {
         let open = |vci: &VciId| slots.as_ref()?[usize::from(*vci)].get();
         let fits = |vci: &VciId| {
             let used = self.counts[usize::from(*vci)].load(Ordering::Relaxed) > 0;
-            !used || open(vci).is_some_and(|vci| vci.is_solo()) == lockless
+            !used || open(vci).is_some_and(|vci| vci.is_exclusive()) == lockless
         };
         if !vcis.iter().all(fits) {
             return None;
@@ -57,7 +57,7 @@ impl Users {
         for vci in vcis {
             self.counts[usize::from(*vci)].fetch_add(1, Ordering::Relaxed);
             if let (true, Some(vci)) = (lockless, open(vci)) {
-                vci.set_solo(true);
+                vci.set_exclusive(true);
             }
         }
         Some(())
@@ -70,7 +70,7 @@ impl Users {
             let number = usize::from(*vci);
             let slot = slots.as_ref().and_then(|slots| slots[number].get());
             if let (1, Some(vci)) = (self.counts[number].load(Ordering::Relaxed), slot) {
-                vci.set_solo(false);
+                vci.set_exclusive(false);
             }
             self.counts[number].fetch_sub(1, Ordering::Relaxed);
         }
