@@ -311,7 +311,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         me,
         settings,
         // Threads, and a helper, may be more than the cores.
-        may_sleep: wait.is_crowded() || threaded || settings.async_progress,
+        may_sleep: wait.is_oversubscribed() || threaded || settings.async_progress,
         one_machine: size > 1 && here == Some(size) && settings.netmod == Netmod::Auto,
         cards: &cards,
     };

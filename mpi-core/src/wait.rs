@@ -36,15 +36,23 @@ pub struct WaitPolicy {
 const FIRST_DOUBT: u32 = 8;
 
 /// The numbers where there are more waiting threads than cores.
-const CROWDED: (u32, u32) = (4, 200);
+const OVERSUBSCRIBED: (u32, u32) = (4, 200);
 
 impl WaitPolicy {
     /// The policy for `ranks` processes on `cores` cores.
     pub fn for_share(ranks: usize, cores: usize) -> Self {
-        let crowded = ranks > cores;
+        let oversubscribed = ranks > cores;
         WaitPolicy {
-            spins: if crowded { CROWDED.0 } else { 20_000 },
-            yields: if crowded { CROWDED.1 } else { 2_000 },
+            spins: if oversubscribed {
+                OVERSUBSCRIBED.0
+            } else {
+                20_000
+            },
+            yields: if oversubscribed {
+                OVERSUBSCRIBED.1
+            } else {
+                2_000
+            },
             nap: Duration::from_millis(10),
             global_every: 64,
             waiters: (cores / ranks.max(1)).max(1) as u32,
@@ -56,21 +64,21 @@ impl WaitPolicy {
     /// cgroups): a yield is no more than a poll.
     pub(crate) fn set_apart(&mut self) {
         self.apart = true;
-        if self.is_crowded() {
+        if self.is_oversubscribed() {
             self.yields = 0;
         }
     }
 
     /// Whether there are more ranks than cores.
-    pub fn is_crowded(&self) -> bool {
-        self.spins <= CROWDED.0
+    pub fn is_oversubscribed(&self) -> bool {
+        self.spins <= OVERSUBSCRIBED.0
     }
 
     /// The policy while more than [`WaitPolicy::waiters`] threads wait.
-    pub(crate) fn crowded(self) -> Self {
+    pub(crate) fn oversubscribed(self) -> Self {
         WaitPolicy {
-            spins: self.spins.min(CROWDED.0),
-            yields: self.yields.min(CROWDED.1),
+            spins: self.spins.min(OVERSUBSCRIBED.0),
+            yields: self.yields.min(OVERSUBSCRIBED.1),
             ..self
         }
     }
@@ -181,7 +189,7 @@ impl<'a> Waiting<'a> {
     /// Takes a place if as many wait already as have a core: then it is no use to spin for long.
     /// Nothing is written otherwise, so that threads with a core each share nothing.
     #[cold]
-    pub fn join_a_crowd(&mut self, waiters: &'a AtomicU32, limit: u32) {
+    pub fn join_if_oversubscribed(&mut self, waiters: &'a AtomicU32, limit: u32) {
         if waiters.load(Ordering::Relaxed) >= limit {
             self.join(waiters);
         }

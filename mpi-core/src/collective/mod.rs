@@ -411,7 +411,7 @@ unsafe fn run(
     let mut vain = 0;
     // Invariant: with a member lost the schedule goes no step on, lest others take what is
     // missing for the result.
-    let crowded = process.is_crowded();
+    let oversubscribed = process.is_oversubscribed();
     let advance = || match process.loss_among(|peer| comm.has_member(peer)) {
         Some(error) => Err(error),
         None => loop {
@@ -421,7 +421,7 @@ unsafe fn run(
             let Some(board) = board else { return Ok(None) };
             board.doubt(tag, terms, &mut vain)?;
             let lingers = |(ranks, number)| board.linger(ranks, number);
-            if !crowded || !run.awaited().is_some_and(lingers) {
+            if !oversubscribed || !run.awaited().is_some_and(lingers) {
                 return Ok(None);
             }
         },

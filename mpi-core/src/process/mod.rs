@@ -70,7 +70,7 @@ pub struct Process {
     router: Arc<dyn Router>,
     wait: WaitPolicy,
     /// The policy when more threads wait than have a core.
-    wait_crowded: WaitPolicy,
+    wait_oversubscribed: WaitPolicy,
     /// The last sleep was a very short one: more is about to come.
     rush: AtomicBool,
     /// Tests and probes that found nothing.
@@ -128,7 +128,7 @@ impl Process {
                 others: config.router,
             }),
             wait: config.wait,
-            wait_crowded: config.wait.crowded(),
+            wait_oversubscribed: config.wait.oversubscribed(),
             rush: AtomicBool::new(false),
             fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),
@@ -169,8 +169,8 @@ impl Process {
     /// others may call. Returns whether that changes anything.
     pub fn yield_to_nobody(&mut self) -> bool {
         self.wait.set_apart();
-        self.wait_crowded = self.wait.crowded();
-        self.is_crowded()
+        self.wait_oversubscribed = self.wait.oversubscribed();
+        self.is_oversubscribed()
     }
 
     /// This process's number.

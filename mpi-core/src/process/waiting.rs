@@ -109,7 +109,7 @@ impl Process {
         }
         let mut waiting = Waiting::default();
         // Who is waited for needs the core, and has no message for us to look for in between.
-        let mut patience = match self.is_crowded() {
+        let mut patience = match self.is_oversubscribed() {
             true => Patience::after(self.wait.spins),
             false => Patience::default(),
         };
@@ -141,23 +141,26 @@ impl Process {
 
     /// Whether there are more ranks than cores.
     #[inline]
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.wait.spins <= self.wait_crowded.spins
+    pub(crate) fn is_oversubscribed(&self) -> bool {
+        self.wait.spins <= self.wait_oversubscribed.spins
     }
 
     /// How often to look at a flag in shared memory before looking for messages.
     #[inline]
     pub(crate) fn looks(&self) -> u32 {
-        if self.is_crowded() { 1 } else { 64 }
+        if self.is_oversubscribed() { 1 } else { 64 }
     }
 
     /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
     /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
     pub fn give_way(&self) {
-        let every = if self.is_crowded() { 1 } else { 1024 };
+        let every = if self.is_oversubscribed() { 1 } else { 1024 };
         let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
         if tests.is_multiple_of(every) {
-            if self.wait.apart && self.is_crowded() && tests.is_multiple_of(wait::TESTS_PER_NAP) {
+            if self.wait.apart
+                && self.is_oversubscribed()
+                && tests.is_multiple_of(wait::TESTS_PER_NAP)
+            {
                 std::thread::sleep(wait::SHORT_NAP);
             } else {
                 std::thread::yield_now();
@@ -179,14 +182,14 @@ impl Process {
         patience: &mut Patience,
         waiting: &mut Waiting<'a>,
     ) -> Result<bool> {
-        let crowded = waiting.more_than(self.wait.waiters);
-        let step = patience.next(if crowded {
-            &self.wait_crowded
+        let oversubscribed = waiting.more_than(self.wait.waiters);
+        let step = patience.next(if oversubscribed {
+            &self.wait_oversubscribed
         } else {
             &self.wait
         });
         if self.threaded && patience.is_first_doubt() {
-            waiting.join_a_crowd(&self.waiters, self.wait.waiters);
+            waiting.join_if_oversubscribed(&self.waiters, self.wait.waiters);
         }
         if patience.global_round(&self.wait) {
             if self.threaded {
@@ -238,9 +241,9 @@ impl Process {
             true => nap.min(patience.short_nap(&self.wait)),
             false => nap,
         };
-        let crowd = self.threaded && !waiting.is_alone();
+        let others_wait = self.threaded && !waiting.is_alone();
         let rush = self.wait.apart && self.rush.swap(false, Ordering::Relaxed);
-        if crowd || rush || patience.take_nap() || (self.threaded && !self.bell.arm()) {
+        if others_wait || rush || patience.take_nap() || (self.threaded && !self.bell.arm()) {
             std::thread::sleep(nap.min(wait::SHORT_NAP));
             return Ok(None);
         }
