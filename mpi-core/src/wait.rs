@@ -220,14 +220,14 @@ impl Drop for Waiting<'_> {
 
 /// What threads of a process wake the one by that sleeps on all its doorbells.
 #[derive(Default)]
-pub(crate) struct LocalBell {
+pub(crate) struct LocalWakeup {
     /// 1 while the sleeper must be told.
     word: AtomicU32,
     /// Written to as well, for a sleeper that waits for file descriptors.
     event: OnceLock<Option<OwnedFd>>,
 }
 
-impl LocalBell {
+impl LocalWakeup {
     /// Announces that a thread is about to sleep, before it looks for the last time whether what it
     /// waits for is there. Returns whether there is no other that sleeps.
     pub fn arm(&self) -> bool {
@@ -235,7 +235,7 @@ impl LocalBell {
             .word
             .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok();
-        // Pairs with that in `ring_after_store`.
+        // Pairs with that in `notify_after_store`.
         fence(Ordering::SeqCst);
         armed
     }
@@ -253,16 +253,16 @@ impl LocalBell {
     /// After something has come about under a lock that the sleeper takes between announcing itself
     /// and looking for the last time.
     #[inline(always)]
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         if self.word.load(Ordering::Relaxed) != 0 {
             self.wake();
         }
     }
 
     /// After something was stored that the sleeper looks for without a lock.
-    pub fn ring_after_store(&self) {
+    pub fn notify_after_store(&self) {
         fence(Ordering::SeqCst);
-        self.ring();
+        self.notify();
     }
 
     #[cold]
@@ -304,7 +304,7 @@ pub(crate) const TESTS_PER_NAP: u32 = 8;
 /// close descriptors which they don't know close those of the library, too.
 pub(crate) fn sleep(
     doorbells: &[Doorbell],
-    local: Option<&LocalBell>,
+    local: Option<&LocalWakeup>,
     nap: Duration,
     silent_nap: Duration,
 ) -> bool {

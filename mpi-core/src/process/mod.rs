@@ -34,7 +34,7 @@ use crate::vci::loopback::Loopback;
 use crate::vci::pool::{MAX_VCIS, Slots, Users};
 pub use crate::vci::{CriticalSections, Mode, Router};
 use crate::vci::{SharedLock, Slot, Vci, VciGuard, VciState};
-use crate::wait::{LocalBell, WaitPolicy};
+use crate::wait::{LocalWakeup, WaitPolicy};
 
 /// Asks the own process to be reached by the loopback, all others as the given router says.
 struct SelfFirst {
@@ -78,7 +78,7 @@ pub struct Process {
     /// Threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
     /// Wakes the thread that sleeps, when another thread has brought something about.
-    bell: Arc<CachePadded<LocalBell>>,
+    wakeup: Arc<CachePadded<LocalWakeup>>,
     eager_limit: Option<usize>,
     window: u32,
     threaded: bool,
@@ -110,9 +110,9 @@ pub struct Process {
 impl Process {
     /// Makes the process and opens its VCI 0.
     pub fn new(config: Config) -> Result<Process, OpenError> {
-        let bell: Arc<CachePadded<LocalBell>> = Arc::default();
+        let wakeup: Arc<CachePadded<LocalWakeup>> = Arc::default();
         let mut transports: Vec<Arc<dyn Transport>> =
-            vec![Arc::new(Loopback::new(config.me, bell.clone()))];
+            vec![Arc::new(Loopback::new(config.me, wakeup.clone()))];
         transports.extend(config.transports);
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
         let vcis: Arc<Slots> = (0..pool).map(|_| Slot::default()).collect();
@@ -132,7 +132,7 @@ impl Process {
             rush: AtomicBool::new(false),
             fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),
-            bell,
+            wakeup,
             eager_limit: config.eager_limit,
             window: config.window,
             threaded,

@@ -72,7 +72,7 @@ impl Process {
             any |= self.sources.advance(self)? | self.sources.advance_on(self, vci)?;
         }
         if any {
-            self.bell.ring();
+            self.wakeup.notify();
         }
         Ok((any, all_due))
     }
@@ -110,7 +110,7 @@ impl Process {
             any |= self.sources.advance(self)?;
         }
         if any {
-            self.bell.ring();
+            self.wakeup.notify();
         }
         Ok(any)
     }

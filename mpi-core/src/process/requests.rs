@@ -41,7 +41,7 @@ impl Process {
                 .engine
                 .records
                 .complete(id, status, error);
-            self.bell.ring();
+            self.wakeup.notify();
         }
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Process {
     pub fn fail(&self, id: RequestId, error: Error) -> Result<()> {
         if let Some(request) = self.requests.get(id) {
             self.lock(request.vci())?.engine.fail(id, error);
-            self.bell.ring();
+            self.wakeup.notify();
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Process {
             return Ok(());
         };
         self.lock(request.vci())?.cancel(id);
-        self.bell.ring();
+        self.wakeup.notify();
         Ok(())
     }
 

@@ -243,7 +243,7 @@ impl Process {
         };
         let others_wait = self.threaded && !waiting.is_alone();
         let rush = self.wait.apart && self.rush.swap(false, Ordering::Relaxed);
-        if others_wait || rush || patience.take_nap() || (self.threaded && !self.bell.arm()) {
+        if others_wait || rush || patience.take_nap() || (self.threaded && !self.wakeup.arm()) {
             std::thread::sleep(nap.min(wait::SHORT_NAP));
             return Ok(None);
         }
@@ -266,7 +266,7 @@ impl Process {
         // Another thread may have brought it about before it saw that it must ring.
         let value = if self.threaded { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
-            let local = self.threaded.then_some(&**self.bell);
+            let local = self.threaded.then_some(&**self.wakeup);
             sound = wait::sleep(&bells, local, nap, patience.short_nap(&self.wait));
             if self.wait.apart && start.elapsed() < wait::SHORT_NAP {
                 self.rush.store(true, Ordering::Relaxed);
@@ -283,7 +283,7 @@ impl Process {
             }
         }
         if self.threaded {
-            self.bell.disarm();
+            self.wakeup.disarm();
         }
         if !sound {
             return Err(Error::new(
