@@ -33,7 +33,7 @@ pub struct WaitPolicy {
 }
 
 /// So many fruitless polls before a thread looks whether it is one of too many.
-const FIRST_DOUBT: u32 = 8;
+const FIRST_CHECK: u32 = 8;
 
 /// The numbers where there are more waiting threads than cores.
 const OVERSUBSCRIBED: (u32, u32) = (4, 200);
@@ -94,19 +94,19 @@ pub(crate) enum Step {
 
 /// Counts the fruitless polls of one wait.
 #[derive(Default)]
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     fruitless: u32,
     /// Short naps to be taken before the next sleep.
     naps: u32,
 }
 
 /// After a bell that rang for others, so many naps are short: they keep this thread's bells busy.
-const DISTURBED: u32 = 200;
+const NAPS_AFTER_SPURIOUS: u32 = 200;
 
-impl Patience {
+impl Backoff {
     /// After so many fruitless polls.
-    pub fn after(fruitless: u32) -> Patience {
-        Patience { fruitless, naps: 0 }
+    pub fn after(fruitless: u32) -> Backoff {
+        Backoff { fruitless, naps: 0 }
     }
 
     /// After a fruitless poll.
@@ -133,8 +133,8 @@ impl Patience {
 
     /// Whether it is time to see how many others wait.
     #[inline(always)]
-    pub fn is_first_doubt(&self) -> bool {
-        self.fruitless == FIRST_DOUBT
+    pub fn is_first_check(&self) -> bool {
+        self.fruitless == FIRST_CHECK
     }
 
     /// Whether it is time for a round over all VCIs.
@@ -154,15 +154,15 @@ impl Patience {
     }
 
     /// Whether the next nap must be short.
-    pub fn take_nap(&mut self) -> bool {
+    pub fn take_short_nap(&mut self) -> bool {
         let nap = self.naps > 0;
         self.naps = self.naps.saturating_sub(1);
         nap
     }
 
     /// After a sleep that a bell ended though nothing had come for this thread.
-    pub fn disturbed(&mut self) {
-        self.naps = DISTURBED;
+    pub fn spurious_wakeup(&mut self) {
+        self.naps = NAPS_AFTER_SPURIOUS;
     }
 
     /// After a poll that brought something.

@@ -72,7 +72,7 @@ pub struct Process {
     /// The policy when more threads wait than have a core.
     wait_oversubscribed: WaitPolicy,
     /// The last sleep was a very short one: more is about to come.
-    rush: AtomicBool,
+    woken_early: AtomicBool,
     /// Tests and probes that found nothing.
     fruitless_tests: AtomicU32,
     /// Threads that have been waiting for a while.
@@ -129,7 +129,7 @@ impl Process {
             }),
             wait: config.wait,
             wait_oversubscribed: config.wait.oversubscribed(),
-            rush: AtomicBool::new(false),
+            woken_early: AtomicBool::new(false),
             fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),
             wakeup,

@@ -62,7 +62,7 @@ impl Process {
                     self.handle_losses(state);
                     return Ok((true, false));
                 }
-                let all_due = !any && state.patience.global_round_after_next(&self.wait);
+                let all_due = !any && state.backoff.global_round_after_next(&self.wait);
                 (any, all_due)
             }
             None => (false, false),

@@ -9,7 +9,7 @@ use super::Process;
 use super::progress::Vcis;
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{RequestId, Status};
-use crate::wait::{self, Patience, Step, Waiting};
+use crate::wait::{self, Backoff, Step, Waiting};
 
 impl Process {
     /// Waits for a request and frees it.
@@ -54,17 +54,17 @@ impl Process {
         let [first, _, ..] = *vcis.get() else {
             return self.wait_despite_loss(vcis.get()[0], done);
         };
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         let mut waiting = Waiting::default();
         loop {
             if let Some(value) = done()? {
                 return Ok(value);
             }
             if self.poll_among(vcis)? {
-                patience.reset();
-            } else if self.idle(first, &mut patience, &mut waiting)?
+                backoff.reset();
+            } else if self.idle(first, &mut backoff, &mut waiting)?
                 && let Some(value) =
-                    self.sleep(first, self.wait.nap, &mut patience, &waiting, &mut done)?
+                    self.sleep(first, self.wait.nap, &mut backoff, &waiting, &mut done)?
             {
                 return Ok(value);
             }
@@ -79,17 +79,17 @@ impl Process {
         vci: VciId,
         mut done: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         let mut waiting = Waiting::default();
         loop {
             if let Some(value) = done()? {
                 return Ok(value);
             }
             if self.poll_one(vci)?.0 {
-                patience.reset();
-            } else if self.idle(vci, &mut patience, &mut waiting)?
+                backoff.reset();
+            } else if self.idle(vci, &mut backoff, &mut waiting)?
                 && let Some(value) =
-                    self.sleep(vci, self.wait.nap, &mut patience, &waiting, &mut done)?
+                    self.sleep(vci, self.wait.nap, &mut backoff, &waiting, &mut done)?
             {
                 return Ok(value);
             }
@@ -109,17 +109,17 @@ impl Process {
         }
         let mut waiting = Waiting::default();
         // Who is waited for needs the core, and has no message for us to look for in between.
-        let mut patience = match self.is_oversubscribed() {
-            true => Patience::after(self.wait.spins),
-            false => Patience::default(),
+        let mut backoff = match self.is_oversubscribed() {
+            true => Backoff::after(self.wait.spins),
+            false => Backoff::default(),
         };
         loop {
             if self.poll_one(vci)?.0 {
-                patience.reset();
+                backoff.reset();
             } else {
-                let nap = patience.short_nap(&self.wait);
-                if self.idle(vci, &mut patience, &mut waiting)?
-                    && let Some(value) = self.sleep(vci, nap, &mut patience, &waiting, &mut done)?
+                let nap = backoff.short_nap(&self.wait);
+                if self.idle(vci, &mut backoff, &mut waiting)?
+                    && let Some(value) = self.sleep(vci, nap, &mut backoff, &waiting, &mut done)?
                 {
                     return Ok(value);
                 }
@@ -179,19 +179,19 @@ impl Process {
     pub(super) fn idle<'a>(
         &'a self,
         vci: VciId,
-        patience: &mut Patience,
+        backoff: &mut Backoff,
         waiting: &mut Waiting<'a>,
     ) -> Result<bool> {
         let oversubscribed = waiting.more_than(self.wait.waiters);
-        let step = patience.next(if oversubscribed {
+        let step = backoff.next(if oversubscribed {
             &self.wait_oversubscribed
         } else {
             &self.wait
         });
-        if self.threaded && patience.is_first_doubt() {
+        if self.threaded && backoff.is_first_check() {
             waiting.join_if_oversubscribed(&self.waiters, self.wait.waiters);
         }
-        if patience.global_round(&self.wait) {
+        if backoff.global_round(&self.wait) {
             if self.threaded {
                 waiting.join(&self.waiters);
             }
@@ -204,7 +204,7 @@ impl Process {
                 self.handle_losses_on(vci)?;
             }
             if self.open.load(Ordering::Relaxed) > 1 && self.poll_all()? {
-                patience.reset();
+                backoff.reset();
                 return Ok(false);
             }
         }
@@ -231,19 +231,23 @@ impl Process {
         &self,
         vci: VciId,
         nap: Duration,
-        patience: &mut Patience,
+        backoff: &mut Backoff,
         waiting: &Waiting<'_>,
         done: &mut dyn FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         self.report_if_wanted();
         self.check_peers();
         let nap = match self.sources.await_stores() {
-            true => nap.min(patience.short_nap(&self.wait)),
+            true => nap.min(backoff.short_nap(&self.wait)),
             false => nap,
         };
         let others_wait = self.threaded && !waiting.is_alone();
-        let rush = self.wait.apart && self.rush.swap(false, Ordering::Relaxed);
-        if others_wait || rush || patience.take_nap() || (self.threaded && !self.wakeup.arm()) {
+        let woken_early = self.wait.apart && self.woken_early.swap(false, Ordering::Relaxed);
+        if others_wait
+            || woken_early
+            || backoff.take_short_nap()
+            || (self.threaded && !self.wakeup.arm())
+        {
             std::thread::sleep(nap.min(wait::SHORT_NAP));
             return Ok(None);
         }
@@ -267,9 +271,9 @@ impl Process {
         let value = if self.threaded { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
             let local = self.threaded.then_some(&**self.wakeup);
-            sound = wait::sleep(&bells, local, nap, patience.short_nap(&self.wait));
+            sound = wait::sleep(&bells, local, nap, backoff.short_nap(&self.wait));
             if self.wait.apart && start.elapsed() < wait::SHORT_NAP {
-                self.rush.store(true, Ordering::Relaxed);
+                self.woken_early.store(true, Ordering::Relaxed);
             }
         }
         for number in armed {
@@ -298,7 +302,7 @@ impl Process {
                 self.poll_all()?;
                 let value = done()?;
                 if value.is_none() && start.elapsed() < self.wait.nap {
-                    patience.disturbed();
+                    backoff.spurious_wakeup();
                 }
                 return Ok(value);
             }

@@ -11,7 +11,7 @@ use netmod::{Doorbell, Lane, LaneError, Limits, OpenError, Peer, Transport, VciI
 use crate::error::Result;
 use crate::pt2pt::engine::{Action, Address, Counters, Engine};
 use crate::pt2pt::request::{Records, RequestTable};
-use crate::wait::Patience;
+use crate::wait::Backoff;
 
 pub(crate) mod bad_memory;
 mod direct;
@@ -72,7 +72,7 @@ pub(crate) struct VciState {
     /// Something may have been sent to the process itself since that was last taken in.
     own_due: bool,
     /// Counts fruitless polls, whoever made them.
-    pub patience: Patience,
+    pub backoff: Backoff,
 }
 
 impl VciState {
@@ -110,7 +110,7 @@ impl VciState {
             waiting: BTreeMap::new(),
             scratch: Vec::new(),
             own_due: false,
-            patience: Patience::default(),
+            backoff: Backoff::default(),
         })
     }
 
