@@ -63,7 +63,7 @@ pub struct Process {
     me: Peer,
     vcis: Arc<Slots>,
     /// The same for sends that leave at once; empty where these would have to take the common lock.
-    quick_vcis: Arc<Slots>,
+    fast_vcis: Arc<Slots>,
     open: AtomicUsize,
     requests: Arc<RequestTable>,
     transports: Vec<Arc<dyn Transport>>,
@@ -140,7 +140,7 @@ impl Process {
             shared_lock: global.then(|| Arc::new(CachePadded::new(Lock::new()))),
             opening: Mutex::new(()),
             users: Arc::new(Users::new(&vcis)),
-            quick_vcis: if global { Arc::new([]) } else { vcis.clone() },
+            fast_vcis: if global { Arc::new([]) } else { vcis.clone() },
             vcis,
             turn: AtomicU32::new(0),
             sources: config.sources,

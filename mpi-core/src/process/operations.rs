@@ -91,7 +91,7 @@ impl Process {
         tag: i32,
         data: &[u8],
     ) -> bool {
-        let Some(slot) = self.quick_vcis.get(vci as usize).and_then(Slot::get) else {
+        let Some(slot) = self.fast_vcis.get(vci as usize).and_then(Slot::get) else {
             return false;
         };
         let vci = vci as VciId;
@@ -101,7 +101,7 @@ impl Process {
             tag,
         };
         let to = Address { peer, vci };
-        // Asked once, so that there are two straight ways rather than two questions on one.
+        // Asked once, so that there are two straight paths rather than two questions on one.
         if slot.which_lock() == NO_LOCK {
             // SAFETY: `OneAtATime` was promised for all VCIs, or as much for this one.
             unsafe { slot.unlocked() }.send_now(to, key, data)

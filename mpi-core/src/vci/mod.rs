@@ -54,7 +54,7 @@ struct Way {
     /// The longest message that is sent eagerly.
     eager_max: usize,
     /// The longest message that is copied in order to be sent: longer ones need a request.
-    quick_max: usize,
+    copy_max: usize,
     /// Messages sent eagerly.
     eager_sent: u64,
 }
@@ -98,7 +98,7 @@ impl VciState {
                 transport: transport.clone(),
                 limits,
                 eager_max,
-                quick_max: eager_max.min(limits.borrow.saturating_sub(1)),
+                copy_max: eager_max.min(limits.borrow.saturating_sub(1)),
                 eager_sent: 0,
             });
         }

@@ -32,12 +32,12 @@ impl VciState {
         let Some(stream) = self.engine.streams.peek(to.peer, to.vci) else {
             return false;
         };
-        let quick = Quick {
+        let fast = FastPath {
             ways: &mut self.ways,
             window: self.engine.window,
             from_vci: self.engine.vci,
         };
-        quick.send(stream, to, key, data)
+        fast.send(stream, to, key, data)
     }
 
     /// [`VciState::send_now`] to a VCI of another number.
@@ -46,13 +46,13 @@ impl VciState {
         if to.vci == self.engine.vci {
             return false;
         }
-        let quick = Quick {
+        let fast = FastPath {
             ways: &mut self.ways,
             window: self.engine.window,
             from_vci: self.engine.vci,
         };
         let stream = self.engine.streams.get(to.peer, to.vci);
-        quick.send(stream, to, key, data)
+        fast.send(stream, to, key, data)
     }
 
     /// Sends a message. `None`: the buffer may be reused already, no request is needed.
@@ -175,20 +175,20 @@ impl VciState {
 }
 
 /// What a message that can leave at once needs of its VCI.
-struct Quick<'a> {
+struct FastPath<'a> {
     ways: &'a mut [Way],
     window: u32,
     from_vci: VciId,
 }
 
-impl Quick<'_> {
+impl FastPath<'_> {
     #[inline(always)]
     fn send(self, stream: &mut Stream, to: Address, key: Key, data: &[u8]) -> bool {
         let route = usize::from(stream.route).wrapping_sub(1);
         let Some(way) = self.ways.get_mut(route) else {
             return false;
         };
-        if data.len() > way.quick_max || stream.pending {
+        if data.len() > way.copy_max || stream.pending {
             return false;
         }
         // Neither number is near 2^31: the window is bounded when it is set.
@@ -214,7 +214,7 @@ impl Quick<'_> {
     }
 }
 
-/// The long way of sending will meet the same error and deal with it.
+/// The slow path of sending will meet the same error and deal with it.
 #[cold]
 #[inline(never)]
 fn refused(_error: LaneError) -> bool {
