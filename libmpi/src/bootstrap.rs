@@ -409,7 +409,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             Some(table) => table.is_apart(),
             None => crate::scheduling::is_alone(),
         };
-        if apart && settings.yields.is_none() && process.yield_to_nobody() {
+        if apart && settings.yields.is_none() && process.set_yield_useless() {
             notes.push(
                 "ranks of this node are scheduled apart (sessions or cgroups): they sleep rather \
                  than give up the core"

@@ -29,7 +29,7 @@ pub struct WaitPolicy {
     pub waiters: u32,
     /// Whether yielding the core gives it to none of the other ranks: then a rank that has none of its
     /// own sleeps instead.
-    pub apart: bool,
+    pub yield_useless: bool,
 }
 
 /// So many fruitless polls before a thread looks whether it is one of too many.
@@ -56,14 +56,14 @@ impl WaitPolicy {
             nap: Duration::from_millis(10),
             global_every: 64,
             waiters: (cores / ranks.max(1)).max(1) as u32,
-            apart: false,
+            yield_useless: false,
         }
     }
 
     /// The policy where the ranks of a node are scheduled apart from each other (by sessions or
     /// cgroups): a yield is no more than a poll.
-    pub(crate) fn set_apart(&mut self) {
-        self.apart = true;
+    pub(crate) fn set_yield_useless(&mut self) {
+        self.yield_useless = true;
         if self.is_oversubscribed() {
             self.yields = 0;
         }

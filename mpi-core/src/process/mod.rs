@@ -167,8 +167,8 @@ impl Process {
 
     /// Says that ranks of the node are scheduled apart from each other: see [`WaitPolicy`]. Before
     /// others may call. Returns whether that changes anything.
-    pub fn yield_to_nobody(&mut self) -> bool {
-        self.wait.set_apart();
+    pub fn set_yield_useless(&mut self) -> bool {
+        self.wait.set_yield_useless();
         self.wait_oversubscribed = self.wait.oversubscribed();
         self.is_oversubscribed()
     }

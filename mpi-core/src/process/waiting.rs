@@ -153,11 +153,11 @@ impl Process {
 
     /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
     /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
-    pub fn give_way(&self) {
+    pub fn yield_after_test(&self) {
         let every = if self.is_oversubscribed() { 1 } else { 1024 };
         let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
         if tests.is_multiple_of(every) {
-            if self.wait.apart
+            if self.wait.yield_useless
                 && self.is_oversubscribed()
                 && tests.is_multiple_of(wait::TESTS_PER_NAP)
             {
@@ -242,7 +242,8 @@ impl Process {
             false => nap,
         };
         let others_wait = self.threaded && !waiting.is_alone();
-        let woken_early = self.wait.apart && self.woken_early.swap(false, Ordering::Relaxed);
+        let woken_early =
+            self.wait.yield_useless && self.woken_early.swap(false, Ordering::Relaxed);
         if others_wait
             || woken_early
             || backoff.take_short_nap()
@@ -272,7 +273,7 @@ impl Process {
         if quiet && matches!(value, Ok(None)) {
             let local = self.threaded.then_some(&**self.wakeup);
             sound = wait::sleep(&bells, local, nap, backoff.short_nap(&self.wait));
-            if self.wait.apart && start.elapsed() < wait::SHORT_NAP {
+            if self.wait.yield_useless && start.elapsed() < wait::SHORT_NAP {
                 self.woken_early.store(true, Ordering::Relaxed);
             }
         }
