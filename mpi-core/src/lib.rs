@@ -11,7 +11,6 @@ pub mod creation;
 pub mod group;
 pub mod info;
 mod lock;
-mod notes;
 pub mod process;
 pub mod pt2pt;
 pub mod rma;

@@ -3,6 +3,7 @@
 mod config;
 pub(crate) mod loan;
 mod loss;
+pub(crate) mod notes;
 mod operations;
 mod progress;
 mod report;
@@ -26,7 +27,7 @@ pub use self::progress::Vcis;
 use self::source::Sources;
 use crate::error::{Class, Error, Result};
 use crate::lock::Lock;
-use crate::notes::Notes;
+use crate::process::notes::Notes;
 pub use crate::pt2pt::NOBODY;
 use crate::pt2pt::context::ContextId;
 use crate::pt2pt::request::RequestTable;

@@ -36,8 +36,8 @@ use netmod::Peer;
 use super::mail::Slot;
 use super::rooms::{As, Door, Rooms};
 use crate::error::{Error, Result};
-use crate::notes::Awaited;
 use crate::process::Process;
+use crate::process::notes::Awaited;
 use crate::pt2pt::engine::lost_peer;
 
 /// Bytes that one accumulate changes without letting others in between.

@@ -10,8 +10,8 @@ use super::message::{self, Kind};
 use super::sync::{FENCE, LOCK_ALL, STARTED, full_fence, sync_error};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
-use crate::notes::Awaited;
 use crate::process::Process;
+use crate::process::notes::Awaited;
 
 impl Window {
     /// The ranks in the window of the members of `group`.

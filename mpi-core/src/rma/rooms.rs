@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::control::{Control, Waiter};
 use crate::error::Result;
-use crate::notes::Awaited;
 use crate::process::Process;
+use crate::process::notes::Awaited;
 
 /// One user of the first kind is inside.
 const FIRST: u64 = 1;

@@ -9,9 +9,9 @@ use super::queue::GRANTED;
 use super::targets::Targets;
 use super::{Way, Window};
 use crate::error::{Class, Error, Result};
-use crate::notes::Awaited;
 use crate::process::Process;
 use crate::process::loan::Loan;
+use crate::process::notes::Awaited;
 
 const SHARED: u8 = 1;
 const EXCLUSIVE: u8 = 2;
