@@ -67,8 +67,11 @@ fn no_room_uses_one_above_it() {
         }
         let floor = |name: &str| ROOMS.iter().position(|known| *known == name);
         let own = floor(room).unwrap_or_else(|| panic!("{room} has no floor in this test's list"));
-        let text = fs::read_to_string(&file).unwrap();
         // Tests of a room may build things of higher ones.
+        if inside.ends_with("tests.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
         let text = text.split("#[cfg(test)]").next().unwrap();
         for word in mentioned(text) {
             if let Some(used) = floor(word) {
