@@ -12,6 +12,11 @@ use std::time::Duration;
 
 use netmod::Doorbell;
 
+mod clock;
+
+pub use clock::Clock;
+pub(crate) use clock::Monotonic;
+
 /// The policy's numbers, from the environment and from what the launcher says.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitPolicy {
@@ -307,6 +312,7 @@ pub(crate) fn sleep(
     local: Option<&LocalWakeup>,
     nap: Duration,
     silent_nap: Duration,
+    clock: &dyn Clock,
 ) -> bool {
     let futexes = doorbells.iter().filter_map(|bell| match bell {
         Doorbell::Futex(word) => Some(*word),
@@ -328,7 +334,7 @@ pub(crate) fn sleep(
     let mut words: Vec<*const AtomicU32> = futexes.collect();
     // Two kinds of bell cannot be waited for together: look at both, often.
     if silent || (!words.is_empty() && !fds.is_empty()) {
-        std::thread::sleep(silent_nap);
+        clock.sleep(silent_nap);
         return fds.is_empty() || poll_fds(fds, Duration::ZERO);
     }
     match local {
@@ -336,19 +342,19 @@ pub(crate) fn sleep(
         Some(local) => match local.event() {
             Some(event) => fds.push(poll(event)),
             None => {
-                std::thread::sleep(nap.min(SHORT_NAP));
+                clock.sleep(nap.min(SHORT_NAP));
                 return true;
             }
         },
         None => {}
     }
     match (words.as_slice(), fds.is_empty()) {
-        ([], true) => std::thread::sleep(nap),
+        ([], true) => clock.sleep(nap),
         ([], false) => return poll_fds(fds, nap),
         ([word], _) => futex_wait(*word, nap),
         (several, _) => {
             if !futex_wait_any(several, nap) {
-                std::thread::sleep(nap.min(SHORT_NAP));
+                clock.sleep(nap.min(SHORT_NAP));
             }
         }
     }

@@ -6,7 +6,7 @@ use netmod::{Peer, SharedMemory, Transport};
 
 use super::source::Sources;
 use crate::vci::{CriticalSections, Router};
-use crate::wait::WaitPolicy;
+use crate::wait::{Clock, WaitPolicy};
 
 /// What a process is made from.
 pub struct Config {
@@ -19,6 +19,8 @@ pub struct Config {
     pub router: Arc<dyn Router>,
     /// How to wait.
     pub wait: WaitPolicy,
+    /// What tells the time to waits and loss checks. `None`: the machine's monotonic clock.
+    pub clock: Option<Arc<dyn Clock>>,
     /// The longest message sent eagerly, in bytes; transports may allow less. `None`: as is best for
     /// each transport ([`netmod::Limits::eager`]).
     pub eager_limit: Option<usize>,

@@ -101,7 +101,7 @@ impl Process {
     /// Looks, if it is time for that, whether the processes that are waited for still live.
     #[cold]
     pub(super) fn check_peers(&self) {
-        let now = || self.born.elapsed().as_millis() as u64;
+        let now = || self.clock().now().as_millis() as u64;
         let (start, due) = (now(), self.check_due.load(Ordering::Relaxed));
         let next = start + CHECK_EVERY.as_millis() as u64;
         if start < due

@@ -14,7 +14,6 @@ mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, SharedMemory, Transport, VciId};
@@ -35,7 +34,7 @@ use crate::vci::loopback::Loopback;
 use crate::vci::pool::{MAX_VCIS, Slots, Users};
 pub use crate::vci::{CriticalSections, Mode, Router};
 use crate::vci::{SharedLock, Slot, Vci, VciGuard, VciState};
-use crate::wait::{LocalWakeup, WaitPolicy};
+use crate::wait::{Clock, LocalWakeup, Monotonic, WaitPolicy};
 
 /// Asks the own process to be reached by the loopback, all others as the given router says.
 struct SelfFirst {
@@ -103,9 +102,9 @@ pub struct Process {
     /// Processes found lost, and why; and how many, for a quick look.
     lost: Mutex<Vec<(Peer, String)>>,
     losses: AtomicU32,
-    /// When the peers are to be looked after next, in milliseconds since `born`.
+    /// When the peers are to be looked after next, in milliseconds of the clock.
     check_due: AtomicU64,
-    born: Instant,
+    clock: Arc<dyn Clock>,
 }
 
 impl Process {
@@ -119,6 +118,11 @@ impl Process {
         let vcis: Arc<Slots> = (0..pool).map(|_| Slot::default()).collect();
         let threaded = config.threads == Threads::Many;
         let global = threaded && config.critical == CriticalSections::Global;
+        let clock = match config.clock {
+            Some(clock) => clock,
+            None => Arc::new(Monotonic::start()),
+        };
+        let check_due = clock.now() + CHECK_EVERY;
         let process = Process {
             me: config.me,
             open: AtomicUsize::new(0),
@@ -155,8 +159,8 @@ impl Process {
             notes: Notes::default(),
             lost: Mutex::default(),
             losses: AtomicU32::new(0),
-            check_due: AtomicU64::new(CHECK_EVERY.as_millis() as u64),
-            born: Instant::now(),
+            check_due: AtomicU64::new(check_due.as_millis() as u64),
+            clock,
         };
         process.open_vci(0)?;
         process
@@ -204,6 +208,11 @@ impl Process {
     /// Memory that processes of this node can have in common.
     pub fn shared_memory(&self) -> Option<&Arc<dyn SharedMemory>> {
         self.shared_memory.as_ref()
+    }
+
+    /// What tells the time to waits and loss checks.
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
     }
 
     /// Whether several threads may call at once.

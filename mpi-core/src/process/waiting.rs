@@ -1,7 +1,7 @@
 //! Waiting: progress until something has come about, and sleep in between.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netmod::VciId;
 
@@ -161,7 +161,7 @@ impl Process {
                 && self.is_oversubscribed()
                 && tests.is_multiple_of(wait::TESTS_PER_NAP)
             {
-                std::thread::sleep(wait::SHORT_NAP);
+                self.clock().sleep(wait::SHORT_NAP);
             } else {
                 std::thread::yield_now();
             }
@@ -249,7 +249,7 @@ impl Process {
             || backoff.take_short_nap()
             || (self.threaded && !self.wakeup.arm())
         {
-            std::thread::sleep(nap.min(wait::SHORT_NAP));
+            self.clock().sleep(nap.min(wait::SHORT_NAP));
             return Ok(None);
         }
         let mut bells = Vec::with_capacity(self.transports.len());
@@ -266,14 +266,21 @@ impl Process {
                 armed.push(number);
             }
         }
-        let start = Instant::now();
+        let start = self.clock().now();
+        let slept = || self.clock().now().saturating_sub(start);
         let mut sound = true;
         // Another thread may have brought it about before it saw that it must ring.
         let value = if self.threaded { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
             let local = self.threaded.then_some(&**self.wakeup);
-            sound = wait::sleep(&bells, local, nap, backoff.short_nap(&self.wait));
-            if self.wait.yield_useless && start.elapsed() < wait::SHORT_NAP {
+            sound = wait::sleep(
+                &bells,
+                local,
+                nap,
+                backoff.short_nap(&self.wait),
+                self.clock(),
+            );
+            if self.wait.yield_useless && slept() < wait::SHORT_NAP {
                 self.woken_early.store(true, Ordering::Relaxed);
             }
         }
@@ -302,7 +309,7 @@ impl Process {
             if matches!(value, Ok(None)) {
                 self.poll_all()?;
                 let value = done()?;
-                if value.is_none() && start.elapsed() < self.wait.nap {
+                if value.is_none() && slept() < self.wait.nap {
                     backoff.spurious_wakeup();
                 }
                 return Ok(value);

@@ -49,6 +49,7 @@ impl Target {
             transports: vec![sim.transport(0)],
             router: Arc::new(OnlyWay),
             wait: WaitPolicy::for_share(1, 1),
+            clock: None,
             eager_limit: Some(512),
             window: 1 << 20,
             max_vcis: 1,
