@@ -24,16 +24,16 @@ impl VciState {
             key: RemoteKey::default(),
             offset: remote,
         };
-        let way = self.way(to)?;
-        if !way.transport.is_local() {
+        let route = self.route_to(to)?;
+        if !route.transport.is_local() {
             return Err(LaneError::Unsupported);
         }
         let (peer, vci, token) = (to.peer, to.vci, Token(u64::MAX));
         // SAFETY: the caller's promise; a local transport is done when the call returns.
         let issued = unsafe {
             match write {
-                true => way.lane.put(peer, vci, local, len, remote, token),
-                false => way.lane.get(peer, vci, local, len, remote, token),
+                true => route.lane.put(peer, vci, local, len, remote, token),
+                false => route.lane.get(peer, vci, local, len, remote, token),
             }
         };
         debug_assert!(!matches!(issued, Ok(Issued::Pending)));
@@ -49,8 +49,10 @@ impl VciState {
         words: &[u64],
         at: RemoteAddr,
     ) -> Result<(), LaneError> {
-        let way = self.way(to)?;
-        way.lane.signal(to.peer, to.vci, data, remote, words, at)?;
+        let route = self.route_to(to)?;
+        route
+            .lane
+            .signal(to.peer, to.vci, data, remote, words, at)?;
         self.engine.counters.signals += 1;
         Ok(())
     }

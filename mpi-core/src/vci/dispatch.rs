@@ -21,7 +21,7 @@ impl VciState {
     pub fn dispatch(&mut self) -> bool {
         let mut any = self.dispatch_once();
         while std::mem::take(&mut self.own_due)
-            && self.ways[OWN].lane.poll(&mut self.engine, usize::MAX)
+            && self.routes[OWN].lane.poll(&mut self.engine, usize::MAX)
         {
             any |= self.dispatch_once();
         }
@@ -47,8 +47,8 @@ impl VciState {
 
     /// Tells all lanes but the one to oneself whether what they are given may travel together.
     pub(super) fn gather(&mut self, on: bool) {
-        for way in self.ways.iter_mut().skip(1) {
-            way.lane.gather(on);
+        for route in self.routes.iter_mut().skip(1) {
+            route.lane.gather(on);
         }
     }
 
@@ -177,8 +177,8 @@ impl VciState {
         if kind == Kind::Credit && trailer.credit == 0 {
             return Ok(()); // it has gone with another message
         }
-        let way = self.way(to)?;
-        let result = way.lane.send(to.peer, to.vci, &body.header(trailer), &[]);
+        let route = self.route_to(to)?;
+        let result = route.lane.send(to.peer, to.vci, &body.header(trailer), &[]);
         self.restore_credit(to, trailer, &result);
         result
     }
@@ -191,7 +191,7 @@ impl VciState {
         let key = record.key;
         let trailer = self.engine.trailer(to, Kind::Cancel);
         let (header, payload) = (wire::matched(key, trailer), name.word().to_ne_bytes());
-        let lane = &mut self.way(to)?.lane;
+        let lane = &mut self.route_to(to)?.lane;
         let result = lane.send(to.peer, to.vci, &header, &payload);
         self.restore_credit(to, trailer, &result);
         result

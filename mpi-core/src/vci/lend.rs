@@ -16,7 +16,7 @@ impl VciState {
         id: RequestId,
         len: usize,
     ) -> Result<bool, LaneError> {
-        if len < self.way(to)?.limits.borrow {
+        if len < self.route_to(to)?.limits.borrow {
             return Ok(false);
         }
         let Some(record) = self.engine.records.get(id) else {
@@ -29,17 +29,18 @@ impl VciState {
         let trailer = self.engine.trailer(to, Kind::Eager);
         let header = wire::matched(key, trailer);
         let token = Token(LEFT | u64::from(id.index()));
-        let way = self.way(to)?;
+        let route = self.route_to(to)?;
         // SAFETY: the program has lent the memory until the send completes, and it completes when the
         // lane says that this has.
         let result = unsafe {
-            way.lane
+            route
+                .lane
                 .send_from(to.peer, to.vci, &header, ptr, len, token)
         };
         self.restore_credit(to, trailer, &result);
         match result {
             Ok(issued) => {
-                self.way(to)?.eager_sent += 1;
+                self.route_to(to)?.eager_sent += 1;
                 match (issued, self.engine.records.get(id)) {
                     (Issued::Pending, Some(record)) => record.role = Role::Leaving,
                     _ => self.engine.finish_send(id),

@@ -91,18 +91,18 @@ impl VciState {
         awaited.extend(self.engine.remote.peers());
         awaited.sort_unstable();
         awaited.dedup();
-        let routes: Vec<(usize, Peer)> = awaited
+        let found: Vec<(usize, Peer)> = awaited
             .into_iter()
-            .filter_map(|peer| Some((self.route(Address { peer, vci: 0 }).ok()?, peer)))
+            .filter_map(|peer| Some((self.route_index(Address { peer, vci: 0 }).ok()?, peer)))
             .collect();
-        let VciState { engine, ways, .. } = self;
-        for (index, way) in ways.iter_mut().enumerate() {
-            let here = routes.iter().filter(|(route, _)| *route == index);
+        let VciState { engine, routes, .. } = self;
+        for (index, route) in routes.iter_mut().enumerate() {
+            let here = found.iter().filter(|(route, _)| *route == index);
             let here: Vec<Peer> = here.map(|(_, peer)| *peer).collect();
-            way.lane.check_peers(&here, engine);
+            route.lane.check_peers(&here, engine);
         }
-        for (route, peer) in routes {
-            if !self.ways[route].transport.is_local() && route != OWN {
+        for (route, peer) in found {
+            if !self.routes[route].transport.is_local() && route != OWN {
                 self.connect(Address { peer, vci: 0 });
             }
         }
@@ -117,8 +117,8 @@ impl VciState {
         }
         let trailer = self.engine.trailer(to, Kind::Credit);
         let header = Control::default().header(trailer);
-        let result = match self.way(to) {
-            Ok(way) => way.lane.send(to.peer, to.vci, &header, &[]),
+        let result = match self.route_to(to) {
+            Ok(route) => route.lane.send(to.peer, to.vci, &header, &[]),
             Err(error) => Err(error),
         };
         self.restore_credit(to, trailer, &result);

@@ -44,10 +44,10 @@ pub trait Router: Send + Sync {
 
 /// Messages of up to this many events are taken in by one poll.
 const POLL_BUDGET: usize = 64;
-/// The way to the process itself is the first.
+/// The route to the process itself is the first.
 const OWN: usize = 0;
 
-struct Way {
+struct Route {
     lane: Box<dyn Lane>,
     transport: Arc<dyn Transport>,
     limits: Limits,
@@ -62,7 +62,7 @@ struct Way {
 /// What a VCI's lock protects.
 pub(crate) struct VciState {
     pub engine: Engine,
-    ways: Vec<Way>,
+    routes: Vec<Route>,
     router: Arc<dyn Router>,
     /// Actions that found no room, in order per address. Addresses take turns in an order that
     /// depends on nothing but them, so that runs over the simulated transport can be repeated.
@@ -85,7 +85,7 @@ impl VciState {
         eager_limit: Option<usize>,
         window: u32,
     ) -> Result<Self, OpenError> {
-        let mut ways = Vec::new();
+        let mut routes = Vec::new();
         for transport in transports {
             let limits = transport.limits();
             // Room for the request number of an eager synchronous send.
@@ -93,7 +93,7 @@ impl VciState {
                 .unwrap_or(limits.eager)
                 .min(limits.max_payload - 8);
             let lane = transport.open_lane(vci)?;
-            ways.push(Way {
+            routes.push(Route {
                 lane,
                 transport: transport.clone(),
                 limits,
@@ -105,7 +105,7 @@ impl VciState {
         let engine = Engine::new(vci, Records::new(table, vci), window);
         Ok(VciState {
             engine,
-            ways,
+            routes,
             router,
             waiting: BTreeMap::new(),
             scratch: Vec::new(),
@@ -117,7 +117,7 @@ impl VciState {
     /// What has been counted so far.
     pub fn counters(&self) -> Counters {
         Counters {
-            eager_sent: self.ways.iter().map(|way| way.eager_sent).sum(),
+            eager_sent: self.routes.iter().map(|route| route.eager_sent).sum(),
             posted: self.engine.posted.len() as u64,
             unexpected: self.engine.unexpected.len() as u64,
             ..self.engine.counters
@@ -126,7 +126,9 @@ impl VciState {
 
     /// Messages sent eagerly over a transport.
     pub fn eager_sent(&self, transport: usize) -> u64 {
-        self.ways.get(transport).map_or(0, |way| way.eager_sent)
+        self.routes
+            .get(transport)
+            .map_or(0, |route| route.eager_sent)
     }
 
     /// The peak of unexpected bytes since the last time, which begins anew at what there is now.
@@ -138,8 +140,8 @@ impl VciState {
         )
     }
 
-    /// Which of the ways leads to a peer; found on first contact.
-    fn route(&mut self, to: Address) -> Result<usize, LaneError> {
+    /// Which of the routes leads to a peer; found on first contact.
+    fn route_index(&mut self, to: Address) -> Result<usize, LaneError> {
         let stream = self.engine.streams.get(to.peer, to.vci);
         if stream.route == 0 {
             let index = self
@@ -151,19 +153,19 @@ impl VciState {
         Ok(usize::from(stream.route) - 1)
     }
 
-    /// The way to a peer.
-    fn way(&mut self, to: Address) -> Result<&mut Way, LaneError> {
-        let index = self.route(to)?;
+    /// The route to a peer.
+    fn route_to(&mut self, to: Address) -> Result<&mut Route, LaneError> {
+        let index = self.route_index(to)?;
         self.own_due |= index == OWN;
-        Ok(&mut self.ways[index])
+        Ok(&mut self.routes[index])
     }
 
     /// Takes in what arrived and sends what is due. Returns whether anything happened.
     #[inline]
     pub fn progress(&mut self) -> bool {
         let mut any = false;
-        for way in &mut self.ways {
-            any |= way.lane.poll(&mut self.engine, POLL_BUDGET);
+        for route in &mut self.routes {
+            any |= route.lane.poll(&mut self.engine, POLL_BUDGET);
         }
         if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
             any |= self.dispatch();
@@ -178,7 +180,7 @@ impl VciState {
     pub fn drained(&mut self) -> bool {
         self.waiting.is_empty()
             && self.engine.outbox.is_empty()
-            && self.ways.iter_mut().all(|way| way.lane.drained())
+            && self.routes.iter_mut().all(|route| route.lane.drained())
     }
 
     /// Announces sleep to all lanes and collects their doorbells. `None`: something has arrived.
@@ -187,18 +189,23 @@ impl VciState {
             return None; // only polling finds out that there is room
         }
         let mut quiet = true;
-        for way in &mut self.ways {
-            quiet &= way.lane.arm();
+        for route in &mut self.routes {
+            quiet &= route.lane.arm();
         }
-        // The way to oneself comes first and has no bell; who could ring is awake.
-        bells.extend(self.ways.iter().skip(1).map(|way| way.lane.doorbell()));
+        // The route to oneself comes first and has no bell; who could ring is awake.
+        bells.extend(
+            self.routes
+                .iter()
+                .skip(1)
+                .map(|route| route.lane.doorbell()),
+        );
         quiet.then_some(())
     }
 
     /// After waking.
     pub fn disarm(&mut self) {
-        for way in &mut self.ways {
-            way.lane.disarm();
+        for route in &mut self.routes {
+            route.lane.disarm();
         }
     }
 }

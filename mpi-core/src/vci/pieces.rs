@@ -21,8 +21,8 @@ impl VciState {
         mut remote: RemoteAddr,
         len: usize,
     ) -> Result<(), LaneError> {
-        let way = self.route(from)?;
-        let VciState { engine, ways, .. } = self;
+        let route = self.route_index(from)?;
+        let VciState { engine, routes, .. } = self;
         let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
@@ -30,7 +30,7 @@ impl VciState {
         let mut moved = 0;
         while moved < len {
             let (count, bytes) = record.buffer.list(moved, len - moved, &mut list);
-            let lane = &mut ways[way].lane;
+            let lane = &mut routes[route].lane;
             // SAFETY: the runs are part of the receive's buffer, which stays until it completes.
             match unsafe { lane.get_pieces(from.peer, from.vci, &list[..count], remote) } {
                 Ok(()) => {
@@ -51,8 +51,8 @@ impl VciState {
     /// Writes data with gaps to where its receiver wants it, if it has said where and the transport
     /// has gather lists, and tells the receiver. Returns whether that is done.
     pub(super) fn put_pieces(&mut self, to: Address, id: RequestId) -> Result<bool, LaneError> {
-        let way = self.route(to)?;
-        let VciState { engine, ways, .. } = self;
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = self;
         let Some(record) = engine.records.get(id) else {
             return Ok(false);
         };
@@ -73,7 +73,7 @@ impl VciState {
                     key: RemoteKey::default(),
                     offset: place + moved as u64,
                 };
-                let lane = &mut ways[way].lane;
+                let lane = &mut routes[route].lane;
                 // SAFETY: the runs are part of the send's buffer, which stays until it completes.
                 match unsafe { lane.put_pieces(to.peer, to.vci, &list[..count], remote) } {
                     Ok(()) => moved += bytes,
@@ -93,7 +93,7 @@ impl VciState {
             ..Control::default()
         };
         let trailer = engine.trailer(to, Kind::Data);
-        let lane = &mut ways[way].lane;
+        let lane = &mut routes[route].lane;
         let result = lane.send(to.peer, to.vci, &body.header(trailer), &[]);
         if result.is_ok() {
             engine.counters.gathered += 1;

@@ -11,7 +11,7 @@ use crate::pt2pt::wire::{self, Control, Cts, Kind, Name, Rts};
 impl VciState {
     /// Sends the first message of a queued send: the whole of it, or the offer of a rendezvous.
     pub(super) fn launch(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
-        let eager_max = self.way(to)?.eager_max;
+        let eager_max = self.route_to(to)?.eager_max;
         let in_flight = self.engine.streams.get(to.peer, to.vci).in_flight;
         let Some(record) = self.engine.records.get(id) else {
             return Ok(());
@@ -21,7 +21,7 @@ impl VciState {
         if len <= eager_max && in_flight.saturating_add(cost) <= self.engine.window {
             // What the transport takes from the program's memory must be there: a provider that meets a hole
             // takes it for the loss of the peer. As an offer, the receiver asks for it, and hears of it.
-            let borrowed = len >= self.way(to)?.limits.borrow;
+            let borrowed = len >= self.route_to(to)?.limits.borrow;
             let whole = |record: &mut Record| {
                 let start = record.buffer.as_ptr();
                 start.is_none_or(|start| bad_memory::check(start, len).is_ok())
@@ -54,20 +54,21 @@ impl VciState {
         let header = wire::matched(key, trailer);
         let prefix = if sync { Name::SIZE } else { 0 };
         let name = self.engine.records.name(id).word().to_ne_bytes();
-        let way = self.route(to)?;
-        let VciState { engine, ways, .. } = self;
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = self;
         let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
-        let result = ways[way]
-            .lane
-            .send_with(to.peer, to.vci, &header, prefix + len, &mut |out| {
-                let (head, data) = out.split_at_mut(prefix);
-                head.copy_from_slice(&name[..prefix]);
-                record.buffer.read(0, data);
-            });
+        let result =
+            routes[route]
+                .lane
+                .send_with(to.peer, to.vci, &header, prefix + len, &mut |out| {
+                    let (head, data) = out.split_at_mut(prefix);
+                    head.copy_from_slice(&name[..prefix]);
+                    record.buffer.read(0, data);
+                });
         if result.is_ok() {
-            self.ways[way].eager_sent += 1;
+            self.routes[route].eager_sent += 1;
             match self.engine.records.get(id) {
                 Some(record) if sync => record.role = Role::AwaitingAck,
                 // It may have been exposed, for a rendezvous that found no room.
@@ -83,8 +84,8 @@ impl VciState {
         to: Address,
         id: RequestId,
     ) -> Result<(), LaneError> {
-        let way = self.way(to)?;
-        let (transport, can_get) = (way.transport.clone(), way.limits.get);
+        let route = self.route_to(to)?;
+        let (transport, can_get) = (route.transport.clone(), route.limits.get);
         let Some(record) = self.engine.records.get(id) else {
             return Ok(());
         };
@@ -110,7 +111,7 @@ impl VciState {
         let trailer = self.engine.trailer(to, Kind::Rts);
         let header = wire::matched(key, trailer);
         let result = self
-            .way(to)?
+            .route_to(to)?
             .lane
             .send(to.peer, to.vci, &header, &rts.to_bytes());
         if result.is_ok() {
@@ -131,8 +132,8 @@ impl VciState {
             .records
             .get(id)
             .and_then(|record| record.exposed.take());
-        if let (Some(key), Ok(way)) = (exposed, self.way(to)) {
-            way.transport.withdraw(&key);
+        if let (Some(key), Ok(route)) = (exposed, self.route_to(to)) {
+            route.transport.withdraw(&key);
         }
     }
 
@@ -144,8 +145,8 @@ impl VciState {
         remote: RemoteAddr,
         len: usize,
     ) -> Result<(), LaneError> {
-        let way = self.route(from)?;
-        let VciState { engine, ways, .. } = self;
+        let route = self.route_index(from)?;
+        let VciState { engine, routes, .. } = self;
         let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
@@ -157,14 +158,14 @@ impl VciState {
         let Some(local) = record.buffer.as_ptr() else {
             return self.fetch_pieces(from, id, remote, len);
         };
-        if !ways[way].transport.is_local() {
+        if !routes[route].transport.is_local() {
             bad_memory::check(local, len)?;
         }
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
         // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the lesser of both)
         // and stays until the request completes.
-        match unsafe { ways[way].lane.get(peer, vci, local, len, remote, token) } {
+        match unsafe { routes[route].lane.get(peer, vci, local, len, remote, token) } {
             Ok(Issued::Done) => engine.finish_fetch(id),
             Ok(Issued::Pending) => {
                 if let Some(record) = engine.records.get(id) {
@@ -182,7 +183,7 @@ impl VciState {
         if self.in_role(name, Role::Receiving).is_none() {
             return Ok(());
         }
-        let is_local = self.way(to)?.transport.is_local();
+        let is_local = self.route_to(to)?.transport.is_local();
         let Some(record) = self.engine.records.named(name) else {
             return Ok(());
         };
@@ -204,7 +205,7 @@ impl VciState {
         };
         let (payload, used) = Cts { len, place }.to_bytes();
         let trailer = self.engine.trailer(to, Kind::Cts);
-        let lane = &mut self.way(to)?.lane;
+        let lane = &mut self.route_to(to)?.lane;
         let result = lane.send(to.peer, to.vci, &body.header(trailer), &payload[..used]);
         self.restore_credit(to, trailer, &result);
         result
@@ -244,14 +245,14 @@ impl VciState {
             };
             let trailer = self.engine.trailer(to, Kind::Data);
             let header = body.header(trailer);
-            let way = self.route(to)?;
-            let VciState { engine, ways, .. } = self;
+            let route = self.route_index(to)?;
+            let VciState { engine, routes, .. } = self;
             let Some(record) = engine.records.get(id) else {
                 return Ok(());
             };
-            let way = &mut ways[way];
-            let len = left.min(way.limits.max_payload as u64) as usize;
-            let result = way
+            let route = &mut routes[route];
+            let len = left.min(route.limits.max_payload as u64) as usize;
+            let result = route
                 .lane
                 .send_with(to.peer, to.vci, &header, len, &mut |out| {
                     record.buffer.read(offset as usize, out);

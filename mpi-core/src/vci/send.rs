@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use netmod::{LaneError, VciId};
 
-use super::{VciState, Way};
+use super::{Route, VciState};
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address};
@@ -33,7 +33,7 @@ impl VciState {
             return false;
         };
         let fast = FastPath {
-            ways: &mut self.ways,
+            routes: &mut self.routes,
             window: self.engine.window,
             from_vci: self.engine.vci,
         };
@@ -47,7 +47,7 @@ impl VciState {
             return false;
         }
         let fast = FastPath {
-            ways: &mut self.ways,
+            routes: &mut self.routes,
             window: self.engine.window,
             from_vci: self.engine.vci,
         };
@@ -100,7 +100,7 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<RequestId> {
-        self.route(to)
+        self.route_index(to)
             .map_err(|error| Error::new(Class::ProcFailed, error.to_string()))?;
         let id = self.engine.start(owner)?;
         if let Some(record) = self.engine.records.get(id) {
@@ -121,7 +121,7 @@ impl VciState {
         self.engine.outbox.push(Action::Launch(to, name));
         // Small messages that a lane holds back, to let them travel together, leave when the program
         // waits for one of them, or when many have gathered.
-        if self.way(to).is_ok_and(|way| way.lane.gathers()) {
+        if self.route_to(to).is_ok_and(|route| route.lane.gathers()) {
             self.carry_out();
             let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MOST;
             if self.waiting.get(&to).is_some_and(many) {
@@ -176,7 +176,7 @@ impl VciState {
 
 /// What a message that can leave at once needs of its VCI.
 struct FastPath<'a> {
-    ways: &'a mut [Way],
+    routes: &'a mut [Route],
     window: u32,
     from_vci: VciId,
 }
@@ -185,10 +185,10 @@ impl FastPath<'_> {
     #[inline(always)]
     fn send(self, stream: &mut Stream, to: Address, key: Key, data: &[u8]) -> bool {
         let route = usize::from(stream.route).wrapping_sub(1);
-        let Some(way) = self.ways.get_mut(route) else {
+        let Some(route) = self.routes.get_mut(route) else {
             return false;
         };
-        if data.len() > way.copy_max || stream.pending {
+        if data.len() > route.copy_max || stream.pending {
             return false;
         }
         // Neither number is near 2^31: the window is bounded when it is set.
@@ -202,11 +202,11 @@ impl FastPath<'_> {
             credit: stream.owed,
         };
         let header = wire::matched(key, trailer);
-        match way.lane.send(to.peer, to.vci, &header, data) {
+        match route.lane.send(to.peer, to.vci, &header, data) {
             Ok(()) => {
                 stream.in_flight = after;
                 stream.owed = 0;
-                way.eager_sent += 1;
+                route.eager_sent += 1;
                 true
             }
             Err(error) => refused(error),
