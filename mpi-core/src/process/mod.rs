@@ -31,9 +31,9 @@ pub use crate::pt2pt::NOBODY;
 use crate::pt2pt::context::ContextId;
 use crate::pt2pt::request::RequestTable;
 use crate::vci::loopback::Loopback;
-use crate::vci::pool::{MAX_VCIS, Slots, Users};
+use crate::vci::pool::{MAX_VCIS, Users, VciSlots};
 pub use crate::vci::{CriticalSections, Mode, Router};
-use crate::vci::{SharedLock, Slot, Vci, VciGuard, VciState};
+use crate::vci::{SharedLock, Vci, VciGuard, VciSlot, VciState};
 use crate::wait::{Clock, LocalWakeup, Monotonic, WaitPolicy};
 
 /// Asks the own process to be reached by the loopback, all others as the given router says.
@@ -61,9 +61,9 @@ impl Router for SelfFirst {
 /// A process of an MPI job.
 pub struct Process {
     me: Peer,
-    vcis: Arc<Slots>,
+    vcis: Arc<VciSlots>,
     /// The same for sends that leave at once; empty where these would have to take the common lock.
-    fast_vcis: Arc<Slots>,
+    fast_vcis: Arc<VciSlots>,
     open: AtomicUsize,
     requests: Arc<RequestTable>,
     transports: Vec<Arc<dyn Transport>>,
@@ -115,7 +115,7 @@ impl Process {
             vec![Arc::new(Loopback::new(config.me, wakeup.clone()))];
         transports.extend(config.transports);
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
-        let vcis: Arc<Slots> = (0..pool).map(|_| Slot::default()).collect();
+        let vcis: Arc<VciSlots> = (0..pool).map(|_| VciSlot::default()).collect();
         let threaded = config.threads == Threads::Many;
         let global = threaded && config.critical == CriticalSections::Global;
         let clock = match config.clock {
@@ -270,7 +270,7 @@ impl Process {
 
     #[inline(always)]
     fn vci(&self, vci: VciId) -> Result<&Vci> {
-        match self.vcis.get(usize::from(vci)).and_then(Slot::get) {
+        match self.vcis.get(usize::from(vci)).and_then(VciSlot::get) {
             Some(vci) => Ok(vci),
             None => Err(not_open(vci)),
         }
@@ -310,7 +310,7 @@ impl Process {
 
     /// Ends what threads have VCIs for themselves for: from now on one thread calls alone.
     pub fn end_lockless(&self) {
-        for slot in self.vcis.iter().filter_map(Slot::get) {
+        for slot in self.vcis.iter().filter_map(VciSlot::get) {
             slot.set_exclusive(false);
         }
     }

@@ -8,7 +8,7 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, MatchedMessage, probe_status};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
-use crate::vci::{Mode, NO_LOCK, Slot};
+use crate::vci::{Mode, NO_LOCK, VciSlot};
 
 /// Where a message goes and how it is matched there.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ impl Process {
         tag: i32,
         data: &[u8],
     ) -> bool {
-        let Some(slot) = self.fast_vcis.get(vci as usize).and_then(Slot::get) else {
+        let Some(slot) = self.fast_vcis.get(vci as usize).and_then(VciSlot::get) else {
             return false;
         };
         let vci = vci as VciId;

@@ -240,9 +240,9 @@ impl Vci {
 
 /// A place for a VCI, which is filled once: a word as long as it is empty.
 #[derive(Default)]
-pub(crate) struct Slot(AtomicPtr<CachePadded<Vci>>);
+pub(crate) struct VciSlot(AtomicPtr<CachePadded<Vci>>);
 
-impl Slot {
+impl VciSlot {
     /// The VCI, if it is open.
     #[inline(always)]
     pub fn get(&self) -> Option<&Vci> {
@@ -269,7 +269,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for VciSlot {
     fn drop(&mut self) {
         let vci = *self.0.get_mut();
         if !vci.is_null() {
@@ -280,9 +280,9 @@ impl Drop for Slot {
 }
 
 // SAFETY: a slot owns a VCI, which may be sent to and shared with other threads like any other.
-unsafe impl Send for Slot {}
+unsafe impl Send for VciSlot {}
 // SAFETY: as above.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for VciSlot {}
 
 impl Deref for VciGuard<'_> {
     type Target = VciState;

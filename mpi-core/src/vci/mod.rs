@@ -28,7 +28,7 @@ mod rendezvous;
 mod send;
 
 pub(crate) use ending::Ending;
-pub(crate) use guard::{NO_LOCK, SharedLock, Slot, Vci, VciGuard};
+pub(crate) use guard::{NO_LOCK, SharedLock, Vci, VciGuard, VciSlot};
 pub(crate) use remote::Started;
 pub use send::Mode;
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use super::Slot;
+use super::VciSlot;
 
 /// Places for the VCIs of a process, which are opened when they are first asked for.
-pub(crate) type Slots = [Slot];
+pub(crate) type VciSlots = [VciSlot];
 
 /// The most VCIs that a process can have.
 pub const MAX_VCIS: usize = 64 * MASK_WORDS;
@@ -21,11 +21,11 @@ pub(crate) struct Users {
     pub(super) counts: Box<[AtomicU32]>,
     /// Held while VCIs are taken or given back.
     changing: Mutex<()>,
-    slots: Weak<Slots>,
+    slots: Weak<VciSlots>,
 }
 
 impl Users {
-    pub fn new(slots: &Arc<Slots>) -> Users {
+    pub fn new(slots: &Arc<VciSlots>) -> Users {
         let count = |vci| AtomicU32::new(u32::from(vci == 0));
         Users {
             counts: (0..slots.len()).map(count).collect(),
