@@ -19,7 +19,7 @@ use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
 use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
-use crate::pt2pt::wire::{self, Control, Key, Kind, Name, Rts, Trailer};
+use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
 
 mod answers;
@@ -41,7 +41,7 @@ pub(crate) struct Address {
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     /// Send a control message.
-    Control(Address, Kind, Control),
+    Control(Address, PacketKind, Control),
     /// Ask the receiver of a send to give it back.
     Recall(Address, Name),
     /// Ask the sender for the data of a receive.
@@ -167,7 +167,7 @@ impl Engine {
 
     /// The last word of a message to `to`, which takes along the credit owed.
     #[inline(always)]
-    pub fn trailer(&mut self, to: Address, kind: Kind) -> Trailer {
+    pub fn trailer(&mut self, to: Address, kind: PacketKind) -> Trailer {
         let stream = self.streams.get(to.peer, to.vci);
         Trailer {
             kind,
@@ -347,7 +347,7 @@ impl Engine {
         };
         self.counters.fetched += 1;
         self.counters.fetched_bytes += record.total;
-        self.outbox.push(Action::Control(to, Kind::Fin, body));
+        self.outbox.push(Action::Control(to, PacketKind::Fin, body));
         self.finish_transfer(id);
     }
 
@@ -461,7 +461,7 @@ impl Engine {
             request,
             ..Control::default()
         };
-        self.outbox.push(Action::Control(to, Kind::Ack, body));
+        self.outbox.push(Action::Control(to, PacketKind::Ack, body));
     }
 
     /// A message of `len` bytes no longer takes room here: its sender may send as much again.
@@ -471,8 +471,11 @@ impl Engine {
         let stream = self.streams.get(from.peer, from.vci);
         stream.owed += cost(len);
         if stream.owed >= quarter {
-            self.outbox
-                .push(Action::Control(from, Kind::Credit, Control::default()));
+            self.outbox.push(Action::Control(
+                from,
+                PacketKind::Credit,
+                Control::default(),
+            ));
         }
     }
 
@@ -556,10 +559,10 @@ impl Sink for Engine {
             stream.in_flight = stream.in_flight.saturating_sub(trailer.credit);
         }
         match trailer.kind {
-            Kind::Eager => self.eager(from, wire::key_of(header), payload),
-            Kind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
-            Kind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
-            Kind::Cancel => self.give_back(from, wire::key_of(header), payload),
+            PacketKind::Eager => self.eager(from, wire::key_of(header), payload),
+            PacketKind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
+            PacketKind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
+            PacketKind::Cancel => self.give_back(from, wire::key_of(header), payload),
             kind => self.control(from, kind, Control::of(header), payload),
         }
     }

@@ -8,7 +8,7 @@ use super::{OWN, VciState};
 use crate::error::{Class, Error};
 use crate::pt2pt::engine::{Action, Address};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::wire::{self, Control, Kind, Name, Trailer};
+use crate::pt2pt::wire::{self, Control, Name, PacketKind, Trailer};
 
 impl VciState {
     /// Carries out the outbox, and what waits for room. Returns whether anything left.
@@ -170,11 +170,11 @@ impl VciState {
     pub(super) fn send_control(
         &mut self,
         to: Address,
-        kind: Kind,
+        kind: PacketKind,
         body: Control,
     ) -> Result<(), LaneError> {
         let trailer = self.engine.trailer(to, kind);
-        if kind == Kind::Credit && trailer.credit == 0 {
+        if kind == PacketKind::Credit && trailer.credit == 0 {
             return Ok(()); // it has gone with another message
         }
         let route = self.route_to(to)?;
@@ -189,7 +189,7 @@ impl VciState {
             return Ok(());
         };
         let key = record.key;
-        let trailer = self.engine.trailer(to, Kind::Cancel);
+        let trailer = self.engine.trailer(to, PacketKind::Cancel);
         let (header, payload) = (wire::matched(key, trailer), name.word().to_ne_bytes());
         let lane = &mut self.route_to(to)?.lane;
         let result = lane.send(to.peer, to.vci, &header, &payload);

@@ -5,7 +5,7 @@ use netmod::{Issued, LaneError, Token};
 use super::VciState;
 use crate::pt2pt::engine::{Address, LEFT};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::wire::{self, Kind};
+use crate::pt2pt::wire::{self, PacketKind};
 
 impl VciState {
     /// Sends a message of `len` bytes eagerly without a copy, where that pays. Returns whether it has
@@ -26,7 +26,7 @@ impl VciState {
             return Ok(false);
         };
         let key = record.key;
-        let trailer = self.engine.trailer(to, Kind::Eager);
+        let trailer = self.engine.trailer(to, PacketKind::Eager);
         let header = wire::matched(key, trailer);
         let token = Token(LEFT | u64::from(id.index()));
         let route = self.route_to(to)?;

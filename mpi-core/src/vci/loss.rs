@@ -6,7 +6,7 @@ use super::{OWN, VciState};
 use crate::pt2pt::NOBODY;
 use crate::pt2pt::engine::{Action, Address, Engine, lost_peer};
 use crate::pt2pt::request::Role;
-use crate::pt2pt::wire::{Control, Kind};
+use crate::pt2pt::wire::{Control, PacketKind};
 
 impl VciState {
     /// Whether processes were lost of which [`VciState::take_new_losses`] has not told.
@@ -70,7 +70,11 @@ impl VciState {
         } = &mut self.engine;
         for (to, vci, stream) in streams.iter() {
             if stream.is_used() && !lost.iter().any(|(lost, _)| *lost == to) {
-                outbox.push(Action::Control(Address { peer: to, vci }, Kind::Lost, body));
+                outbox.push(Action::Control(
+                    Address { peer: to, vci },
+                    PacketKind::Lost,
+                    body,
+                ));
             }
         }
         self.dispatch();
@@ -115,7 +119,7 @@ impl VciState {
         if std::mem::replace(&mut stream.connected, true) || stream.pending {
             return;
         }
-        let trailer = self.engine.trailer(to, Kind::Credit);
+        let trailer = self.engine.trailer(to, PacketKind::Credit);
         let header = Control::default().header(trailer);
         let result = match self.route_to(to) {
             Ok(route) => route.lane.send(to.peer, to.vci, &header, &[]),

@@ -5,7 +5,7 @@ use netmod::{LaneError, MAX_PIECES, Piece, RemoteAddr, RemoteKey};
 use super::VciState;
 use crate::pt2pt::engine::Address;
 use crate::pt2pt::request::RequestId;
-use crate::pt2pt::wire::{Control, Kind};
+use crate::pt2pt::wire::{Control, PacketKind};
 
 const NONE: Piece = Piece {
     ptr: std::ptr::null_mut(),
@@ -92,7 +92,7 @@ impl VciState {
             request: record.remote,
             ..Control::default()
         };
-        let trailer = engine.trailer(to, Kind::Data);
+        let trailer = engine.trailer(to, PacketKind::Data);
         let lane = &mut routes[route].lane;
         let result = lane.send(to.peer, to.vci, &body.header(trailer), &[]);
         if result.is_ok() {

@@ -6,7 +6,7 @@ use super::{VciState, bad_memory};
 use crate::pt2pt::engine::Address;
 use crate::pt2pt::flow::cost;
 use crate::pt2pt::request::{Record, RequestId, Role};
-use crate::pt2pt::wire::{self, Control, Cts, Kind, Name, Rts};
+use crate::pt2pt::wire::{self, Control, Cts, Name, PacketKind, Rts};
 
 impl VciState {
     /// Sends the first message of a queued send: the whole of it, or the offer of a rendezvous.
@@ -49,7 +49,11 @@ impl VciState {
             return Ok(());
         };
         let (key, sync) = (record.key, record.sync);
-        let kind = if sync { Kind::EagerSync } else { Kind::Eager };
+        let kind = if sync {
+            PacketKind::EagerSync
+        } else {
+            PacketKind::Eager
+        };
         let trailer = self.engine.trailer(to, kind);
         let header = wire::matched(key, trailer);
         let prefix = if sync { Name::SIZE } else { 0 };
@@ -108,7 +112,7 @@ impl VciState {
             request: self.engine.records.name(id),
             key: exposed,
         };
-        let trailer = self.engine.trailer(to, Kind::Rts);
+        let trailer = self.engine.trailer(to, PacketKind::Rts);
         let header = wire::matched(key, trailer);
         let result = self
             .route_to(to)?
@@ -204,7 +208,7 @@ impl VciState {
             value: name.word(),
         };
         let (payload, used) = Cts { len, place }.to_bytes();
-        let trailer = self.engine.trailer(to, Kind::Cts);
+        let trailer = self.engine.trailer(to, PacketKind::Cts);
         let lane = &mut self.route_to(to)?.lane;
         let result = lane.send(to.peer, to.vci, &body.header(trailer), &payload[..used]);
         self.restore_credit(to, trailer, &result);
@@ -243,7 +247,7 @@ impl VciState {
                 request: record.remote,
                 value: offset,
             };
-            let trailer = self.engine.trailer(to, Kind::Data);
+            let trailer = self.engine.trailer(to, PacketKind::Data);
             let header = body.header(trailer);
             let route = self.route_index(to)?;
             let VciState { engine, routes, .. } = self;

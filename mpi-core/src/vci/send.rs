@@ -10,7 +10,7 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address};
 use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::wire::{self, Key, Kind, Trailer};
+use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
 
 /// When a send may complete (MPI-3.1 section 3.4). Ready mode is standard mode here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,7 +197,7 @@ impl FastPath<'_> {
             return false;
         }
         let trailer = Trailer {
-            kind: Kind::Eager,
+            kind: PacketKind::Eager,
             from_vci: self.from_vci,
             credit: stream.owed,
         };
