@@ -120,7 +120,7 @@ impl RemoteBoard {
         let (rank, size) = (comm.rank(), comm.size());
         let place = Place::take(&process.source::<Collectives>().boards);
         let others = (0..size).filter(|other| *other != rank);
-        let way = process.common_way(others.map(|other| comm.local().peer(other)));
+        let way = process.common_transport(others.map(|other| comm.local().peer(other)));
         let signals = way.as_ref().and_then(|way| way.limits().signals);
         let signals = signals.filter(|signals| choices.wants_writes(signals.quick.is_some()));
         let reach = Reach {

@@ -299,7 +299,7 @@ impl Process {
     }
 
     /// The one transport to all these processes, if there is one.
-    pub(crate) fn common_way(
+    pub(crate) fn common_transport(
         &self,
         mut peers: impl Iterator<Item = Peer>,
     ) -> Option<Arc<dyn Transport>> {
