@@ -105,7 +105,7 @@ pub(crate) struct Backoff {
     naps: u32,
 }
 
-/// After a bell that rang for others, so many naps are short: they keep this thread's bells busy.
+/// After a wake-up that was for others, so many naps are short: others keep waking this thread.
 const NAPS_AFTER_SPURIOUS: u32 = 200;
 
 impl Backoff {
@@ -127,7 +127,7 @@ impl Backoff {
         }
     }
 
-    /// How long to sleep for something that rings no bell: at first little, and never so long that it
+    /// How long to sleep for something that wakes nobody up: at first little, and never so long that it
     /// would matter beside what has been waited already.
     #[inline(always)]
     pub fn short_nap(&self, policy: &WaitPolicy) -> Duration {
@@ -165,7 +165,7 @@ impl Backoff {
         nap
     }
 
-    /// After a sleep that a bell ended though nothing had come for this thread.
+    /// After a sleep that a wake-up ended though nothing had come for this thread.
     pub fn spurious_wakeup(&mut self) {
         self.naps = NAPS_AFTER_SPURIOUS;
     }
@@ -298,14 +298,14 @@ impl LocalWakeup {
     }
 }
 
-/// A nap where not everything that may happen rings a bell.
+/// A nap where not everything that may happen wakes the thread up.
 pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
 
 /// Where a yield helps nobody, every so many fruitless tests are followed by a nap.
 pub(crate) const TESTS_PER_NAP: u32 = 8;
 
 /// Sleeps until one of the doorbells rings, or another thread of the process if it may, at most for
-/// `nap`; where one has no bell, for `silent_nap`. Returns whether the bells are there: programs that
+/// `nap`; where one is no use, for `silent_nap`. Returns whether the descriptors are open: programs that
 /// close descriptors which they don't know close those of the library, too.
 pub(crate) fn sleep(
     doorbells: &[Doorbell],
@@ -314,7 +314,7 @@ pub(crate) fn sleep(
     silent_nap: Duration,
     clock: &dyn Clock,
 ) -> bool {
-    let futexes = doorbells.iter().filter_map(|bell| match bell {
+    let futexes = doorbells.iter().filter_map(|doorbell| match doorbell {
         Doorbell::Futex(word) => Some(*word),
         _ => None,
     });
@@ -325,14 +325,16 @@ pub(crate) fn sleep(
     };
     let mut fds: Vec<libc::pollfd> = doorbells
         .iter()
-        .filter_map(|bell| match bell {
+        .filter_map(|doorbell| match doorbell {
             Doorbell::Fd(fd) => Some(poll(*fd)),
             _ => None,
         })
         .collect();
-    let silent = doorbells.iter().any(|bell| matches!(bell, Doorbell::None));
+    let silent = doorbells
+        .iter()
+        .any(|doorbell| matches!(doorbell, Doorbell::None));
     let mut words: Vec<*const AtomicU32> = futexes.collect();
-    // Two kinds of bell cannot be waited for together: look at both, often.
+    // The two kinds of doorbell cannot be waited for together: look at both, often.
     if silent || (!words.is_empty() && !fds.is_empty()) {
         clock.sleep(silent_nap);
         return fds.is_empty() || poll_fds(fds, Duration::ZERO);

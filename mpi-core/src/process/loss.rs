@@ -1,5 +1,7 @@
 //! Processes that are lost: how that is noticed, noted and told.
 
+#![deny(unsafe_code)]
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

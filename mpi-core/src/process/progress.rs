@@ -1,5 +1,7 @@
 //! Progress: rounds over one VCI, some or all.
 
+#![deny(unsafe_code)]
+
 use std::sync::atomic::Ordering;
 
 use netmod::VciId;

@@ -1,5 +1,7 @@
 //! What a process says of itself: counters, and pending operations for a person who looks for a hang.
 
+#![deny(unsafe_code)]
+
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,7 @@
 //! Requests of a process: their completion, cancellation and end.
 
+#![deny(unsafe_code)]
+
 use netmod::VciId;
 
 use super::Process;

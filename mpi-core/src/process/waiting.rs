@@ -1,5 +1,7 @@
 //! Waiting: progress until something has come about, and sleep in between.
 
+#![deny(unsafe_code)]
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -97,7 +99,7 @@ impl Process {
     }
 
     /// As [`Process::wait_until`], for what other processes of the node bring about by stores, which
-    /// ring no bell: naps are short, the longer the longer it takes.
+    /// wake nobody up: naps are short, the longer the longer it takes.
     #[inline]
     pub(crate) fn wait_for_stores<T>(
         &self,
@@ -224,7 +226,7 @@ impl Process {
 
     /// Sleeps until something may have happened. Returns what was waited for if that is there.
     ///
-    /// One thread sleeps on the doorbells of all VCIs, while no other waits; others ring if they
+    /// One thread sleeps on the doorbells of all VCIs, while no other waits; others wake it if they
     /// bring something about. Where more than one waits, they take short naps.
     #[cold]
     pub(super) fn sleep<T>(
@@ -252,7 +254,7 @@ impl Process {
             self.clock().sleep(nap.min(wait::SHORT_NAP));
             return Ok(None);
         }
-        let mut bells = Vec::with_capacity(self.transports.len());
+        let mut doorbells = Vec::with_capacity(self.transports.len());
         let mut quiet = true;
         let mut armed = Vec::new();
         for number in self.open_vcis() {
@@ -262,19 +264,19 @@ impl Process {
                 false => slot.visit_blocking(),
             };
             if let Some(mut state) = state {
-                quiet &= state.arm(&mut bells).is_some();
+                quiet &= state.arm(&mut doorbells).is_some();
                 armed.push(number);
             }
         }
         let start = self.clock().now();
         let slept = || self.clock().now().saturating_sub(start);
         let mut sound = true;
-        // Another thread may have brought it about before it saw that it must ring.
+        // Another thread may have brought it about before it saw that it must wake this one.
         let value = if self.threaded { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
             let local = self.threaded.then_some(&**self.wakeup);
             sound = wait::sleep(
-                &bells,
+                &doorbells,
                 local,
                 nap,
                 backoff.short_nap(&self.wait),
@@ -305,7 +307,7 @@ impl Process {
             ));
         }
         if self.threaded {
-            // What rang is taken in at once, whichever VCI it is on.
+            // What woke it is taken in at once, whichever VCI it is on.
             if matches!(value, Ok(None)) {
                 self.poll_all()?;
                 let value = done()?;

@@ -6,6 +6,8 @@
 //! return credit when a message has been matched, on any message that goes back, or by a message of
 //! its own when a quarter of the window has gathered.
 
+#![deny(unsafe_code)]
+
 /// One direction pair of traffic with a VCI of a peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Stream {

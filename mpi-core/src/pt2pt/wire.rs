@@ -4,6 +4,8 @@
 //! *matched* messages carry what matching needs, *control* messages name a request of the
 //! addressee. Both end in the same word, so that the kind is found first.
 
+#![deny(unsafe_code)]
+
 use netmod::{Header, RemoteKey, VciId};
 
 use crate::pt2pt::request::RequestId;

@@ -1,5 +1,7 @@
 //! Carrying out what the engine leaves in its outbox, in order per address.
 
+#![deny(unsafe_code)]
+
 use std::collections::VecDeque;
 
 use netmod::{LaneError, Lost};

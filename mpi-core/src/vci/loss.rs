@@ -1,5 +1,7 @@
 //! Lost peers: looking for them, telling others, ending what they take part in.
 
+#![deny(unsafe_code)]
+
 use netmod::{LaneError, Lost, Peer};
 
 use super::{OWN, VciState};

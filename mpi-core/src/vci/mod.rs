@@ -184,7 +184,7 @@ impl VciState {
     }
 
     /// Announces sleep to all lanes and collects their doorbells. `None`: something has arrived.
-    pub fn arm(&mut self, bells: &mut Vec<Doorbell>) -> Option<()> {
+    pub fn arm(&mut self, doorbells: &mut Vec<Doorbell>) -> Option<()> {
         if !self.waiting.is_empty() {
             return None; // only polling finds out that there is room
         }
@@ -192,8 +192,8 @@ impl VciState {
         for route in &mut self.routes {
             quiet &= route.lane.arm();
         }
-        // The route to oneself comes first and has no bell; who could ring is awake.
-        bells.extend(
+        // The route to oneself comes first and has no doorbell; who could ring it is awake.
+        doorbells.extend(
             self.routes
                 .iter()
                 .skip(1)

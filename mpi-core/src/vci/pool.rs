@@ -1,5 +1,7 @@
 //! The VCIs of a process as a pool: who uses which, and which one a newcomer gets.
 
+#![deny(unsafe_code)]
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 

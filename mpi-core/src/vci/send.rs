@@ -1,5 +1,7 @@
 //! Sending: what can leave at once, and what queues for room.
 
+#![deny(unsafe_code)]
+
 use std::collections::VecDeque;
 
 use netmod::{LaneError, VciId};

@@ -6,6 +6,8 @@
 //! dropped. What does fit and asks for more than there is means that the sender can't be relied on,
 //! and it is taken for lost.
 
+#![deny(unsafe_code)]
+
 use netmod::{Peer, Sink};
 
 use super::{Action, Address, Body, Engine, Message};

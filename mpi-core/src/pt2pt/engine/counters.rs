@@ -1,5 +1,7 @@
 //! What a VCI counts.
 
+#![deny(unsafe_code)]
+
 /// Counts kept per VCI, for performance variables and tests.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Counters {
