@@ -309,7 +309,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         me,
         variables,
         // Threads, and a helper, may be more than the cores.
-        may_sleep: wait.is_crowded() || threaded || settings.async_progress,
+        may_sleep: wait.is_oversubscribed() || threaded || settings.async_progress,
         one_machine: size > 1 && here == Some(size) && settings.netmod == Choice::Auto,
         resolver: &|transport| resolver(transport),
     };
@@ -370,6 +370,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         transports: transports.clone(),
         router: cards.clone(),
         wait,
+        clock: None,
         eager_limit: settings.eager_limit,
         window: settings.eager_window.unwrap_or(window.max(16 << 10)),
         max_vcis: settings.num_vcis,
@@ -407,7 +408,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             Some(table) => table.is_apart(),
             None => crate::scheduling::is_alone(),
         };
-        if apart && settings.yields.is_none() && process.yield_to_nobody() {
+        if apart && settings.yields.is_none() && process.set_yield_useless() {
             notes.push(
                 "ranks of this node are scheduled apart (sessions or cgroups): they sleep rather \
                  than give up the core"

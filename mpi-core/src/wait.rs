@@ -12,6 +12,11 @@ use std::time::Duration;
 
 use netmod::WakeUp;
 
+mod clock;
+
+pub use clock::Clock;
+pub(crate) use clock::Monotonic;
+
 /// The policy's numbers, from the environment and from what the launcher says.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitPolicy {
@@ -29,48 +34,56 @@ pub struct WaitPolicy {
     pub waiters: u32,
     /// Whether yielding the core gives it to none of the other ranks: then a rank that has none of its
     /// own sleeps instead.
-    pub apart: bool,
+    pub yield_useless: bool,
 }
 
 /// So many fruitless polls before a thread looks whether it is one of too many.
-const FIRST_DOUBT: u32 = 8;
+const FIRST_CHECK: u32 = 8;
 
 /// The numbers where there are more waiting threads than cores.
-const CROWDED: (u32, u32) = (4, 200);
+const OVERSUBSCRIBED: (u32, u32) = (4, 200);
 
 impl WaitPolicy {
     /// The policy for `ranks` processes on `cores` cores.
     pub fn for_share(ranks: usize, cores: usize) -> Self {
-        let crowded = ranks > cores;
+        let oversubscribed = ranks > cores;
         WaitPolicy {
-            spins: if crowded { CROWDED.0 } else { 20_000 },
-            yields: if crowded { CROWDED.1 } else { 2_000 },
+            spins: if oversubscribed {
+                OVERSUBSCRIBED.0
+            } else {
+                20_000
+            },
+            yields: if oversubscribed {
+                OVERSUBSCRIBED.1
+            } else {
+                2_000
+            },
             nap: Duration::from_millis(10),
             global_every: 64,
             waiters: (cores / ranks.max(1)).max(1) as u32,
-            apart: false,
+            yield_useless: false,
         }
     }
 
     /// The policy where the ranks of a node are scheduled apart from each other (by sessions or
     /// cgroups): a yield is no more than a poll.
-    pub(crate) fn set_apart(&mut self) {
-        self.apart = true;
-        if self.is_crowded() {
+    pub(crate) fn set_yield_useless(&mut self) {
+        self.yield_useless = true;
+        if self.is_oversubscribed() {
             self.yields = 0;
         }
     }
 
     /// Whether there are more ranks than cores.
-    pub fn is_crowded(&self) -> bool {
-        self.spins <= CROWDED.0
+    pub fn is_oversubscribed(&self) -> bool {
+        self.spins <= OVERSUBSCRIBED.0
     }
 
     /// The policy while more than [`WaitPolicy::waiters`] threads wait.
-    pub(crate) fn crowded(self) -> Self {
+    pub(crate) fn oversubscribed(self) -> Self {
         WaitPolicy {
-            spins: self.spins.min(CROWDED.0),
-            yields: self.yields.min(CROWDED.1),
+            spins: self.spins.min(OVERSUBSCRIBED.0),
+            yields: self.yields.min(OVERSUBSCRIBED.1),
             ..self
         }
     }
@@ -86,19 +99,19 @@ pub(crate) enum Step {
 
 /// Counts the fruitless polls of one wait.
 #[derive(Default)]
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     fruitless: u32,
     /// Short naps to be taken before the next sleep.
     naps: u32,
 }
 
-/// After a bell that rang for others, so many naps are short: they keep this thread's bells busy.
-const DISTURBED: u32 = 200;
+/// After a wake-up that was for others, so many naps are short: others keep waking this thread.
+const NAPS_AFTER_SPURIOUS: u32 = 200;
 
-impl Patience {
+impl Backoff {
     /// After so many fruitless polls.
-    pub fn after(fruitless: u32) -> Patience {
-        Patience { fruitless, naps: 0 }
+    pub fn after(fruitless: u32) -> Backoff {
+        Backoff { fruitless, naps: 0 }
     }
 
     /// After a fruitless poll.
@@ -114,7 +127,7 @@ impl Patience {
         }
     }
 
-    /// How long to sleep for something that rings no bell: at first little, and never so long that it
+    /// How long to sleep for something that wakes nobody up: at first little, and never so long that it
     /// would matter beside what has been waited already.
     #[inline(always)]
     pub fn short_nap(&self, policy: &WaitPolicy) -> Duration {
@@ -125,8 +138,8 @@ impl Patience {
 
     /// Whether it is time to see how many others wait.
     #[inline(always)]
-    pub fn is_first_doubt(&self) -> bool {
-        self.fruitless == FIRST_DOUBT
+    pub fn is_first_check(&self) -> bool {
+        self.fruitless == FIRST_CHECK
     }
 
     /// Whether it is time for a round over all VCIs.
@@ -146,15 +159,15 @@ impl Patience {
     }
 
     /// Whether the next nap must be short.
-    pub fn take_nap(&mut self) -> bool {
+    pub fn take_short_nap(&mut self) -> bool {
         let nap = self.naps > 0;
         self.naps = self.naps.saturating_sub(1);
         nap
     }
 
-    /// After a sleep that a bell ended though nothing had come for this thread.
-    pub fn disturbed(&mut self) {
-        self.naps = DISTURBED;
+    /// After a sleep that a wake-up ended though nothing had come for this thread.
+    pub fn spurious_wakeup(&mut self) {
+        self.naps = NAPS_AFTER_SPURIOUS;
     }
 
     /// After a poll that brought something.
@@ -181,7 +194,7 @@ impl<'a> Waiting<'a> {
     /// Takes a place if as many wait already as have a core: then it is no use to spin for long.
     /// Nothing is written otherwise, so that threads with a core each share nothing.
     #[cold]
-    pub fn join_a_crowd(&mut self, waiters: &'a AtomicU32, limit: u32) {
+    pub fn join_if_oversubscribed(&mut self, waiters: &'a AtomicU32, limit: u32) {
         if waiters.load(Ordering::Relaxed) >= limit {
             self.join(waiters);
         }
@@ -212,14 +225,14 @@ impl Drop for Waiting<'_> {
 
 /// What threads of a process wake the one by that sleeps on all its wake-ups.
 #[derive(Default)]
-pub(crate) struct LocalBell {
+pub(crate) struct LocalWakeup {
     /// 1 while the sleeper must be told.
     word: AtomicU32,
     /// Written to as well, for a sleeper that waits for file descriptors.
     event: OnceLock<Option<OwnedFd>>,
 }
 
-impl LocalBell {
+impl LocalWakeup {
     /// Announces that a thread is about to sleep, before it looks for the last time whether what it
     /// waits for is there. Returns whether there is no other that sleeps.
     pub fn arm(&self) -> bool {
@@ -227,7 +240,7 @@ impl LocalBell {
             .word
             .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok();
-        // Pairs with that in `ring_after_store`.
+        // Pairs with that in `notify_after_store`.
         fence(Ordering::SeqCst);
         armed
     }
@@ -245,16 +258,16 @@ impl LocalBell {
     /// After something has come about under a lock that the sleeper takes between announcing itself
     /// and looking for the last time.
     #[inline(always)]
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         if self.word.load(Ordering::Relaxed) != 0 {
             self.wake();
         }
     }
 
     /// After something was stored that the sleeper looks for without a lock.
-    pub fn ring_after_store(&self) {
+    pub fn notify_after_store(&self) {
         fence(Ordering::SeqCst);
-        self.ring();
+        self.notify();
     }
 
     #[cold]
@@ -285,22 +298,23 @@ impl LocalBell {
     }
 }
 
-/// A nap where not everything that may happen rings a bell.
+/// A nap where not everything that may happen wakes the thread up.
 pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
 
 /// Where a yield helps nobody, every so many fruitless tests are followed by a nap.
 pub(crate) const TESTS_PER_NAP: u32 = 8;
 
-/// Sleeps until one of the wake-ups comes, or another thread of the process if it may, at most for
-/// `nap`; where one has no wake-up, for `silent_nap`. Returns whether the wake-ups are there: programs that
+/// Sleeps until one of the wake-ups rings, or another thread of the process if it may, at most for
+/// `nap`; where one is no use, for `silent_nap`. Returns whether the descriptors are open: programs that
 /// close descriptors which they don't know close those of the library, too.
 pub(crate) fn sleep(
     wake_ups: &[WakeUp],
-    local: Option<&LocalBell>,
+    local: Option<&LocalWakeup>,
     nap: Duration,
     silent_nap: Duration,
+    clock: &dyn Clock,
 ) -> bool {
-    let futexes = wake_ups.iter().filter_map(|bell| match bell {
+    let futexes = wake_ups.iter().filter_map(|wake_up| match wake_up {
         WakeUp::Futex(word) => Some(*word),
         _ => None,
     });
@@ -311,16 +325,18 @@ pub(crate) fn sleep(
     };
     let mut fds: Vec<libc::pollfd> = wake_ups
         .iter()
-        .filter_map(|bell| match bell {
+        .filter_map(|wake_up| match wake_up {
             WakeUp::Fd(fd) => Some(poll(*fd)),
             _ => None,
         })
         .collect();
-    let silent = wake_ups.iter().any(|bell| matches!(bell, WakeUp::None));
+    let silent = wake_ups
+        .iter()
+        .any(|wake_up| matches!(wake_up, WakeUp::None));
     let mut words: Vec<*const AtomicU32> = futexes.collect();
-    // Two kinds of bell cannot be waited for together: look at both, often.
+    // The two kinds of wake-up cannot be waited for together: look at both, often.
     if silent || (!words.is_empty() && !fds.is_empty()) {
-        std::thread::sleep(silent_nap);
+        clock.sleep(silent_nap);
         return fds.is_empty() || poll_fds(fds, Duration::ZERO);
     }
     match local {
@@ -328,19 +344,19 @@ pub(crate) fn sleep(
         Some(local) => match local.event() {
             Some(event) => fds.push(poll(event)),
             None => {
-                std::thread::sleep(nap.min(SHORT_NAP));
+                clock.sleep(nap.min(SHORT_NAP));
                 return true;
             }
         },
         None => {}
     }
     match (words.as_slice(), fds.is_empty()) {
-        ([], true) => std::thread::sleep(nap),
+        ([], true) => clock.sleep(nap),
         ([], false) => return poll_fds(fds, nap),
         ([word], _) => futex_wait(*word, nap),
         (several, _) => {
             if !futex_wait_any(several, nap) {
-                std::thread::sleep(nap.min(SHORT_NAP));
+                clock.sleep(nap.min(SHORT_NAP));
             }
         }
     }

@@ -67,6 +67,7 @@ fn process(size: u32) -> (usize, impl Sized) {
             transports: vec![Arc::new(shmmod::Shm::open(shm, Arc::new(Nobody)))],
             router: Arc::new(Nobody),
             wait: WaitPolicy::for_share(64, 64),
+            clock: None,
             eager_limit: None,
             window: 1 << 20,
             max_vcis: 64,

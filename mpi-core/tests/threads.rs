@@ -78,6 +78,7 @@ fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
         transports: vec![shm.clone()],
         router: Arc::new(First),
         wait: WaitPolicy::for_share(8, 2),
+        clock: None,
         eager_limit: Some(1000),
         window: 10_000,
         max_vcis: usize::from(vcis),

@@ -49,6 +49,7 @@ fn process(
         transports: vec![transport],
         router: Arc::new(First),
         wait: WaitPolicy::for_share(8, 2),
+        clock: None,
         eager_limit: Some(300),
         window: 5_000,
         max_vcis: 1,

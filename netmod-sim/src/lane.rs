@@ -134,6 +134,16 @@ impl Lane for SimLane {
         Ok(())
     }
 
+    fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
+        let mut world = self.world.lock();
+        let lost = |peer: &Peer| Some((*peer, world.look_after(self.place, *peer)?));
+        let lost: Vec<_> = awaited.iter().filter_map(lost).collect();
+        drop(world);
+        for (peer, why) in lost {
+            sink.peer_lost(peer, why);
+        }
+    }
+
     fn coalesces(&self) -> bool {
         self.world.lock().config.burst > 0
     }

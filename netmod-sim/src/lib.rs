@@ -21,6 +21,7 @@ mod lane;
 mod log;
 mod rng;
 mod simulation;
+mod watch;
 mod world;
 
 pub use config::{Get, Latency, SimConfig};

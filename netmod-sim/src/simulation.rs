@@ -104,6 +104,23 @@ impl Simulation {
         self.world.lock().lose(peer, at);
     }
 
+    /// From now on lanes that are told to look after a peer ask its host, which may leave a question
+    /// unanswered for so many nanoseconds. Without this call nobody asks.
+    pub fn watch_hosts(&self, patience: u64) {
+        self.world.lock().watch.set_patience(patience);
+    }
+
+    /// Has the host of a process fall silent at a time: nobody is told, and it answers no more
+    /// questions. (What was sent to it arrives; it is the test that must not poll there any more.)
+    pub fn silence(&self, peer: Peer, at: u64) {
+        self.world.lock().silence(peer, at);
+    }
+
+    /// How many questions lanes have asked peers' hosts.
+    pub fn questions(&self) -> u64 {
+        self.world.lock().watch.questions()
+    }
+
     /// From now on `reader` may not read or write the memory of `owner`.
     pub fn refuse_get(&self, reader: Peer, owner: Peer) {
         self.world.lock().refuse_get(reader, owner);

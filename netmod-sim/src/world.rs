@@ -12,6 +12,7 @@ use crate::config::SimConfig;
 use crate::log::{Entry, Log, Place};
 use crate::rng::{Rng, mix};
 use crate::simulation::{Delivery, Traffic};
+use crate::watch::{Look, Watch};
 
 /// What lies at a lane until it polls.
 pub(crate) enum Item {
@@ -57,6 +58,11 @@ pub(crate) enum What {
         remote: RemoteAddr,
     },
     Loss,
+    /// A host falls silent.
+    Silence,
+    /// A lane asks a peer for a sign of life, and the answer.
+    Question,
+    Answer,
 }
 
 struct Event {
@@ -121,6 +127,7 @@ pub(crate) struct World {
     /// Lanes that a process has to do with, in order of first contact.
     contacts: HashMap<Peer, Vec<Place>>,
     dead: HashMap<Peer, String>,
+    pub watch: Watch,
     refused: HashSet<(Peer, Peer)>,
     exposed: HashMap<u64, Exposure>,
     exposures: u64,
@@ -148,6 +155,7 @@ impl World {
             held: HashMap::new(),
             contacts: HashMap::new(),
             dead: HashMap::new(),
+            watch: Watch::default(),
             refused: HashSet::new(),
             exposed: HashMap::new(),
             exposures: 0,
@@ -333,7 +341,17 @@ impl World {
                 let item = Item::Complete(token, outcome);
                 self.schedule(at, to, issuer, What::Item(item));
             }
-            What::Loss => self.bury(to.0),
+            What::Loss => self.end_process(to.0),
+            What::Silence => {
+                self.note("falls silent", to, to, 0);
+                self.watch.silence(to.0);
+            }
+            What::Question if self.watch.is_silent(to.0) || self.alive([to.0; 2]).is_err() => {}
+            What::Question => {
+                let at = self.now + self.latency(0);
+                self.schedule(at, to, from, What::Answer);
+            }
+            What::Answer => self.watch.answered(to, from.0),
         }
         Some(Delivery {
             at: self.now,
@@ -670,7 +688,29 @@ impl World {
         self.schedule(at, (peer, 0), (peer, 0), What::Loss);
     }
 
-    fn bury(&mut self, peer: Peer) {
+    pub fn silence(&mut self, peer: Peer, at: u64) {
+        let at = at.max(self.now);
+        self.schedule(at, (peer, 0), (peer, 0), What::Silence);
+    }
+
+    /// A lane looks after a peer. Returns why it is lost if it has been silent for too long.
+    pub fn look_after(&mut self, lane: Place, peer: Peer) -> Option<String> {
+        match self.watch.look(lane, peer, self.now) {
+            Look::Wait => None,
+            Look::Ask => {
+                let at = self.now + self.latency(0);
+                self.schedule(at, lane, (peer, 0), What::Question);
+                None
+            }
+            Look::Silent(time) => {
+                let why = format!("its host has been silent for {time} ns of the simulation");
+                self.dead.entry(peer).or_insert_with(|| why.clone());
+                Some(why)
+            }
+        }
+    }
+
+    fn end_process(&mut self, peer: Peer) {
         self.note("dies", (peer, 0), (peer, 0), 0);
         let why = format!("it was lost at {} ns of the simulation", self.now);
         self.dead.insert(peer, why.clone());

@@ -113,7 +113,7 @@ fn is_complete_after_poll(
     runtime.process.poll_among(&runtime.vcis_of(all))?;
     let done = complete(runtime);
     if !done {
-        runtime.process.give_way();
+        runtime.process.yield_after_test();
     }
     Ok(done)
 }

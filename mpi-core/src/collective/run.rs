@@ -177,7 +177,7 @@ impl<'a> Underway<'a> {
             signature,
         });
         let mut polls = 0;
-        let crowded = self.process.is_crowded();
+        let crowded = self.process.is_oversubscribed();
         self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             loop {

@@ -143,7 +143,7 @@ fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<N
     let (rank, size) = (comm.rank(), comm.size());
     let share = Share::take(&process.source::<Collectives>().with_slots);
     let others = (0..size).filter(|other| *other != rank);
-    let way = process.common_way(others.map(|other| comm.local().peer(other)));
+    let way = process.common_transport(others.map(|other| comm.local().peer(other)));
     let signals = way.as_ref().and_then(|way| way.limits().signals);
     let signals = signals.filter(|signals| choices.wants_writes(signals.faster_up_to.is_some()));
     let reach = Reach {

@@ -25,9 +25,9 @@ use crate::pt2pt::engine::Address;
 use crate::{ANY_SOURCE, ANY_TAG};
 
 /// In place of a VCI's number: the communicator is not in use yet, or there are VCIs to choose from
-/// or promises to check. No VCI has this number, so that the quick way of sending, which looks for
+/// or promises to check. No VCI has this number, so that the fast path of sending, which looks for
 /// it, finds out at no cost that it must not be taken.
-const CAREFUL: u32 = u32::MAX;
+const SLOW_PATH: u32 = u32::MAX;
 
 const NO_ANY_TAG: u8 = 1;
 const NO_ANY_SOURCE: u8 = 2;
@@ -67,7 +67,7 @@ pub struct Comm {
     rank: u32,
     /// That of collectives, and of all messages where no VCIs were agreed on.
     vci: AtomicU16,
-    /// `vci` if sends have nothing else to look at, or [`CAREFUL`].
+    /// `vci` if sends have nothing else to look at, or [`SLOW_PATH`].
     sends: AtomicU32,
     /// The same for receives and probes.
     receives: AtomicU32,
@@ -109,8 +109,8 @@ impl Comm {
             remote: None,
             rank,
             vci: AtomicU16::new(0),
-            sends: AtomicU32::new(CAREFUL),
-            receives: AtomicU32::new(CAREFUL),
+            sends: AtomicU32::new(SLOW_PATH),
+            receives: AtomicU32::new(SLOW_PATH),
             promises: AtomicU8::new(0),
             used: AtomicBool::new(false),
             map: OnceLock::new(),
@@ -268,7 +268,7 @@ impl Comm {
         let same = self.points.is_none();
         let unpromised = self.promises.load(Ordering::Relaxed) == 0;
         let vci = self.map.get().map_or(self.vci(), |map| map.first());
-        let state = |plain| if plain { vci.into() } else { CAREFUL };
+        let state = |fast| if fast { vci.into() } else { SLOW_PATH };
         self.sends.store(state(one && same), Ordering::Release);
         self.receives
             .store(state(one && unpromised), Ordering::Release);
@@ -364,13 +364,13 @@ impl Comm {
     #[inline(always)]
     pub fn receive_vci(&self, rank: i32, tag: i32) -> Result<VciId> {
         match self.receives.load(Ordering::Relaxed) {
-            CAREFUL => self.receive_vci_with_care(rank, tag),
+            SLOW_PATH => self.receive_vci_slowly(rank, tag),
             vci => Ok(vci as VciId),
         }
     }
 
     #[inline(never)]
-    fn receive_vci_with_care(&self, rank: i32, tag: i32) -> Result<VciId> {
+    fn receive_vci_slowly(&self, rank: i32, tag: i32) -> Result<VciId> {
         self.mark_used();
         let (no_any_tag, no_any_source) = self.promises();
         if (no_any_tag && tag == ANY_TAG) || (no_any_source && rank == ANY_SOURCE) {

@@ -296,8 +296,8 @@ impl Drop for VciMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vci::Slot;
-    use crate::vci::pool::Slots;
+    use crate::vci::VciSlot;
+    use crate::vci::pool::VciSlots;
 
     #[test]
     fn tag_bits_are_read_and_nonsense_is_refused() {
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn both_sides_find_the_same_vci() {
-        let slots: Arc<Slots> = (0..8).map(|_| Slot::default()).collect();
+        let slots: Arc<VciSlots> = (0..8).map(|_| VciSlot::default()).collect();
         let users = Arc::new(Users::new(&slots));
         let bits = Spread::TagBits {
             sender: TagBits { shift: 0, count: 2 },

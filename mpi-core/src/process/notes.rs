@@ -1,5 +1,7 @@
 //! What threads wait for that no pending operation shows, for reports.
 
+#![deny(unsafe_code)]
+
 use std::fmt;
 
 use netmod::{Peer, VciId};

@@ -3,6 +3,8 @@
 //! The process knows no collectives, windows or files: their rooms register here, each in a place of
 //! its own, and say when they have something to do. A poll looks at one byte for each.
 
+#![deny(unsafe_code)]
+
 use std::any::Any;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};

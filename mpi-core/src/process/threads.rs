@@ -1,5 +1,7 @@
 //! Threads of the program, told apart by numbers.
 
+#![deny(unsafe_code)]
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,5 +1,7 @@
 //! What is said of buffers that aren't all there, or can't be written.
 
+#![deny(unsafe_code)]
+
 use super::request::Record;
 use crate::error::{Class, Error};
 

@@ -1,5 +1,7 @@
 //! Contexts: what keeps the messages of communicators apart (MPI-3.1 section 6.1).
 
+#![deny(unsafe_code)]
+
 use netmod::Peer;
 
 /// What a message is for. Messages of different purposes never match each other.

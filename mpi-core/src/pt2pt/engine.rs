@@ -19,11 +19,13 @@ use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
 use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
-use crate::pt2pt::wire::{self, Control, Key, Kind, Name, Rts, Trailer};
+use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
 
 mod answers;
+mod counters;
 mod place;
+pub use counters::Counters;
 
 /// One VCI of one process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -39,7 +41,7 @@ pub(crate) struct Address {
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     /// Send a control message.
-    Control(Address, Kind, Control),
+    Control(Address, PacketKind, Control),
     /// Ask the receiver of a send to give it back.
     Recall(Address, Name),
     /// Ask the sender for the data of a receive.
@@ -130,82 +132,6 @@ pub(crate) fn probe_status(key: &Key, bytes: u64) -> Status {
     }
 }
 
-/// Counts kept per VCI, for performance variables and tests.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Counters {
-    /// Messages sent eagerly. (The transports' ways count them; see [`crate::Process::eager_sent`].)
-    pub eager_sent: u64,
-    /// Bytes of eager messages that were received, or kept as unexpected.
-    pub eager_bytes_received: u64,
-    /// Messages sent by rendezvous.
-    pub rendezvous_sent: u64,
-    /// Their bytes.
-    pub rendezvous_bytes_sent: u64,
-    /// Rendezvous messages received by reading the sender's memory.
-    pub fetched: u64,
-    /// Their bytes.
-    pub fetched_bytes: u64,
-    /// Rendezvous messages sent in pieces.
-    pub streamed: u64,
-    /// Their bytes.
-    pub streamed_bytes: u64,
-    /// Rendezvous messages written to the receiver's memory by gather lists.
-    pub gathered: u64,
-    /// Their bytes.
-    pub gathered_bytes: u64,
-    /// Receives that are posted and have not matched, now.
-    pub posted: u64,
-    /// Messages that are unexpected, now.
-    pub unexpected: u64,
-    /// Messages that were unexpected when they came.
-    pub unexpected_arrived: u64,
-    /// Bytes of unexpected eager messages, now.
-    pub unexpected_bytes: u64,
-    /// The most that these have been since the start or [`crate::Process::take_peak`].
-    pub unexpected_bytes_peak: u64,
-    /// Puts of windows that went by the network's remote memory.
-    pub native_puts: u64,
-    /// Gets of windows that did.
-    pub native_gets: u64,
-    /// Accumulates of windows that went by the network's atomics.
-    pub native_atomics: u64,
-    /// Writes to peers' memory by collectives ([`netmod::Lane::signal`]).
-    pub signals: u64,
-    /// How often the VCI's lock was taken, but for sends that left at once.
-    pub locked: u64,
-    /// How often the lock was held by another thread when it was wanted.
-    pub contended: u64,
-}
-
-impl Counters {
-    /// The counts of two VCIs together; of peaks, the greater.
-    pub fn merge(self, other: Counters) -> Counters {
-        Counters {
-            eager_sent: self.eager_sent + other.eager_sent,
-            eager_bytes_received: self.eager_bytes_received + other.eager_bytes_received,
-            rendezvous_sent: self.rendezvous_sent + other.rendezvous_sent,
-            rendezvous_bytes_sent: self.rendezvous_bytes_sent + other.rendezvous_bytes_sent,
-            fetched: self.fetched + other.fetched,
-            fetched_bytes: self.fetched_bytes + other.fetched_bytes,
-            streamed: self.streamed + other.streamed,
-            streamed_bytes: self.streamed_bytes + other.streamed_bytes,
-            gathered: self.gathered + other.gathered,
-            gathered_bytes: self.gathered_bytes + other.gathered_bytes,
-            posted: self.posted + other.posted,
-            unexpected: self.unexpected + other.unexpected,
-            unexpected_arrived: self.unexpected_arrived + other.unexpected_arrived,
-            unexpected_bytes: self.unexpected_bytes + other.unexpected_bytes,
-            unexpected_bytes_peak: self.unexpected_bytes_peak.max(other.unexpected_bytes_peak),
-            native_puts: self.native_puts + other.native_puts,
-            native_gets: self.native_gets + other.native_gets,
-            native_atomics: self.native_atomics + other.native_atomics,
-            locked: self.locked + other.locked,
-            signals: self.signals + other.signals,
-            contended: self.contended + other.contended,
-        }
-    }
-}
-
 pub(crate) struct Engine {
     pub vci: VciId,
     pub records: Records,
@@ -221,7 +147,7 @@ pub(crate) struct Engine {
     /// Peers found lost, with the reason.
     pub lost: Vec<(Peer, String)>,
     /// Those of them that the process has been told of.
-    pub lost_told: usize,
+    pub lost_reported: usize,
 }
 
 impl Engine {
@@ -237,13 +163,13 @@ impl Engine {
             remote: Ops::default(),
             window,
             lost: Vec::new(),
-            lost_told: 0,
+            lost_reported: 0,
         }
     }
 
     /// The last word of a message to `to`, which takes along the credit owed.
     #[inline(always)]
-    pub fn trailer(&mut self, to: Address, kind: Kind) -> Trailer {
+    pub fn trailer(&mut self, to: Address, kind: PacketKind) -> Trailer {
         let stream = self.streams.get(to.peer, to.vci);
         Trailer {
             kind,
@@ -423,7 +349,7 @@ impl Engine {
         };
         self.counters.fetched += 1;
         self.counters.fetched_bytes += record.total;
-        self.outbox.push(Action::Control(to, Kind::Fin, body));
+        self.outbox.push(Action::Control(to, PacketKind::Fin, body));
         self.finish_transfer(id);
     }
 
@@ -537,7 +463,7 @@ impl Engine {
             request,
             ..Control::default()
         };
-        self.outbox.push(Action::Control(to, Kind::Ack, body));
+        self.outbox.push(Action::Control(to, PacketKind::Ack, body));
     }
 
     /// A message of `len` bytes no longer takes room here: its sender may send as much again.
@@ -547,8 +473,11 @@ impl Engine {
         let stream = self.streams.get(from.peer, from.vci);
         stream.owed += cost(len);
         if stream.owed >= quarter {
-            self.outbox
-                .push(Action::Control(from, Kind::Credit, Control::default()));
+            self.outbox.push(Action::Control(
+                from,
+                PacketKind::Credit,
+                Control::default(),
+            ));
         }
     }
 
@@ -632,10 +561,10 @@ impl Sink for Engine {
             stream.in_flight = stream.in_flight.saturating_sub(trailer.credit);
         }
         match trailer.kind {
-            Kind::Eager => self.eager(from, wire::key_of(header), payload),
-            Kind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
-            Kind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
-            Kind::Cancel => self.give_back(from, wire::key_of(header), payload),
+            PacketKind::Eager => self.eager(from, wire::key_of(header), payload),
+            PacketKind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
+            PacketKind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
+            PacketKind::Cancel => self.give_back(from, wire::key_of(header), payload),
             kind => self.control(from, kind, Control::of(header), payload),
         }
     }

@@ -6,6 +6,8 @@
 //! return credit when a message has been matched, on any message that goes back, or by a message of
 //! its own when a quarter of the window has gathered.
 
+#![deny(unsafe_code)]
+
 /// One direction pair of traffic with a VCI of a peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Stream {
@@ -18,7 +20,7 @@ pub(crate) struct Stream {
     /// Whether messages to it wait in the pending queue, behind which others must line up.
     pub pending: bool,
     /// Whether a message that says nothing went there, to have a connection.
-    pub greeted: bool,
+    pub connected: bool,
 }
 
 impl Stream {

@@ -4,6 +4,8 @@
 //! *matched* messages carry what matching needs, *control* messages name a request of the
 //! addressee. Both end in the same word, so that the kind is found first.
 
+#![deny(unsafe_code)]
+
 use netmod::{Header, RemoteKey, VciId};
 
 use crate::pt2pt::request::RequestId;
@@ -11,10 +13,10 @@ use crate::pt2pt::request::RequestId;
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum PacketKind {
     /// A whole message: matched; the payload is the data.
     Eager = 1,
-    /// As `Eager`, and the sender wants an [`Kind::Ack`] when it has matched (`MPI_Ssend`): the
+    /// As `Eager`, and the sender wants an [`PacketKind::Ack`] when it has matched (`MPI_Ssend`): the
     /// payload begins with the [`Name`] of the sender's request.
     EagerSync = 2,
     /// Ready to send: matched; the payload is a [`Rts`], the data is fetched or asked for.
@@ -46,23 +48,23 @@ pub(crate) enum Kind {
     BadReceive = 13,
 }
 
-impl Kind {
+impl PacketKind {
     #[inline(always)]
-    fn from_u8(value: u8) -> Option<Kind> {
+    fn from_u8(value: u8) -> Option<PacketKind> {
         Some(match value {
-            1 => Kind::Eager,
-            2 => Kind::EagerSync,
-            3 => Kind::Rts,
-            4 => Kind::Ack,
-            5 => Kind::Cts,
-            6 => Kind::Data,
-            7 => Kind::Fin,
-            8 => Kind::Cancel,
-            9 => Kind::CancelReply,
-            10 => Kind::Credit,
-            11 => Kind::Lost,
-            12 => Kind::BadSend,
-            13 => Kind::BadReceive,
+            1 => PacketKind::Eager,
+            2 => PacketKind::EagerSync,
+            3 => PacketKind::Rts,
+            4 => PacketKind::Ack,
+            5 => PacketKind::Cts,
+            6 => PacketKind::Data,
+            7 => PacketKind::Fin,
+            8 => PacketKind::Cancel,
+            9 => PacketKind::CancelReply,
+            10 => PacketKind::Credit,
+            11 => PacketKind::Lost,
+            12 => PacketKind::BadSend,
+            13 => PacketKind::BadReceive,
             _ => return None,
         })
     }
@@ -123,7 +125,7 @@ pub(crate) struct Key {
 /// message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trailer {
-    pub kind: Kind,
+    pub kind: PacketKind,
     pub from_vci: VciId,
     /// Bytes of eager credit returned to the addressee.
     pub credit: u32,
@@ -140,7 +142,7 @@ impl Trailer {
     pub fn parse(header: &Header) -> Option<Trailer> {
         let word = header.0[2];
         Some(Trailer {
-            kind: Kind::from_u8(word as u8)?,
+            kind: PacketKind::from_u8(word as u8)?,
             from_vci: (word >> 16) as VciId,
             credit: (word >> 32) as u32,
         })
@@ -172,7 +174,7 @@ pub(crate) fn key_of(header: &Header) -> Key {
 pub(crate) struct Control {
     /// The addressee's request.
     pub request: Name,
-    /// See [`Kind`].
+    /// See [`PacketKind`].
     pub value: u64,
 }
 
@@ -198,7 +200,7 @@ impl Control {
     }
 }
 
-/// Payload of [`Kind::Rts`].
+/// Payload of [`PacketKind::Rts`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rts {
     /// Length of the message in bytes.
@@ -250,7 +252,7 @@ impl Rts {
     }
 }
 
-/// Payload of [`Kind::Cts`].
+/// Payload of [`PacketKind::Cts`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cts {
     /// The number of bytes wanted.
@@ -293,11 +295,11 @@ mod tests {
         #[test]
         fn matched_headers_round_trip(context: u64, source: i32, tag: i32, vci: u16, credit: u32) {
             let key = Key { context, source, tag };
-            let trailer = Trailer { kind: Kind::Rts, from_vci: vci, credit };
+            let trailer = Trailer { kind: PacketKind::Rts, from_vci: vci, credit };
             let header = matched(key, trailer);
             prop_assert_eq!(key_of(&header), key);
             let back = Trailer::parse(&header).unwrap();
-            prop_assert_eq!((back.kind, back.from_vci, back.credit), (Kind::Rts, vci, credit));
+            prop_assert_eq!((back.kind, back.from_vci, back.credit), (PacketKind::Rts, vci, credit));
         }
 
         #[test]

@@ -376,7 +376,7 @@ impl Control {
     }
 
     /// Between two pieces of a long accumulate: lets somebody else in who waits.
-    pub fn give_way(&self, member: usize) {
+    pub fn yield_after_test(&self, member: usize) {
         let waiting = &self.block(member).busy.0.waiting;
         let before = waiting.load(Ordering::Relaxed);
         let mut tries = 0;

@@ -603,7 +603,7 @@ impl Window {
             });
             done += now;
             if done < count {
-                control.give_way(member);
+                control.yield_after_test(member);
             }
         }
         Ok(())
@@ -703,7 +703,7 @@ impl Window {
                     }
                 });
                 done = skip;
-                control.give_way(member);
+                control.yield_after_test(member);
                 continue;
             }
             for &(at, count) in some {

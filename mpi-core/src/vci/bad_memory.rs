@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::pt2pt::bad_memory::{own_receive, own_send, their_send};
 use crate::pt2pt::engine::{Action, Address};
 use crate::pt2pt::request::RequestId;
-use crate::pt2pt::wire::{Control, Kind};
+use crate::pt2pt::wire::{Control, PacketKind};
 
 /// Whether nothing is mapped in some part of these bytes. (What is mapped may still be protected.) One short system
 /// call; only long messages ask.
@@ -61,10 +61,10 @@ impl VciState {
         };
         let (kind, error) = match (receives, bad.own) {
             // The sender has done its part.
-            (true, true) => (Kind::Fin, Some(own_receive(record, bad.address))),
-            (true, false) => (Kind::BadSend, Some(their_send(record, bad.address))),
-            (false, true) => (Kind::BadSend, Some(own_send(record, bad.address))),
-            (false, false) => (Kind::BadReceive, None),
+            (true, true) => (PacketKind::Fin, Some(own_receive(record, bad.address))),
+            (true, false) => (PacketKind::BadSend, Some(their_send(record, bad.address))),
+            (false, true) => (PacketKind::BadSend, Some(own_send(record, bad.address))),
+            (false, false) => (PacketKind::BadReceive, None),
         };
         let body = Control {
             request: record.remote,

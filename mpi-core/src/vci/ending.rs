@@ -1,5 +1,7 @@
 //! Ending an operation whose memory its owner wants back before it is complete.
 
+#![deny(unsafe_code)]
+
 use super::VciState;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::request::{RequestId, Role};

@@ -28,7 +28,7 @@ pub(crate) struct Vci {
     /// Which lock is to be taken: [`NO_LOCK`], [`OWN_LOCK`] or [`SHARED_LOCK`].
     which: AtomicU8,
     /// Whether no lock is taken because one thread alone uses this VCI. Others keep away.
-    solo: AtomicBool,
+    exclusive: AtomicBool,
     /// The lock to take in place of `lock`.
     shared: Option<SharedLock>,
     /// Whether there is a guard without a lock: a second one breaks the promise that it stands on.
@@ -60,7 +60,7 @@ impl Vci {
                 None => OWN_LOCK,
                 Some(_) => SHARED_LOCK,
             }),
-            solo: AtomicBool::new(false),
+            exclusive: AtomicBool::new(false),
             shared,
             #[cfg(debug_assertions)]
             in_use: AtomicBool::new(false),
@@ -195,54 +195,54 @@ impl Vci {
     /// thread has it for itself.
     #[inline]
     pub fn visit(&self) -> Option<VciGuard<'_>> {
-        if self.solo.load(Ordering::Acquire) {
+        if self.exclusive.load(Ordering::Acquire) {
             return None;
         }
         let guard = self.try_lock()?;
         // It may have been given to one thread meanwhile.
-        (!self.solo.load(Ordering::Relaxed)).then_some(guard)
+        (!self.exclusive.load(Ordering::Relaxed)).then_some(guard)
     }
 
     /// As [`Vci::visit`], and waits for the lock.
     pub fn visit_blocking(&self) -> Option<VciGuard<'_>> {
-        if self.solo.load(Ordering::Acquire) {
+        if self.exclusive.load(Ordering::Acquire) {
             return None;
         }
         let guard = self.lock();
-        (!self.solo.load(Ordering::Relaxed)).then_some(guard)
+        (!self.exclusive.load(Ordering::Relaxed)).then_some(guard)
     }
 
     /// Whether one thread has it for itself.
-    pub fn is_solo(&self) -> bool {
-        self.solo.load(Ordering::Relaxed)
+    pub fn is_exclusive(&self) -> bool {
+        self.exclusive.load(Ordering::Relaxed)
     }
 
     /// Gives the VCI to one thread, which takes no lock, or ends that. Without threads nothing
     /// changes.
     ///
     /// Nobody may be using it at the time but visitors.
-    pub fn set_solo(&self, solo: bool) {
-        if self.solo.load(Ordering::Relaxed) == solo {
+    pub fn set_exclusive(&self, exclusive: bool) {
+        if self.exclusive.load(Ordering::Relaxed) == exclusive {
             return;
         }
-        if solo && self.which_lock() == OWN_LOCK {
+        if exclusive && self.which_lock() == OWN_LOCK {
             // Visitors have left when the lock is had, and later ones look once more.
             let _guard = self.lock_uncounted();
-            self.solo.store(true, Ordering::Relaxed);
+            self.exclusive.store(true, Ordering::Relaxed);
             self.which.store(NO_LOCK, Ordering::Relaxed);
-        } else if !solo {
+        } else if !exclusive {
             self.which.store(OWN_LOCK, Ordering::Relaxed);
             // Release: who comes by a lock from now on sees what the one thread has done.
-            self.solo.store(false, Ordering::Release);
+            self.exclusive.store(false, Ordering::Release);
         }
     }
 }
 
 /// A place for a VCI, which is filled once: a word as long as it is empty.
 #[derive(Default)]
-pub(crate) struct Slot(AtomicPtr<CachePadded<Vci>>);
+pub(crate) struct VciSlot(AtomicPtr<CachePadded<Vci>>);
 
-impl Slot {
+impl VciSlot {
     /// The VCI, if it is open.
     #[inline(always)]
     pub fn get(&self) -> Option<&Vci> {
@@ -269,7 +269,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for VciSlot {
     fn drop(&mut self) {
         let vci = *self.0.get_mut();
         if !vci.is_null() {
@@ -280,9 +280,9 @@ impl Drop for Slot {
 }
 
 // SAFETY: a slot owns a VCI, which may be sent to and shared with other threads like any other.
-unsafe impl Send for Slot {}
+unsafe impl Send for VciSlot {}
 // SAFETY: as above.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for VciSlot {}
 
 impl Deref for VciGuard<'_> {
     type Target = VciState;

@@ -5,7 +5,7 @@ use netmod::{Issued, LaneError, Token};
 use super::VciState;
 use crate::pt2pt::engine::{Address, LEFT};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::wire::{self, Kind};
+use crate::pt2pt::wire::{self, PacketKind};
 
 impl VciState {
     /// Sends a message of `len` bytes eagerly without a copy, where that pays. Returns whether it has
@@ -16,7 +16,7 @@ impl VciState {
         id: RequestId,
         len: usize,
     ) -> Result<bool, LaneError> {
-        if len < self.way(to)?.limits.zcopy_min {
+        if len < self.route_to(to)?.limits.zcopy_min {
             return Ok(false);
         }
         let Some(record) = self.engine.records.get(id) else {
@@ -26,20 +26,21 @@ impl VciState {
             return Ok(false);
         };
         let key = record.key;
-        let trailer = self.engine.trailer(to, Kind::Eager);
+        let trailer = self.engine.trailer(to, PacketKind::Eager);
         let header = wire::matched(key, trailer);
         let token = Token(LEFT | u64::from(id.index()));
-        let way = self.way(to)?;
+        let route = self.route_to(to)?;
         // SAFETY: the program has lent the memory until the send completes, and it completes when the
         // lane says that this has.
         let result = unsafe {
-            way.lane
+            route
+                .lane
                 .send_zcopy(to.peer, to.vci, &header, ptr, len, token)
         };
         self.restore_credit(to, trailer, &result);
         match result {
             Ok(issued) => {
-                self.way(to)?.eager_sent += 1;
+                self.route_to(to)?.eager_sent += 1;
                 match (issued, self.engine.records.get(id)) {
                     (Issued::Pending, Some(record)) => record.role = Role::Leaving,
                     _ => self.engine.finish_send(id),

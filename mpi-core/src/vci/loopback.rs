@@ -8,7 +8,7 @@ use crossbeam_utils::CachePadded;
 use netmod::*;
 use parking_lot::{Mutex, RwLock};
 
-use crate::wait::LocalBell;
+use crate::wait::LocalWakeup;
 
 /// Payloads are copied once into the queue and once out of it.
 const MAX_PAYLOAD: usize = 16 * 1024;
@@ -33,16 +33,16 @@ struct Inbox {
 pub struct Loopback {
     me: Peer,
     inboxes: Arc<RwLock<Vec<Arc<Inbox>>>>,
-    bell: Arc<CachePadded<LocalBell>>,
+    wakeup: Arc<CachePadded<LocalWakeup>>,
 }
 
 impl Loopback {
-    /// For process `me`, whose sleeping thread `bell` wakes.
-    pub(crate) fn new(me: Peer, bell: Arc<CachePadded<LocalBell>>) -> Self {
+    /// For process `me`, whose sleeping thread `wakeup` wakes.
+    pub(crate) fn new(me: Peer, wakeup: Arc<CachePadded<LocalWakeup>>) -> Self {
         Loopback {
             me,
             inboxes: Arc::default(),
-            bell,
+            wakeup,
         }
     }
 }
@@ -90,7 +90,7 @@ impl Transport for Loopback {
             spare: Vec::new(),
             inbox: inbox(&self.inboxes, vci),
             inboxes: self.inboxes.clone(),
-            bell: self.bell.clone(),
+            wakeup: self.wakeup.clone(),
         }))
     }
 
@@ -117,7 +117,7 @@ struct LoopbackLane {
     /// What other VCIs send to this one.
     inbox: Arc<Inbox>,
     inboxes: Arc<RwLock<Vec<Arc<Inbox>>>>,
-    bell: Arc<CachePadded<LocalBell>>,
+    wakeup: Arc<CachePadded<LocalWakeup>>,
 }
 
 impl LoopbackLane {
@@ -189,7 +189,7 @@ impl Lane for LoopbackLane {
             queue.push_back(self.message(header, len, fill));
             inbox.filled.store(true, Ordering::Release);
         }
-        self.bell.ring_after_store();
+        self.wakeup.notify_after_store();
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use netmod::{IoVec, LaneError, MAX_IOVECS, RemoteAddr};
 use super::VciState;
 use crate::pt2pt::engine::Address;
 use crate::pt2pt::request::RequestId;
-use crate::pt2pt::wire::{Control, Kind};
+use crate::pt2pt::wire::{Control, PacketKind};
 
 const NONE: IoVec = IoVec {
     ptr: std::ptr::null_mut(),
@@ -21,8 +21,8 @@ impl VciState {
         remote: RemoteAddr,
         len: usize,
     ) -> Result<(), LaneError> {
-        let way = self.route(from)?;
-        let VciState { engine, ways, .. } = self;
+        let route = self.route_index(from)?;
+        let VciState { engine, routes, .. } = self;
         let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
@@ -31,7 +31,7 @@ impl VciState {
         let mut moved = 0;
         while moved < len {
             let (count, bytes) = record.buffer.list(moved, len - moved, &mut list);
-            let read = match ways[way].lane.direct_copy() {
+            let read = match routes[route].lane.direct_copy() {
                 // SAFETY: the runs are part of the receive's buffer, which stays until it completes.
                 Some(direct) => unsafe {
                     direct.readv(from.peer, from.vci, &list[..count], address)
@@ -57,8 +57,8 @@ impl VciState {
     /// Writes data with gaps to where its receiver wants it, if it has said where and the transport
     /// has gather lists, and tells the receiver. Returns whether that is done.
     pub(super) fn put_pieces(&mut self, to: Address, id: RequestId) -> Result<bool, LaneError> {
-        let way = self.route(to)?;
-        let VciState { engine, ways, .. } = self;
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = self;
         let Some(record) = engine.records.get(id) else {
             return Ok(false);
         };
@@ -76,7 +76,7 @@ impl VciState {
             while moved < total {
                 let (count, bytes) = record.buffer.list(moved, total - moved, &mut list);
                 let address = place + moved as u64;
-                let written = match ways[way].lane.direct_copy() {
+                let written = match routes[route].lane.direct_copy() {
                     // SAFETY: the runs are part of the send's buffer, which stays until it completes.
                     Some(direct) => unsafe {
                         direct.writev(to.peer, to.vci, &list[..count], address)
@@ -100,8 +100,8 @@ impl VciState {
             request: record.remote,
             ..Control::default()
         };
-        let trailer = engine.trailer(to, Kind::Data);
-        let lane = &mut ways[way].lane;
+        let trailer = engine.trailer(to, PacketKind::Data);
+        let lane = &mut routes[route].lane;
         let result = lane.send(to.peer, to.vci, &body.header(trailer), &[]);
         if result.is_ok() {
             engine.counters.gathered += 1;

@@ -1,15 +1,17 @@
 //! The VCIs of a process as a pool: who uses which, and which one a newcomer gets.
 
+#![deny(unsafe_code)]
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use super::Slot;
+use super::VciSlot;
 
 /// Places for the VCIs of a process, which are opened when they are first asked for.
-pub(crate) type Slots = [Slot];
+pub(crate) type VciSlots = [VciSlot];
 
 /// The most VCIs that a process can have.
 pub const MAX_VCIS: usize = 64 * MASK_WORDS;
@@ -21,11 +23,11 @@ pub(crate) struct Users {
     pub(super) counts: Box<[AtomicU32]>,
     /// Held while VCIs are taken or given back.
     changing: Mutex<()>,
-    slots: Weak<Slots>,
+    slots: Weak<VciSlots>,
 }
 
 impl Users {
-    pub fn new(slots: &Arc<Slots>) -> Users {
+    pub fn new(slots: &Arc<VciSlots>) -> Users {
         let count = |vci| AtomicU32::new(u32::from(vci == 0));
         Users {
             counts: (0..slots.len()).map(count).collect(),
@@ -49,7 +51,7 @@ impl Users {
         let open = |vci: &VciId| slots.as_ref()?[usize::from(*vci)].get();
         let fits = |vci: &VciId| {
             let used = self.counts[usize::from(*vci)].load(Ordering::Relaxed) > 0;
-            !used || open(vci).is_some_and(|vci| vci.is_solo()) == lockless
+            !used || open(vci).is_some_and(|vci| vci.is_exclusive()) == lockless
         };
         if !vcis.iter().all(fits) {
             return None;
@@ -57,7 +59,7 @@ impl Users {
         for vci in vcis {
             self.counts[usize::from(*vci)].fetch_add(1, Ordering::Relaxed);
             if let (true, Some(vci)) = (lockless, open(vci)) {
-                vci.set_solo(true);
+                vci.set_exclusive(true);
             }
         }
         Some(())
@@ -70,7 +72,7 @@ impl Users {
             let number = usize::from(*vci);
             let slot = slots.as_ref().and_then(|slots| slots[number].get());
             if let (1, Some(vci)) = (self.counts[number].load(Ordering::Relaxed), slot) {
-                vci.set_solo(false);
+                vci.set_exclusive(false);
             }
             self.counts[number].fetch_sub(1, Ordering::Relaxed);
         }

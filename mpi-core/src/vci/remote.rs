@@ -29,10 +29,10 @@ impl VciState {
     /// whether a burst of small accesses had better go by messages: where they travel together, and the
     /// target's processor is needed anyway.
     pub fn remote_memory(&mut self, to: Address) -> Option<(&'static str, bool)> {
-        let way = self.way(to).ok()?;
-        let native = way.limits.native_rma && way.transport.shared_memory().is_none();
-        let in_bursts = way.lane.coalesces() && !way.limits.passive_target;
-        native.then(|| (way.transport.name(), in_bursts))
+        let route = self.route_to(to).ok()?;
+        let native = route.limits.native_rma && route.transport.shared_memory().is_none();
+        let in_bursts = route.lane.coalesces() && !route.limits.passive_target;
+        native.then(|| (route.transport.name(), in_bursts))
     }
 
     /// Begins a put, a get or atomics; with an `owner`, for whom a request is made if it is not complete at
@@ -123,17 +123,17 @@ impl VciState {
     unsafe fn issue(&mut self, access: &mut Access, index: u32) {
         let route = match &access.act {
             Act::Change(change) => Ok(change.way),
-            _ => self.route(access.to),
+            _ => self.route_index(access.to),
         };
-        let way = match route {
-            Ok(way) => way,
+        let route = match route {
+            Ok(route) => route,
             Err(error) => {
                 access.failed = Some(error);
                 return;
             }
         };
         let nowhere = self.engine.remote.nowhere();
-        let (lane, token) = (&mut self.ways[way].lane, Ops::token(index));
+        let (lane, token) = (&mut self.routes[route].lane, Ops::token(index));
         let runs = access.runs.list();
         while let Some(&(offset, len)) = runs.get(access.next) {
             let remote = RemoteAddr {
@@ -177,8 +177,8 @@ impl VciState {
     /// Returns whether there was room.
     pub fn start_flush(&mut self, to: Address, flight: &Arc<Flight>, number: u64) -> bool {
         let token = Ops::token(self.engine.remote.next());
-        let flushed = match self.way(to) {
-            Ok(way) => way.lane.flush(to.peer, token),
+        let flushed = match self.route_to(to) {
+            Ok(route) => route.lane.flush(to.peer, token),
             Err(error) => Err(error),
         };
         match flushed {

@@ -23,6 +23,7 @@ fn process() -> Process {
         transports: Vec::new(),
         router: Arc::new(Nowhere),
         wait: WaitPolicy::for_share(1, 1),
+        clock: None,
         eager_limit: None,
         window: 5000,
         max_vcis: 1,

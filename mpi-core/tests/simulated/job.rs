@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
-use mpi_core::wait::WaitPolicy;
+use mpi_core::wait::{Clock, WaitPolicy};
 use netmod::{OpenError, Peer};
 use netmod_sim::{Rng, SimConfig, Simulation};
 
@@ -42,8 +42,21 @@ impl Setup {
     }
 }
 
+/// The time of a simulation: sleep lets it happen.
+struct VirtualClock(Arc<Simulation>);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.now())
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.0.run_until(self.0.now() + time.as_nanos() as u64);
+    }
+}
+
 pub struct Job {
-    pub sim: Simulation,
+    pub sim: Arc<Simulation>,
     pub ranks: Vec<Process>,
     pub setup: Setup,
     /// Rounds without anything happening after which nothing will: refusals come by chance.
@@ -52,7 +65,7 @@ pub struct Job {
 
 impl Job {
     pub fn new(seed: u64, config: SimConfig, setup: Setup) -> Job {
-        let sim = Simulation::new(seed, config);
+        let sim = Arc::new(Simulation::new(seed, config));
         let ranks = (0..setup.ranks)
             .map(|me| process(&sim, me, setup))
             .collect();
@@ -105,12 +118,13 @@ impl Job {
     }
 }
 
-fn process(sim: &Simulation, me: Peer, setup: Setup) -> Process {
+fn process(sim: &Arc<Simulation>, me: Peer, setup: Setup) -> Process {
     let config = Config {
         me,
         transports: vec![sim.transport(me)],
         router: Arc::new(OnlyWay),
         wait: WaitPolicy::for_share(2, 1),
+        clock: Some(Arc::new(VirtualClock(sim.clone()))),
         eager_limit: Some(setup.eager_limit),
         window: setup.window,
         max_vcis: usize::from(setup.vcis),

@@ -7,6 +7,7 @@ mod collectives;
 mod exact;
 mod forged;
 mod job;
+mod loss;
 mod memory;
 mod model;
 mod program;

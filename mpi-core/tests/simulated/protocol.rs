@@ -35,7 +35,7 @@ fn buffer(bytes: &mut [u8]) -> Buffer {
 }
 
 impl Job {
-    fn send(&self, rank: u32, peer: u32, tag: i32, data: &mut [u8]) -> Option<RequestId> {
+    pub fn send(&self, rank: u32, peer: u32, tag: i32, data: &mut [u8]) -> Option<RequestId> {
         self.send_mode(rank, peer, tag, data, Mode::Standard)
     }
 
@@ -52,7 +52,7 @@ impl Job {
             .unwrap()
     }
 
-    fn receive(&self, rank: u32, source: i32, tag: i32, room: &mut [u8]) -> RequestId {
+    pub fn receive(&self, rank: u32, source: i32, tag: i32, room: &mut [u8]) -> RequestId {
         self.ranks[rank as usize]
             .irecv(0, &from(source, tag), buffer(room))
             .unwrap()
@@ -62,7 +62,7 @@ impl Job {
         self.ranks[rank as usize].request(id).unwrap().is_done()
     }
 
-    fn finish(&self, rank: u32, id: Option<RequestId>) {
+    pub fn finish(&self, rank: u32, id: Option<RequestId>) {
         if let Some(id) = id {
             assert!(self.done(rank, id));
             let (status, error) = self.ranks[rank as usize].finish(id).unwrap();

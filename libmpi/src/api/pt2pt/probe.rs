@@ -25,7 +25,7 @@ pub unsafe fn iprobe(
         None => Some(Status::PROC_NULL),
     };
     if found.is_none() {
-        runtime.process.give_way();
+        runtime.process.yield_after_test();
     }
     // SAFETY: the caller's contract.
     unsafe {

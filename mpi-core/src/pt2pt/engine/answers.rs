@@ -6,13 +6,15 @@
 //! dropped. What does fit and asks for more than there is means that the sender can't be relied on,
 //! and it is taken for lost.
 
+#![deny(unsafe_code)]
+
 use netmod::{Peer, Sink};
 
 use super::{Action, Address, Body, Engine, Message};
 use crate::error::Error;
 use crate::pt2pt::bad_memory;
 use crate::pt2pt::request::{Record, RequestId, Role};
-use crate::pt2pt::wire::{Control, Cts, Key, Kind, Name};
+use crate::pt2pt::wire::{Control, Cts, Key, Name, PacketKind};
 
 impl Engine {
     /// A sender that says what can't be.
@@ -41,21 +43,27 @@ impl Engine {
         found.map(|(id, _)| id)
     }
 
-    pub(super) fn control(&mut self, from: Address, kind: Kind, body: Control, payload: &[u8]) {
+    pub(super) fn control(
+        &mut self,
+        from: Address,
+        kind: PacketKind,
+        body: Control,
+        payload: &[u8],
+    ) {
         match kind {
-            Kind::Ack => {
+            PacketKind::Ack => {
                 if let Some(id) = self.in_role(from, body.request, Role::AwaitingAck) {
                     self.finish_send(id);
                 }
             }
-            Kind::Fin => {
+            PacketKind::Fin => {
                 if let Some(id) = self.in_role(from, body.request, Role::AwaitingReceiver) {
                     self.finish_send(id);
                 }
             }
-            Kind::Cts => self.clear_to_send(from, body, payload),
-            Kind::Data => self.data(from, body, payload),
-            Kind::CancelReply => {
+            PacketKind::Cts => self.clear_to_send(from, body, payload),
+            PacketKind::Data => self.data(from, body, payload),
+            PacketKind::CancelReply => {
                 let fits = |record: &Record| {
                     let waits = matches!(record.role, Role::AwaitingAck | Role::AwaitingReceiver);
                     waits && record.asked_back
@@ -66,16 +74,20 @@ impl Engine {
                     self.finish_cancelled(id);
                 }
             }
-            Kind::BadSend => {
+            PacketKind::BadSend => {
                 if let Some(id) = self.in_role(from, body.request, Role::AwaitingReceiver) {
                     self.fail_send(id, body.value);
                 } else {
                     self.end_receive(from, body, bad_memory::their_send);
                 }
             }
-            Kind::BadReceive => self.end_receive(from, body, bad_memory::own_receive),
-            Kind::Lost => self.hear_of_loss(from, body.value),
-            Kind::Credit | Kind::Cancel | Kind::Eager | Kind::EagerSync | Kind::Rts => {}
+            PacketKind::BadReceive => self.end_receive(from, body, bad_memory::own_receive),
+            PacketKind::Lost => self.hear_of_loss(from, body.value),
+            PacketKind::Credit
+            | PacketKind::Cancel
+            | PacketKind::Eager
+            | PacketKind::EagerSync
+            | PacketKind::Rts => {}
         }
     }
 
@@ -151,7 +163,7 @@ impl Engine {
             self.consumed(from, data.len());
         }
         self.outbox
-            .push(Action::Control(from, Kind::CancelReply, reply));
+            .push(Action::Control(from, PacketKind::CancelReply, reply));
     }
 
     /// Another process has found one lost. One that is itself lost to us has no say: it may have been

@@ -8,7 +8,7 @@ use netmod::{Header, LaneError, Peer, Token};
 use super::{Address, Engine, PLACED};
 use crate::error::{Class, Error};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::wire::{self, Kind, Trailer};
+use crate::pt2pt::wire::{self, PacketKind, Trailer};
 
 impl Engine {
     /// The place for the `len` bytes of a message, if its receive is posted and has room for all of
@@ -19,7 +19,7 @@ impl Engine {
         header: &Header,
         len: usize,
     ) -> Option<(*mut u8, Token)> {
-        let trailer = Trailer::parse(header).filter(|trailer| trailer.kind == Kind::Eager)?;
+        let trailer = Trailer::parse(header).filter(|trailer| trailer.kind == PacketKind::Eager)?;
         let key = wire::key_of(header);
         let id = *self.posted.peek_match(&key)?;
         let record = self.records.get(id)?;

@@ -1,5 +1,7 @@
 //! Messages by the keys of receives with wildcards that would take them.
 
+#![deny(unsafe_code)]
+
 use super::{Key, Links, NIL, Table, UNLINKED};
 use crate::{ANY_SOURCE, ANY_TAG};
 

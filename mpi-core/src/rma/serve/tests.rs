@@ -49,6 +49,7 @@ impl Target {
             transports: vec![sim.transport(0)],
             router: Arc::new(OnlyWay),
             wait: WaitPolicy::for_share(1, 1),
+            clock: None,
             eager_limit: Some(512),
             window: 1 << 20,
             max_vcis: 1,
@@ -237,7 +238,7 @@ fn requests_longer_than_memory_and_of_strangers_are_let_go() {
             tag: REQUEST,
         };
         let trailer = Trailer {
-            kind: wire::Kind::Rts,
+            kind: wire::PacketKind::Rts,
             from_vci: 0,
             credit: 0,
         };
@@ -257,7 +258,7 @@ fn requests_longer_than_memory_and_of_strangers_are_let_go() {
         let failed = target.service.state.lock().failed.remove(&1);
         (answers.0, failed)
     };
-    let fin = wire::Kind::Fin as u64;
+    let fin = wire::PacketKind::Fin as u64;
     for len in [u64::MAX, 1 << 62] {
         assert_eq!(offer(&mut lane, 1, len), (vec![fin], Some(1)));
     }

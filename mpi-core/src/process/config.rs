@@ -1,0 +1,68 @@
+//! What a process is made from.
+
+use std::sync::Arc;
+
+use netmod::{Peer, SharedMemory, Transport};
+
+use super::source::Sources;
+use crate::vci::{CriticalSections, Router};
+use crate::wait::{Clock, WaitPolicy};
+
+/// What a process is made from.
+pub struct Config {
+    /// This process.
+    pub me: Peer,
+    /// Transports to other processes, in the order that [`Router::route`] counts them from 1; 0 is
+    /// the way to oneself, which the process adds.
+    pub transports: Vec<Arc<dyn Transport>>,
+    /// Finds the transport for a peer. Not asked for `me`.
+    pub router: Arc<dyn Router>,
+    /// How to wait.
+    pub wait: WaitPolicy,
+    /// What tells the time to waits and loss checks. `None`: the machine's monotonic clock.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// The longest message sent eagerly, in bytes; transports may allow less. `None`: as is best for
+    /// each transport ([`netmod::Limits::eager`]).
+    pub eager_limit: Option<usize>,
+    /// Bytes of eager messages that may lie unexpected at a receiver, per stream.
+    pub window: u32,
+    /// The greatest number of VCIs.
+    pub max_vcis: usize,
+    /// Whether several threads may call at once.
+    pub threads: Threads,
+    /// What keeps them from each other, if so.
+    pub critical: CriticalSections,
+    /// Whether VCIs keep free requests for themselves, as is best.
+    pub request_caches: bool,
+    /// The node of each process, as numbers of whatever kind, the same on all processes; empty if
+    /// that is unknown.
+    pub nodes: Vec<u32>,
+    /// Memory that processes of this node can have in common.
+    pub shared_memory: Option<Arc<dyn SharedMemory>>,
+    /// What makes progress beside messages, if it needs settings.
+    pub sources: Sources,
+}
+
+/// Who calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Threads {
+    /// Any number of threads at once (`MPI_THREAD_MULTIPLE`).
+    Many,
+    /// One at a time (the levels below; MPI-3.1 section 12.4.3): no locks are taken.
+    One(OneAtATime),
+}
+
+/// The promise that calls on a process never overlap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OneAtATime(());
+
+impl OneAtATime {
+    /// Gives the promise.
+    ///
+    /// # Safety
+    /// No two threads are within functions of the process at the same time, and what one has done
+    /// there happens before what the next does. (Debug builds panic if they find two.)
+    pub const unsafe fn promise() -> OneAtATime {
+        OneAtATime(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Processes that are lost: how that is noticed, noted and told.
+
+#![deny(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use netmod::{Peer, VciId};
+
+use super::{Process, Source};
+use crate::error::{Error, Result};
+use crate::pt2pt::NOBODY;
+use crate::pt2pt::engine::lost_peer;
+use crate::vci::{Vci, VciGuard};
+
+/// How often a thread that waits looks whether peers still live.
+pub(super) const CHECK_EVERY: Duration = Duration::from_millis(200);
+
+/// Between two looks passes so many times what the first has taken, at least.
+const CHECK_SHARE: u64 = 20;
+
+impl Process {
+    /// Takes note of lost processes, on all VCIs: what waits for them ends with an error.
+    #[cold]
+    pub(super) fn handle_losses(&self, mut state: VciGuard<'_>) {
+        let news = state.take_new_losses();
+        drop(state);
+        for (peer, why) in news.into_iter().filter(|(peer, _)| *peer != self.me) {
+            let is_new = {
+                let mut lost = self.lost.lock();
+                let is_new = !lost.iter().any(|(known, _)| *known == peer);
+                if is_new {
+                    lost.push((peer, why.clone()));
+                    self.losses.store(lost.len() as u32, Ordering::Release);
+                }
+                is_new
+            };
+            for vci in self.open_vcis() {
+                let state = self.vci(vci).ok().and_then(Vci::visit_blocking);
+                if let Some(mut state) = state {
+                    state.handle_lost_peer(peer, &why);
+                    if is_new {
+                        state.announce_loss(peer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of lost processes on a VCI that the calling thread has for itself, so that others
+    /// could not.
+    #[cold]
+    pub(super) fn handle_losses_on(&self, vci: VciId) -> Result<()> {
+        let lost = self.lost.lock();
+        let mut state = self.lock(vci)?;
+        for (peer, why) in lost.iter() {
+            if !state.engine.lost.iter().any(|(known, _)| known == peer) {
+                state.handle_lost_peer(*peer, why);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many processes have been found lost.
+    pub(crate) fn losses(&self) -> u32 {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    /// The first lost process and why, if there is one.
+    pub fn first_loss(&self) -> Option<Error> {
+        if self.losses.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let lost = self.lost.lock();
+        lost.first().map(|(peer, why)| lost_peer(*peer, why))
+    }
+
+    /// The loss of a process that `is_member`.
+    pub(crate) fn loss_among(&self, is_member: impl Fn(Peer) -> bool) -> Option<Error> {
+        if self.losses.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let lost = self.lost.lock();
+        let found = lost.iter().find(|(peer, _)| is_member(*peer));
+        found.map(|(peer, why)| lost_peer(*peer, why))
+    }
+
+    /// An error if what `from` names can't come any more, or perhaps can't.
+    pub(super) fn check_not_lost(&self, from: &Source) -> Result<()> {
+        if self.losses.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        let lost = self.lost.lock();
+        match lost
+            .iter()
+            .find(|(peer, _)| [*peer, NOBODY].contains(&from.peer))
+        {
+            Some((peer, why)) => Err(lost_peer(*peer, why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks, if it is time for that, whether the processes that are waited for still live.
+    #[cold]
+    pub(super) fn check_peers(&self) {
+        let now = || self.clock().now().as_millis() as u64;
+        let (start, due) = (now(), self.check_due.load(Ordering::Relaxed));
+        let next = start + CHECK_EVERY.as_millis() as u64;
+        if start < due
+            || self
+                .check_due
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
+            return;
+        }
+        for vci in self.open_vcis() {
+            let state = self.vci(vci).ok().and_then(Vci::visit);
+            if let Some(mut state) = state {
+                let sources = self.sources.iter();
+                let mut awaited: Vec<Peer> = sources.flat_map(|one| one.awaited_on(vci)).collect();
+                awaited.extend(self.notes.awaited_on(vci));
+                state.check_peers(awaited);
+            }
+        }
+        // It looks at all requests. Where these are a million it is to take no more than a part of the
+        // time.
+        let end = now();
+        let rest = end + CHECK_SHARE * (end - start);
+        self.check_due.fetch_max(rest, Ordering::Relaxed);
+    }
+}

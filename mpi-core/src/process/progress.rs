@@ -1,0 +1,138 @@
+//! Progress: rounds over one VCI, some or all.
+
+#![deny(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use netmod::VciId;
+
+use super::Process;
+use crate::Result;
+use crate::vci::VciGuard;
+
+/// Some VCIs, each once: as many as are worth polling in turn. What happens on others the rounds
+/// over all VCIs take in.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Vcis {
+    list: [VciId; 8],
+    len: usize,
+}
+
+impl Vcis {
+    /// Adds one, if there is room.
+    pub fn add(&mut self, vci: VciId) {
+        if self.len < self.list.len() && !self.list[..self.len].contains(&vci) {
+            self.list[self.len] = vci;
+            self.len += 1;
+        }
+    }
+
+    /// Those that were added; VCI 0 if none was.
+    pub(super) fn get(&self) -> &[VciId] {
+        &self.list[..self.len.max(1)]
+    }
+}
+
+impl Process {
+    /// One round of progress on a VCI, if no other thread is at it, and now and then, when there is
+    /// nothing to do, one over all VCIs. Returns whether anything happened.
+    ///
+    /// Invariant: whoever makes progress on one VCI for long enough makes progress on all. Programs
+    /// that test or probe on one communicator must carry on what they began on another (MPI-3.1
+    /// section 3.7.4).
+    #[inline]
+    pub fn poll(&self, vci: VciId) -> Result<bool> {
+        let (any, all_due) = self.poll_one(vci)?;
+        if all_due && self.open.load(Ordering::Relaxed) > 1 {
+            return Ok(any | self.poll_others(Some(vci))?);
+        }
+        Ok(any)
+    }
+
+    /// One round of progress on a VCI and on collectives. Returns whether anything happened, and
+    /// whether it is time for a round over all VCIs.
+    #[inline]
+    pub(super) fn poll_one(&self, vci: VciId) -> Result<(bool, bool)> {
+        // What others have stored is there or not whatever messages have come.
+        if self.sources.await_stores() && self.sources.advance_by_stores(self)? {
+            return Ok((true, false));
+        }
+        let (any, all_due) = match self.vci(vci)?.try_lock() {
+            Some(mut state) => {
+                let any = state.progress();
+                if state.has_new_losses() {
+                    self.handle_losses(state);
+                    return Ok((true, false));
+                }
+                let all_due = !any && state.backoff.global_round_after_next(&self.wait);
+                (any, all_due)
+            }
+            None => (false, false),
+        };
+        let mut any = any;
+        if self.sources.have_work() {
+            any |= self.sources.advance(self)? | self.sources.advance_on(self, vci)?;
+        }
+        if any {
+            self.wakeup.notify();
+        }
+        Ok((any, all_due))
+    }
+
+    /// One round of progress on a VCI and nothing else, if no other thread is at it. Returns
+    /// whether anything happened.
+    pub(crate) fn progress_on(&self, vci: VciId) -> Result<bool> {
+        let state = self.vci(vci)?.try_lock();
+        Ok(state.is_some_and(|state| self.progress(state)))
+    }
+
+    /// One round of progress on a VCI that the caller has the lock of, and lets go of.
+    pub(super) fn progress(&self, mut state: VciGuard<'_>) -> bool {
+        let any = state.progress();
+        if state.has_new_losses() {
+            self.handle_losses(state);
+            return true;
+        }
+        any
+    }
+
+    /// One round of progress over all open VCIs but one, passing by those that other threads are at
+    /// or have for themselves.
+    pub(super) fn poll_others(&self, but: Option<VciId>) -> Result<bool> {
+        let mut any = false;
+        for number in self.open_vcis().filter(|vci| Some(*vci) != but) {
+            if let Some(state) = self.vci(number)?.visit() {
+                any |= self.progress(state);
+            }
+            if self.sources.have_work() {
+                any |= self.sources.advance_on(self, number)?;
+            }
+        }
+        if self.sources.have_work() {
+            any |= self.sources.advance(self)?;
+        }
+        if any {
+            self.wakeup.notify();
+        }
+        Ok(any)
+    }
+
+    /// One round of progress over all open VCIs.
+    pub fn poll_all(&self) -> Result<bool> {
+        self.poll_others(None)
+    }
+
+    /// One round of progress on each of some VCIs and, now and then, over all. Returns whether
+    /// anything happened.
+    pub fn poll_among(&self, vcis: &Vcis) -> Result<bool> {
+        let (mut any, mut all_due) = (false, false);
+        for vci in vcis.get() {
+            let (one, due) = self.poll_one(*vci)?;
+            (any, all_due) = (any | one, all_due | due);
+        }
+        if all_due && !any && self.open.load(Ordering::Relaxed) > 1 {
+            any = self.poll_all()?;
+        }
+        Ok(any)
+    }
+}

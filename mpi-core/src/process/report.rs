@@ -1,0 +1,120 @@
+//! What a process says of itself: counters, and pending operations for a person who looks for a hang.
+
+#![deny(unsafe_code)]
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use netmod::VciId;
+
+use super::Process;
+use crate::pt2pt::engine::{Counters, describe_key};
+use crate::pt2pt::request::Role;
+use crate::vci::VciGuard;
+
+impl Process {
+    /// Has the next waiting thread print [`Process::report`]. Safe in a signal handler.
+    pub fn want_report(&self) {
+        self.report_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Prints the report, if somebody has asked for it.
+    pub(crate) fn report_if_wanted(&self) {
+        if self.report_wanted.load(Ordering::Relaxed)
+            && self.report_wanted.swap(false, Ordering::Relaxed)
+        {
+            eprint!("{}", self.report());
+        }
+    }
+
+    /// Pending operations and unexpected messages, for a person who looks for a hang.
+    pub fn report(&self) -> String {
+        let mut text = format!(
+            "Weft: process {} is waiting. Pending operations:\n",
+            self.me
+        );
+        for vci in 0..self.open.load(Ordering::Acquire) {
+            let Some(state) = self.vcis[vci].get().and_then(|vci| vci.visit()) else {
+                continue;
+            };
+            report_vci(&mut text, vci, state);
+        }
+        self.sources
+            .iter()
+            .for_each(|source| source.report(&mut text));
+        for what in self.notes.all() {
+            let _ = writeln!(text, "  {what}");
+        }
+        text
+    }
+
+    /// The counters of an open VCI, unless one thread has it for itself.
+    pub fn counters(&self, vci: VciId) -> Option<Counters> {
+        Some(self.vci(vci).ok()?.visit_blocking()?.counters())
+    }
+
+    /// Messages sent eagerly from all VCIs over a transport, by its place in
+    /// [`Process::transports`].
+    pub fn eager_sent(&self, transport: usize) -> u64 {
+        self.open_vcis()
+            .filter_map(|vci| Some(self.vci(vci).ok()?.visit_blocking()?.eager_sent(transport)))
+            .sum()
+    }
+
+    /// The most bytes of unexpected messages that there have been on any one VCI since the last
+    /// time, or the start.
+    pub fn take_peak(&self) -> u64 {
+        self.open_vcis()
+            .filter_map(|vci| Some(self.vci(vci).ok()?.visit_blocking()?.take_peak()))
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
+    let me = state.engine.vci;
+    debug_assert_eq!(usize::from(me), vci);
+    for id in state.engine.records.active() {
+        let Some(record) = state.engine.records.get(id) else {
+            continue;
+        };
+        let what = match record.role {
+            Role::Posted(_) => "receive, not matched",
+            Role::Receiving => "receive, data on its way",
+            Role::Queued => "send, waiting for room in the transport",
+            Role::AwaitingAck | Role::AwaitingReceiver => "send, waiting for its receive",
+            Role::Streaming | Role::Leaving | Role::Ending => "send, data on its way",
+            Role::Outside => "collective or generalized request",
+            Role::Idle => continue,
+        };
+        let _ = write!(text, "  VCI {vci}: {what}: {}", describe_key(&record.key));
+        let _ = match record.role {
+            Role::Outside => writeln!(text),
+            Role::Posted(_) => writeln!(text, ", room for {} bytes", record.buffer.len()),
+            _ => writeln!(
+                text,
+                ", {} of {} bytes, peer {}",
+                record.moved, record.total, record.peer
+            ),
+        };
+    }
+    let _ = writeln!(
+        text,
+        "  VCI {vci}: {} receives posted, {} messages unexpected",
+        state.engine.posted.len(),
+        state.engine.unexpected.len()
+    );
+    for (key, message) in state.engine.unexpected.iter().take(20) {
+        let _ = writeln!(
+            text,
+            "  VCI {vci}: unexpected message: {}, {} bytes, from process {}",
+            describe_key(key),
+            message.len(),
+            message.from.peer
+        );
+    }
+    let more = state.engine.unexpected.len().saturating_sub(20);
+    if more > 0 {
+        let _ = writeln!(text, "  VCI {vci}: and {more} more unexpected messages");
+    }
+}

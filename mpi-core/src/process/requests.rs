@@ -1,0 +1,140 @@
+//! Requests of a process: their completion, cancellation and end.
+
+#![deny(unsafe_code)]
+
+use netmod::VciId;
+
+use super::Process;
+use crate::error::{Class, Error, Result};
+use crate::pt2pt::request::{Request, RequestId, Role, Status};
+use crate::vci::Vci;
+
+impl Process {
+    /// The public half of a request.
+    #[inline(always)]
+    pub fn request(&self, id: RequestId) -> Option<&Request> {
+        self.requests.get(id)
+    }
+
+    /// Starts a request that is completed by [`Process::complete`] rather than by a message.
+    pub fn start_outside(&self, vci: VciId, owner: u32) -> Result<RequestId> {
+        let mut state = self.lock(vci)?;
+        let id = state.engine.start(owner)?;
+        if let Some(record) = state.engine.records.get(id) {
+            record.role = Role::Outside;
+        }
+        Ok(id)
+    }
+
+    /// Whether a request is under way that [`Process::start_outside`] made.
+    pub fn is_outside(&self, id: RequestId) -> Result<bool> {
+        let Some(request) = self.requests.get(id) else {
+            return Ok(false);
+        };
+        let mut state = self.lock(request.vci())?;
+        let record = state.engine.records.get(id);
+        Ok(record.is_some_and(|record| record.role == Role::Outside && !request.is_done()))
+    }
+
+    /// Completes a request made by [`Process::start_outside`].
+    pub fn complete(&self, id: RequestId, status: Status, error: Option<Error>) -> Result<()> {
+        if let Some(request) = self.requests.get(id) {
+            self.lock(request.vci())?
+                .engine
+                .records
+                .complete(id, status, error);
+            self.wakeup.notify();
+        }
+        Ok(())
+    }
+
+    /// Completes with an error an operation that can't be carried on.
+    pub fn fail(&self, id: RequestId, error: Error) -> Result<()> {
+        if let Some(request) = self.requests.get(id) {
+            self.lock(request.vci())?.engine.fail(id, error);
+            self.wakeup.notify();
+        }
+        Ok(())
+    }
+
+    /// Asks for an operation to be cancelled (MPI-3.1 section 3.8.4).
+    pub fn cancel(&self, id: RequestId) -> Result<()> {
+        let Some(request) = self.requests.get(id) else {
+            return Ok(());
+        };
+        self.lock(request.vci())?.cancel(id);
+        self.wakeup.notify();
+        Ok(())
+    }
+
+    /// Lets go of a request: it is freed when it completes (section 3.7.3).
+    pub fn detach(&self, id: RequestId) -> Result<()> {
+        let Some(request) = self.requests.get(id) else {
+            return Ok(());
+        };
+        let mut state = self.lock(request.vci())?;
+        match state.engine.records.get(id) {
+            Some(record) => record.detached = true,
+            None if request.is_done() => state.engine.records.free(id),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the result of a completed request and frees it.
+    #[inline]
+    pub fn finish(&self, id: RequestId) -> Result<(Status, Option<Error>)> {
+        let Some(request) = self.requests.get(id) else {
+            return Err(Error::new(Class::Request, "the request does not exist"));
+        };
+        let result = request.result();
+        self.free(id, self.vci(request.vci())?);
+        Ok(result)
+    }
+
+    /// As [`Process::finish`], for a request that ended without error. `None` for others, which stay.
+    ///
+    /// For hot paths: a status alone travels in registers.
+    #[inline(always)]
+    pub fn finish_well(&self, id: RequestId) -> Option<Status> {
+        let request = self.requests.get(id)?;
+        if request.has_failed() {
+            return None;
+        }
+        let status = request.status();
+        self.free(id, self.vci(request.vci()).ok()?);
+        Some(status)
+    }
+
+    #[inline(always)]
+    pub(super) fn free(&self, id: RequestId, vci: &Vci) {
+        if self.threaded {
+            vci.returned.give(&self.requests, id);
+        } else {
+            vci.lock().engine.records.free(id);
+        }
+    }
+
+    /// Whether an operation that was started with this owner is not complete, as far as the calling
+    /// thread may know: a VCI that one thread has for itself is looked at if it is among `own`. Slow:
+    /// looks at all requests.
+    pub fn is_pending(&self, owner: u32, own: &[VciId]) -> Result<bool> {
+        for number in self.open_vcis() {
+            let vci = self.vci(number)?;
+            let state = match own.contains(&number) {
+                true => Some(vci.lock()),
+                false => vci.visit_blocking(),
+            };
+            let active = state.map_or(Vec::new(), |state| state.engine.records.active());
+            let of_owner = |id: &RequestId| {
+                self.requests
+                    .get(*id)
+                    .is_some_and(|request| request.owner() == owner)
+            };
+            if active.iter().any(of_owner) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,322 @@
+//! Waiting: progress until something has come about, and sleep in between.
+
+#![deny(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use netmod::VciId;
+
+use super::Process;
+use super::progress::Vcis;
+use crate::error::{Class, Error, Result};
+use crate::pt2pt::request::{RequestId, Status};
+use crate::wait::{self, Backoff, Step, Waiting};
+
+impl Process {
+    /// Waits for a request and frees it.
+    #[inline]
+    pub fn wait(&self, id: RequestId) -> Result<(Status, Option<Error>)> {
+        self.wait_for(id)?;
+        self.finish(id)
+    }
+
+    /// Waits until a request is complete.
+    #[inline]
+    pub fn wait_for(&self, id: RequestId) -> Result<()> {
+        let Some(request) = self.requests.get(id) else {
+            return Err(Error::new(Class::Request, "the request does not exist"));
+        };
+        self.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
+    }
+
+    /// Waits until `done` says so, which is asked again after each round of progress on `vci` (and,
+    /// now and then, on all others).
+    ///
+    /// # Errors
+    /// A process is lost: whatever is waited for may need it.
+    #[inline]
+    pub fn wait_until<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.wait_despite_loss(vci, || match done()? {
+            None => self.first_loss().map_or(Ok(None), Err),
+            value => Ok(value),
+        })
+    }
+
+    /// As [`Process::wait_despite_loss`] for what may come about on several VCIs.
+    pub fn wait_until_among<T>(
+        &self,
+        vcis: &Vcis,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let [first, _, ..] = *vcis.get() else {
+            return self.wait_despite_loss(vcis.get()[0], done);
+        };
+        let mut backoff = Backoff::default();
+        let mut waiting = Waiting::default();
+        loop {
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+            if self.poll_among(vcis)? {
+                backoff.reset();
+            } else if self.idle(first, &mut backoff, &mut waiting)?
+                && let Some(value) =
+                    self.sleep(first, self.wait.nap, &mut backoff, &waiting, &mut done)?
+            {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// As [`Process::wait_until`] for what a loss ends by itself, such as a request, or what `done`
+    /// asks about.
+    #[inline]
+    pub fn wait_despite_loss<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let mut backoff = Backoff::default();
+        let mut waiting = Waiting::default();
+        loop {
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+            if self.poll_one(vci)?.0 {
+                backoff.reset();
+            } else if self.idle(vci, &mut backoff, &mut waiting)?
+                && let Some(value) =
+                    self.sleep(vci, self.wait.nap, &mut backoff, &waiting, &mut done)?
+            {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// As [`Process::wait_until`], for what other processes of the node bring about by stores, which
+    /// wake nobody up: naps are short, the longer the longer it takes.
+    #[inline]
+    pub(crate) fn wait_for_stores<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        if let Some(value) = done()? {
+            return Ok(value);
+        }
+        let mut waiting = Waiting::default();
+        // Who is waited for needs the core, and has no message for us to look for in between.
+        let mut backoff = match self.is_oversubscribed() {
+            true => Backoff::after(self.wait.spins),
+            false => Backoff::default(),
+        };
+        loop {
+            if self.poll_one(vci)?.0 {
+                backoff.reset();
+            } else {
+                let nap = backoff.short_nap(&self.wait);
+                if self.idle(vci, &mut backoff, &mut waiting)?
+                    && let Some(value) = self.sleep(vci, nap, &mut backoff, &waiting, &mut done)?
+                {
+                    return Ok(value);
+                }
+            }
+            if let Some(value) = done()? {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// Makes progress until everything that this process sent has left it.
+    pub fn drain(&self) -> Result<()> {
+        // Numbers below the highest may never have been opened.
+        for vci in self.open_vcis() {
+            self.wait_until(vci, || Ok(self.lock(vci)?.drained().then_some(())))?;
+        }
+        Ok(())
+    }
+
+    /// Whether there are more ranks than cores.
+    #[inline]
+    pub(crate) fn is_oversubscribed(&self) -> bool {
+        self.wait.spins <= self.wait_oversubscribed.spins
+    }
+
+    /// How often to look at a flag in shared memory before looking for messages.
+    #[inline]
+    pub(crate) fn looks(&self) -> u32 {
+        if self.is_oversubscribed() { 1 } else { 64 }
+    }
+
+    /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
+    /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
+    pub fn yield_after_test(&self) {
+        let every = if self.is_oversubscribed() { 1 } else { 1024 };
+        let tests = self.fruitless_tests.fetch_add(1, Ordering::Relaxed);
+        if tests.is_multiple_of(every) {
+            if self.wait.yield_useless
+                && self.is_oversubscribed()
+                && tests.is_multiple_of(wait::TESTS_PER_NAP)
+            {
+                self.clock().sleep(wait::SHORT_NAP);
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        if tests.is_multiple_of(1024) {
+            self.check_peers();
+        }
+    }
+
+    /// Between two fruitless polls. Returns whether it is time to sleep.
+    ///
+    /// Invariant: no deadlock whichever VCI is waited on; the round over all VCIs carries on what
+    /// others wait for.
+    #[inline]
+    pub(super) fn idle<'a>(
+        &'a self,
+        vci: VciId,
+        backoff: &mut Backoff,
+        waiting: &mut Waiting<'a>,
+    ) -> Result<bool> {
+        let oversubscribed = waiting.more_than(self.wait.waiters);
+        let step = backoff.next(if oversubscribed {
+            &self.wait_oversubscribed
+        } else {
+            &self.wait
+        });
+        if self.threaded && backoff.is_first_check() {
+            waiting.join_if_oversubscribed(&self.waiters, self.wait.waiters);
+        }
+        if backoff.global_round(&self.wait) {
+            if self.threaded {
+                waiting.join(&self.waiters);
+            }
+            self.report_if_wanted();
+            if step != Step::Spin {
+                // On a busy machine a long time passes before the first sleep.
+                self.check_peers();
+            }
+            if self.losses.load(Ordering::Relaxed) != 0 && self.is_lockless(vci) {
+                self.handle_losses_on(vci)?;
+            }
+            if self.open.load(Ordering::Relaxed) > 1 && self.poll_all()? {
+                backoff.reset();
+                return Ok(false);
+            }
+        }
+        match step {
+            Step::Spin => std::hint::spin_loop(),
+            Step::Yield => std::thread::yield_now(),
+            Step::Sleep => {
+                if self.threaded {
+                    // Where no yields came before, it has not yet.
+                    waiting.join(&self.waiters);
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sleeps until something may have happened. Returns what was waited for if that is there.
+    ///
+    /// One thread sleeps on the wake-ups of all VCIs, while no other waits; others wake it if they
+    /// bring something about. Where more than one waits, they take short naps.
+    #[cold]
+    pub(super) fn sleep<T>(
+        &self,
+        vci: VciId,
+        nap: Duration,
+        backoff: &mut Backoff,
+        waiting: &Waiting<'_>,
+        done: &mut dyn FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        self.report_if_wanted();
+        self.check_peers();
+        let nap = match self.sources.await_stores() {
+            true => nap.min(backoff.short_nap(&self.wait)),
+            false => nap,
+        };
+        let others_wait = self.threaded && !waiting.is_alone();
+        let woken_early =
+            self.wait.yield_useless && self.woken_early.swap(false, Ordering::Relaxed);
+        if others_wait
+            || woken_early
+            || backoff.take_short_nap()
+            || (self.threaded && !self.wakeup.arm())
+        {
+            self.clock().sleep(nap.min(wait::SHORT_NAP));
+            return Ok(None);
+        }
+        let mut wake_ups = Vec::with_capacity(self.transports.len());
+        let mut quiet = true;
+        let mut armed = Vec::new();
+        for number in self.open_vcis() {
+            let slot = self.vci(number)?;
+            let state = match number == vci {
+                true => Some(slot.lock()),
+                false => slot.visit_blocking(),
+            };
+            if let Some(mut state) = state {
+                quiet &= state.arm(&mut wake_ups).is_some();
+                armed.push(number);
+            }
+        }
+        let start = self.clock().now();
+        let slept = || self.clock().now().saturating_sub(start);
+        let mut sound = true;
+        // Another thread may have brought it about before it saw that it must wake this one.
+        let value = if self.threaded { done() } else { Ok(None) };
+        if quiet && matches!(value, Ok(None)) {
+            let local = self.threaded.then_some(&**self.wakeup);
+            sound = wait::sleep(
+                &wake_ups,
+                local,
+                nap,
+                backoff.short_nap(&self.wait),
+                self.clock(),
+            );
+            if self.wait.yield_useless && slept() < wait::SHORT_NAP {
+                self.woken_early.store(true, Ordering::Relaxed);
+            }
+        }
+        for number in armed {
+            let slot = self.vci(number)?;
+            let state = match number == vci {
+                true => Some(slot.lock()),
+                false => slot.visit_blocking(),
+            };
+            if let Some(mut state) = state {
+                state.disarm();
+            }
+        }
+        if self.threaded {
+            self.wakeup.disarm();
+        }
+        if !sound {
+            return Err(Error::new(
+                Class::Other,
+                "a file descriptor of the transport between nodes has been closed by the program; \
+                 close only those that the program has opened itself",
+            ));
+        }
+        if self.threaded {
+            // What woke it is taken in at once, whichever VCI it is on.
+            if matches!(value, Ok(None)) {
+                self.poll_all()?;
+                let value = done()?;
+                if value.is_none() && slept() < self.wait.nap {
+                    backoff.spurious_wakeup();
+                }
+                return Ok(value);
+            }
+        }
+        value
+    }
+}

@@ -1,0 +1,213 @@
+//! Carrying out what the engine leaves in its outbox, in order per address.
+
+#![deny(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use netmod::{LaneError, Lost};
+
+use super::{OWN, VciState};
+use crate::error::{Class, Error};
+use crate::pt2pt::engine::{Action, Address};
+use crate::pt2pt::request::{RequestId, Role};
+use crate::pt2pt::wire::{self, Control, Name, PacketKind, Trailer};
+
+impl VciState {
+    /// Carries out the outbox, and what waits for room. Returns whether anything left.
+    ///
+    /// Invariant: the outbox is empty when this returns. Answers to what was retried leave at once
+    /// too, since the program may not call again for a long time once its receive is complete.
+    ///
+    /// Invariant: what goes to the process itself has arrived, and so have the answers, so that what
+    /// needs nobody else is complete. Programs may test once and then wait for something of theirs.
+    pub fn dispatch(&mut self) -> bool {
+        let mut any = self.dispatch_once();
+        while std::mem::take(&mut self.own_due)
+            && self.routes[OWN].lane.poll(&mut self.engine, usize::MAX)
+        {
+            any |= self.dispatch_once();
+        }
+        any
+    }
+
+    pub(super) fn dispatch_once(&mut self) -> bool {
+        let mut any = false;
+        self.gather(true);
+        loop {
+            any |= self.carry_out();
+            if self.waiting.is_empty() {
+                break;
+            }
+            any |= self.retry();
+            if self.engine.outbox.is_empty() {
+                break;
+            }
+        }
+        self.gather(false);
+        any
+    }
+
+    /// Tells all lanes but the one to oneself whether what they are given may travel together.
+    pub(super) fn gather(&mut self, on: bool) {
+        for route in self.routes.iter_mut().skip(1) {
+            route.lane.coalesce(on);
+        }
+    }
+
+    /// Carries out the outbox; what finds no room joins what waits for it.
+    pub(super) fn carry_out(&mut self) -> bool {
+        let mut any = false;
+        while !self.engine.outbox.is_empty() {
+            let mut actions = std::mem::take(&mut self.scratch);
+            std::mem::swap(&mut actions, &mut self.engine.outbox);
+            for action in actions.drain(..) {
+                let to = action.address();
+                // A withdrawal needs no room and must not wait behind what does.
+                let waits = !matches!(action, Action::Withdraw(..));
+                if let (true, Some(queue)) = (waits, self.waiting.get_mut(&to)) {
+                    queue.push_back(action);
+                } else if let Some(rest) = self.perform(action, &mut any) {
+                    self.waiting.insert(to, VecDeque::from([rest]));
+                    self.engine.streams.get(to.peer, to.vci).pending = true;
+                }
+            }
+            self.scratch = actions;
+        }
+        any
+    }
+
+    /// Tries again what waits for room, address by address.
+    ///
+    /// Invariant (non-overtaking): the first action that finds no room holds up all later ones to
+    /// the same address, here and in [`VciState::send`] and [`VciState::carry_out`].
+    pub(super) fn retry(&mut self) -> bool {
+        let mut any = false;
+        let addresses: Vec<Address> = self.waiting.keys().copied().collect();
+        for to in addresses {
+            let Some(mut queue) = self.waiting.remove(&to) else {
+                continue;
+            };
+            while let Some(action) = queue.pop_front() {
+                if let Some(rest) = self.perform(action, &mut any) {
+                    queue.push_front(rest);
+                    break;
+                }
+            }
+            if queue.is_empty() {
+                self.engine.streams.get(to.peer, to.vci).pending = false;
+            } else {
+                self.waiting.insert(to, queue);
+            }
+        }
+        any
+    }
+
+    /// Carries out an action; gives back what of it must wait for room.
+    pub(super) fn perform(&mut self, action: Action, any: &mut bool) -> Option<Action> {
+        let to = action.address();
+        let outcome = match action {
+            Action::Control(_, kind, body) => self.send_control(to, kind, body),
+            Action::Recall(_, name) => self.recall(to, name),
+            Action::Ask(_, name) => self.ask(to, name),
+            Action::Launch(_, name) => match self.in_role(name, Role::Queued) {
+                Some(id) => self.launch(to, id),
+                None => Ok(()),
+            },
+            Action::Stream(_, name) => match self.in_role(name, Role::Streaming) {
+                Some(id) => self.stream(to, id, any),
+                None => Ok(()),
+            },
+            Action::Fetch {
+                request,
+                remote,
+                len,
+                ..
+            } => match self.in_role(request, Role::Receiving) {
+                Some(id) => self.fetch(to, id, remote, len),
+                None => Ok(()),
+            },
+            Action::Withdraw(_, id, status) => {
+                self.withdraw(to, id);
+                let record = self.engine.records.get(id);
+                let error = record.and_then(|record| record.error.take());
+                self.engine.records.complete(id, status, error);
+                Ok(())
+            }
+        };
+        match outcome {
+            Ok(()) => {
+                *any = true;
+                None
+            }
+            Err(LaneError::Again | LaneError::Unsupported) => Some(action),
+            Err(LaneError::BadMemory(bad)) => {
+                self.end_on_bad_memory(action, *bad);
+                None
+            }
+            Err(LaneError::PeerLost(lost)) => {
+                let Lost { peer, why } = *lost;
+                if let Action::Ask(_, name)
+                | Action::Launch(_, name)
+                | Action::Stream(_, name)
+                | Action::Fetch { request: name, .. } = action
+                    && let Some(id) = name.id()
+                    && self.engine.records.named(name).is_some()
+                {
+                    self.withdraw(to, id);
+                    self.engine
+                        .fail(id, Error::new(Class::ProcFailed, why.clone()));
+                }
+                netmod::Sink::peer_lost(&mut self.engine, peer, why);
+                None
+            }
+        }
+    }
+
+    /// The request of this name, if it has not ended nor gone on to another role since.
+    pub(super) fn in_role(&mut self, name: Name, role: Role) -> Option<RequestId> {
+        let record = self.engine.records.named(name)?;
+        (record.role == role).then(|| name.id())?
+    }
+
+    pub(super) fn send_control(
+        &mut self,
+        to: Address,
+        kind: PacketKind,
+        body: Control,
+    ) -> Result<(), LaneError> {
+        let trailer = self.engine.trailer(to, kind);
+        if kind == PacketKind::Credit && trailer.credit == 0 {
+            return Ok(()); // it has gone with another message
+        }
+        let route = self.route_to(to)?;
+        let result = route.lane.send(to.peer, to.vci, &body.header(trailer), &[]);
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    /// Asks the receiver of a send to give it back.
+    pub(super) fn recall(&mut self, to: Address, name: Name) -> Result<(), LaneError> {
+        let Some(record) = self.engine.records.named(name) else {
+            return Ok(());
+        };
+        let key = record.key;
+        let trailer = self.engine.trailer(to, PacketKind::Cancel);
+        let (header, payload) = (wire::matched(key, trailer), name.word().to_ne_bytes());
+        let lane = &mut self.route_to(to)?.lane;
+        let result = lane.send(to.peer, to.vci, &header, &payload);
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    /// Credit that did not leave is still owed.
+    pub(super) fn restore_credit<T>(
+        &mut self,
+        to: Address,
+        trailer: Trailer,
+        result: &Result<T, LaneError>,
+    ) {
+        if result.is_err() {
+            self.engine.streams.get(to.peer, to.vci).owed += trailer.credit;
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Lost peers: looking for them, telling others, ending what they take part in.
+
+#![deny(unsafe_code)]
+
+use netmod::{LaneError, Lost, Peer};
+
+use super::{OWN, VciState};
+use crate::pt2pt::NOBODY;
+use crate::pt2pt::engine::{Action, Address, Engine, lost_peer};
+use crate::pt2pt::request::Role;
+use crate::pt2pt::wire::{Control, PacketKind};
+
+impl VciState {
+    /// Whether processes were lost of which [`VciState::take_new_losses`] has not told.
+    #[inline(always)]
+    pub fn has_new_losses(&self) -> bool {
+        self.engine.lost.len() > self.engine.lost_reported
+    }
+
+    /// The processes lost since the last time.
+    pub fn take_new_losses(&mut self) -> Vec<(Peer, String)> {
+        let told = std::mem::replace(&mut self.engine.lost_reported, self.engine.lost.len());
+        self.engine.lost[told..].to_vec()
+    }
+
+    /// Ends, with an error, what a lost process takes part in, or might: receives from any.
+    ///
+    /// What the transport is at (a read of the peer's memory) it ends itself, and tells; till then
+    /// the buffer is not free.
+    pub fn handle_lost_peer(&mut self, peer: Peer, why: &str) {
+        netmod::Sink::peer_lost(&mut self.engine, peer, why.to_string());
+        self.engine.lost_reported = self.engine.lost.len();
+        for id in self.engine.records.active() {
+            let Some(record) = self.engine.records.get(id) else {
+                continue;
+            };
+            let (with_it, from_any) = (record.peer == peer, record.peer == NOBODY);
+            let ends = match record.role {
+                Role::Posted(_) => with_it || from_any,
+                Role::Receiving => with_it && !record.fetching,
+                Role::AwaitingAck | Role::AwaitingReceiver | Role::Streaming => with_it,
+                Role::Queued | Role::Leaving | Role::Ending => false,
+                Role::Outside | Role::Idle => false,
+            };
+            if ends {
+                let to = Address {
+                    peer,
+                    vci: record.peer_vci,
+                };
+                if !matches!(record.role, Role::Posted(_) | Role::Receiving) {
+                    self.withdraw(to, id);
+                }
+                self.engine.fail(id, lost_peer(peer, why));
+            }
+        }
+        // What waits for room finds out that there is none any more.
+        self.dispatch();
+    }
+
+    /// Tells the processes that this one has to do with that one is lost: they may wait for somebody
+    /// who has given up because of that.
+    pub fn announce_loss(&mut self, peer: Peer) {
+        let body = Control {
+            value: u64::from(peer),
+            ..Control::default()
+        };
+        let Engine {
+            streams,
+            outbox,
+            lost,
+            ..
+        } = &mut self.engine;
+        for (to, vci, stream) in streams.iter() {
+            if stream.is_used() && !lost.iter().any(|(lost, _)| *lost == to) {
+                outbox.push(Action::Control(
+                    Address { peer: to, vci },
+                    PacketKind::Lost,
+                    body,
+                ));
+            }
+        }
+        self.dispatch();
+    }
+
+    /// Has the transports look whether peers still live, above all those that are waited for: by
+    /// requests, and besides `awaited`.
+    pub fn check_peers(&mut self, mut awaited: Vec<Peer>) {
+        for id in self.engine.records.active() {
+            if let Some(record) = self.engine.records.get(id)
+                && !matches!(record.role, Role::Outside | Role::Idle)
+                && record.peer != NOBODY
+                && awaited.last() != Some(&record.peer)
+            {
+                awaited.push(record.peer);
+            }
+        }
+        awaited.extend(self.engine.remote.peers());
+        awaited.sort_unstable();
+        awaited.dedup();
+        let found: Vec<(usize, Peer)> = awaited
+            .into_iter()
+            .filter_map(|peer| Some((self.route_index(Address { peer, vci: 0 }).ok()?, peer)))
+            .collect();
+        let VciState { engine, routes, .. } = self;
+        for (index, route) in routes.iter_mut().enumerate() {
+            let here = found.iter().filter(|(route, _)| *route == index);
+            let here: Vec<Peer> = here.map(|(_, peer)| *peer).collect();
+            route.lane.check_peers(&here, engine);
+        }
+        for (route, peer) in found {
+            if !self.routes[route].transport.shared_memory().is_some() && route != OWN {
+                self.connect(Address { peer, vci: 0 });
+            }
+        }
+    }
+
+    /// Sends a peer that was never sent to a message that says nothing: so there is a connection,
+    /// whose end the transport notices.
+    pub(super) fn connect(&mut self, to: Address) {
+        let stream = self.engine.streams.get(to.peer, to.vci);
+        if std::mem::replace(&mut stream.connected, true) || stream.pending {
+            return;
+        }
+        let trailer = self.engine.trailer(to, PacketKind::Credit);
+        let header = Control::default().header(trailer);
+        let result = match self.route_to(to) {
+            Ok(route) => route.lane.send(to.peer, to.vci, &header, &[]),
+            Err(error) => Err(error),
+        };
+        self.restore_credit(to, trailer, &result);
+        match result {
+            Err(LaneError::PeerLost(lost)) => {
+                let Lost { peer, why } = *lost;
+                netmod::Sink::peer_lost(&mut self.engine, peer, why);
+            }
+            // No room: the next time.
+            Err(_) => self.engine.streams.get(to.peer, to.vci).connected = false,
+            Ok(()) => {}
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The steps of a queued send and of a rendezvous: launch, fetch, ask, stream, withdraw.
+
+use netmod::{Issued, LaneError, RemoteAddr, Token};
+
+use super::{VciState, bad_memory};
+use crate::pt2pt::engine::Address;
+use crate::pt2pt::flow::cost;
+use crate::pt2pt::request::{Record, RequestId, Role};
+use crate::pt2pt::wire::{self, Control, Cts, Name, PacketKind, Rts};
+
+impl VciState {
+    /// Sends the first message of a queued send: the whole of it, or the offer of a rendezvous.
+    pub(super) fn launch(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
+        let eager_max = self.route_to(to)?.eager_max;
+        let in_flight = self.engine.streams.get(to.peer, to.vci).in_flight;
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(());
+        };
+        let len = record.total as usize;
+        let cost = cost(len.min(eager_max));
+        if len <= eager_max && in_flight.saturating_add(cost) <= self.engine.window {
+            // What the transport takes from the program's memory must be there: a provider that meets a hole
+            // takes it for the loss of the peer. As an offer, the receiver asks for it, and hears of it.
+            let borrowed = len >= self.route_to(to)?.limits.zcopy_min;
+            let whole = |record: &mut Record| {
+                let start = record.buffer.as_ptr();
+                start.is_none_or(|start| bad_memory::check(start, len).is_ok())
+            };
+            if borrowed && !self.engine.records.get(id).is_none_or(whole) {
+                return self.launch_rendezvous(to, id);
+            }
+            if !self.launch_lent(to, id, len)? {
+                self.launch_eager(to, id, len)?;
+            }
+            self.engine.streams.get(to.peer, to.vci).in_flight += cost;
+            Ok(())
+        } else {
+            self.launch_rendezvous(to, id)
+        }
+    }
+
+    pub(super) fn launch_eager(
+        &mut self,
+        to: Address,
+        id: RequestId,
+        len: usize,
+    ) -> Result<(), LaneError> {
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(());
+        };
+        let (key, sync) = (record.key, record.sync);
+        let kind = if sync {
+            PacketKind::EagerSync
+        } else {
+            PacketKind::Eager
+        };
+        let trailer = self.engine.trailer(to, kind);
+        let header = wire::matched(key, trailer);
+        let prefix = if sync { Name::SIZE } else { 0 };
+        let name = self.engine.records.name(id).word().to_ne_bytes();
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = self;
+        let Some(record) = engine.records.get(id) else {
+            return Ok(());
+        };
+        let result =
+            routes[route]
+                .lane
+                .send_with(to.peer, to.vci, &header, prefix + len, &mut |out| {
+                    let (head, data) = out.split_at_mut(prefix);
+                    head.copy_from_slice(&name[..prefix]);
+                    record.buffer.read(0, data);
+                });
+        if result.is_ok() {
+            self.routes[route].eager_sent += 1;
+            match self.engine.records.get(id) {
+                Some(record) if sync => record.role = Role::AwaitingAck,
+                // It may have been exposed, for a rendezvous that found no room.
+                _ => self.engine.finish_send(id),
+            }
+        }
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    pub(super) fn launch_rendezvous(
+        &mut self,
+        to: Address,
+        id: RequestId,
+    ) -> Result<(), LaneError> {
+        let route = self.route_to(to)?;
+        let (transport, can_get) = (route.transport.clone(), route.limits.get);
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(());
+        };
+        let len = record.total;
+        // What is not all there isn't offered: the receiver asks for it, and hears of it.
+        let whole = |ptr| {
+            transport.shared_memory().is_some() || bad_memory::check(ptr, len as usize).is_ok()
+        };
+        if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
+            && whole(ptr)
+        {
+            // SAFETY: the program has lent the memory until the send completes, and completion
+            // withdraws the exposure.
+            match unsafe { transport.expose(ptr, len as usize) } {
+                Ok(key) => record.exposed = Some(key),
+                Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
+            }
+        }
+        let (key, exposed) = (record.key, record.exposed);
+        let rts = Rts {
+            len,
+            request: self.engine.records.name(id),
+            key: exposed,
+        };
+        let trailer = self.engine.trailer(to, PacketKind::Rts);
+        let header = wire::matched(key, trailer);
+        let result = self
+            .route_to(to)?
+            .lane
+            .send(to.peer, to.vci, &header, &rts.to_bytes());
+        if result.is_ok() {
+            self.engine.counters.rendezvous_sent += 1;
+            self.engine.counters.rendezvous_bytes_sent += len;
+            if let Some(record) = self.engine.records.get(id) {
+                record.role = Role::AwaitingReceiver;
+            }
+        }
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    /// Ends the exposure of a send's memory, if there is one.
+    pub(super) fn withdraw(&mut self, to: Address, id: RequestId) {
+        let exposed = self
+            .engine
+            .records
+            .get(id)
+            .and_then(|record| record.exposed.take());
+        if let (Some(key), Ok(route)) = (exposed, self.route_to(to)) {
+            route.transport.withdraw(&key);
+        }
+    }
+
+    /// Reads the data of a matched rendezvous message.
+    pub(super) fn fetch(
+        &mut self,
+        from: Address,
+        id: RequestId,
+        remote: RemoteAddr,
+        len: usize,
+    ) -> Result<(), LaneError> {
+        let route = self.route_index(from)?;
+        let VciState { engine, routes, .. } = self;
+        let Some(record) = engine.records.get(id) else {
+            return Ok(());
+        };
+        if record.buffer.is_empty() {
+            // Nobody wants it any more; the sender is told that it can go on.
+            engine.finish_fetch(id);
+            return Ok(());
+        }
+        let Some(local) = record.buffer.as_ptr() else {
+            return self.fetch_pieces(from, id, remote, len);
+        };
+        if routes[route].transport.shared_memory().is_none() {
+            bad_memory::check(local, len)?;
+        }
+        let token = Token(u64::from(id.index()));
+        let Address { peer, vci } = from;
+        // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the lesser of both)
+        // and stays until the request completes.
+        match unsafe { routes[route].lane.get(peer, vci, local, len, remote, token) } {
+            Ok(Issued::Done) => engine.finish_fetch(id),
+            Ok(Issued::Pending) => {
+                if let Some(record) = engine.records.get(id) {
+                    record.fetching = true;
+                }
+            }
+            Err(LaneError::Unsupported) => engine.ask_for_data(id),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Asks the sender for the data of a receive. A sender of this node is told where to put it.
+    pub(super) fn ask(&mut self, to: Address, name: Name) -> Result<(), LaneError> {
+        if self.in_role(name, Role::Receiving).is_none() {
+            return Ok(());
+        }
+        let is_local = self.route_to(to)?.transport.shared_memory().is_some();
+        let Some(record) = self.engine.records.named(name) else {
+            return Ok(());
+        };
+        if record.buffer.is_empty() {
+            if let Some(id) = name.id() {
+                self.engine.finish_fetch(id);
+            }
+            return Ok(());
+        }
+        if let Some(ptr) = record.buffer.as_ptr() {
+            bad_memory::check(ptr, record.total as usize)?;
+        }
+        let place = record.buffer.as_ptr().filter(|_| is_local);
+        record.place = place.map(|ptr| ptr as u64);
+        let (len, place) = (record.total, record.place);
+        let body = Control {
+            request: record.remote,
+            value: name.word(),
+        };
+        let (payload, used) = Cts { len, place }.to_bytes();
+        let trailer = self.engine.trailer(to, PacketKind::Cts);
+        let lane = &mut self.route_to(to)?.lane;
+        let result = lane.send(to.peer, to.vci, &body.header(trailer), &payload[..used]);
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    /// Sends pieces of a message that the receiver asked for, as many as there is room for.
+    pub(super) fn stream(
+        &mut self,
+        to: Address,
+        id: RequestId,
+        any: &mut bool,
+    ) -> Result<(), LaneError> {
+        if self.put_pieces(to, id)? {
+            *any = true;
+            self.engine.finish_send(id);
+            return Ok(());
+        }
+        if let Some(record) = self.engine.records.get(id)
+            && let (Some(ptr), 0) = (record.buffer.as_ptr(), record.moved)
+        {
+            bad_memory::check(ptr, record.total as usize)?;
+        }
+        loop {
+            let Some(record) = self.engine.records.get(id) else {
+                return Ok(());
+            };
+            if record.moved >= record.total {
+                self.engine.counters.streamed += 1;
+                self.engine.counters.streamed_bytes += record.total;
+                self.engine.finish_send(id);
+                return Ok(());
+            }
+            let (offset, left) = (record.moved, record.total - record.moved);
+            let body = Control {
+                request: record.remote,
+                value: offset,
+            };
+            let trailer = self.engine.trailer(to, PacketKind::Data);
+            let header = body.header(trailer);
+            let route = self.route_index(to)?;
+            let VciState { engine, routes, .. } = self;
+            let Some(record) = engine.records.get(id) else {
+                return Ok(());
+            };
+            let route = &mut routes[route];
+            let len = left.min(route.limits.max_payload as u64) as usize;
+            let result = route
+                .lane
+                .send_with(to.peer, to.vci, &header, len, &mut |out| {
+                    record.buffer.read(offset as usize, out);
+                });
+            if result.is_ok() {
+                record.moved += len as u64;
+                *any = true;
+            }
+            self.restore_credit(to, trailer, &result);
+            result?;
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Sending: what can leave at once, and what queues for room.
+
+#![deny(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use netmod::{LaneError, VciId};
+
+use super::{Route, VciState};
+use crate::error::{Class, Error, Result};
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::engine::{Action, Address};
+use crate::pt2pt::flow::{Stream, cost};
+use crate::pt2pt::request::{RequestId, Role};
+use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
+
+/// When a send may complete (MPI-3.1 section 3.4). Ready mode is standard mode here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// When the buffer can be reused.
+    Standard,
+    /// When the receive has begun.
+    Synchronous,
+}
+
+/// Sends to one address that wait for a poll, at most, before the next one makes it.
+const GATHER_MOST: usize = 64;
+
+impl VciState {
+    /// Sends a short message if it can leave at once. Returns whether it has; if not, nothing was
+    /// done, and [`VciState::send`] finds out what to do.
+    #[inline(always)]
+    pub fn send_now(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
+        let Some(stream) = self.engine.streams.peek(to.peer, to.vci) else {
+            return false;
+        };
+        let fast = FastPath {
+            routes: &mut self.routes,
+            window: self.engine.window,
+            from_vci: self.engine.vci,
+        };
+        fast.send(stream, to, key, data)
+    }
+
+    /// [`VciState::send_now`] to a VCI of another number.
+    #[inline(never)]
+    pub(super) fn send_across(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
+        if to.vci == self.engine.vci {
+            return false;
+        }
+        let fast = FastPath {
+            routes: &mut self.routes,
+            window: self.engine.window,
+            from_vci: self.engine.vci,
+        };
+        let stream = self.engine.streams.get(to.peer, to.vci);
+        fast.send(stream, to, key, data)
+    }
+
+    /// Sends a message. `None`: the buffer may be reused already, no request is needed.
+    #[inline]
+    pub fn send(
+        &mut self,
+        to: Address,
+        key: Key,
+        buffer: Buffer,
+        mode: Mode,
+        owner: u32,
+    ) -> Result<Option<RequestId>> {
+        if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
+            && (self.send_now(to, key, data) || self.send_across(to, key, data))
+        {
+            return Ok(None);
+        }
+        if self.is_short_of_credit(to) {
+            // It may have come back unseen: a process that only sends never polls otherwise.
+            self.progress();
+            if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
+                && (self.send_now(to, key, data) || self.send_across(to, key, data))
+            {
+                return Ok(None);
+            }
+        }
+        self.send_queued(to, key, buffer, mode, owner).map(Some)
+    }
+
+    /// Whether the stream to `to` has little of its window left.
+    pub(super) fn is_short_of_credit(&mut self, to: Address) -> bool {
+        let window = self.engine.window;
+        let stream = self.engine.streams.get(to.peer, to.vci);
+        stream.in_flight > window / 2
+    }
+
+    /// The send that can't leave at once and whole.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_queued(
+        &mut self,
+        to: Address,
+        key: Key,
+        buffer: Buffer,
+        mode: Mode,
+        owner: u32,
+    ) -> Result<RequestId> {
+        self.route_index(to)
+            .map_err(|error| Error::new(Class::ProcFailed, error.to_string()))?;
+        let id = self.engine.start(owner)?;
+        if let Some(record) = self.engine.records.get(id) {
+            record.role = Role::Queued;
+            record.key = key;
+            record.total = buffer.len() as u64;
+            record.moved = 0;
+            record.buffer = buffer;
+            record.peer = to.peer;
+            record.peer_vci = to.vci;
+            record.sync = mode == Mode::Synchronous;
+            record.exposed = None;
+            record.asked_back = false;
+            record.error = None;
+        }
+        self.engine.records.rename(id);
+        let name = self.engine.records.name(id);
+        self.engine.outbox.push(Action::Launch(to, name));
+        // Small messages that a lane holds back, to let them travel together, leave when the program
+        // waits for one of them, or when many have gathered.
+        if self.route_to(to).is_ok_and(|route| route.lane.coalesces()) {
+            self.carry_out();
+            let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MOST;
+            if self.waiting.get(&to).is_some_and(many) {
+                self.dispatch();
+            }
+        } else {
+            self.dispatch();
+        }
+        Ok(id)
+    }
+
+    /// Asks for an operation to be cancelled (section 3.8.4).
+    pub fn cancel(&mut self, id: RequestId) {
+        if self.unqueue(id) {
+            self.engine.finish_cancelled(id);
+        } else {
+            self.engine.cancel(id);
+        }
+        self.dispatch();
+    }
+
+    /// Takes back a send of which nothing has left. Nobody else need be asked, so that the wait for
+    /// a cancelled send stays local even if its peer takes nothing in.
+    pub(super) fn unqueue(&mut self, id: RequestId) -> bool {
+        let Some(record) = self.engine.records.get(id) else {
+            return false;
+        };
+        if record.role != Role::Queued {
+            return false;
+        }
+        let to = Address {
+            peer: record.peer,
+            vci: record.peer_vci,
+        };
+        let name = self.engine.records.name(id);
+        let Some(queue) = self.waiting.get_mut(&to) else {
+            return false;
+        };
+        let place = queue
+            .iter()
+            .position(|action| matches!(action, Action::Launch(_, queued) if *queued == name));
+        if let Some(place) = place {
+            queue.remove(place);
+        }
+        if queue.is_empty() {
+            self.waiting.remove(&to);
+            self.engine.streams.get(to.peer, to.vci).pending = false;
+        }
+        place.is_some()
+    }
+}
+
+/// What a message that can leave at once needs of its VCI.
+struct FastPath<'a> {
+    routes: &'a mut [Route],
+    window: u32,
+    from_vci: VciId,
+}
+
+impl FastPath<'_> {
+    #[inline(always)]
+    fn send(self, stream: &mut Stream, to: Address, key: Key, data: &[u8]) -> bool {
+        let route = usize::from(stream.route).wrapping_sub(1);
+        let Some(route) = self.routes.get_mut(route) else {
+            return false;
+        };
+        if data.len() > route.copy_max || stream.pending {
+            return false;
+        }
+        // Neither number is near 2^31: the window is bounded when it is set.
+        let after = stream.in_flight.wrapping_add(cost(data.len()));
+        if after > self.window {
+            return false;
+        }
+        let trailer = Trailer {
+            kind: PacketKind::Eager,
+            from_vci: self.from_vci,
+            credit: stream.owed,
+        };
+        let header = wire::matched(key, trailer);
+        match route.lane.send(to.peer, to.vci, &header, data) {
+            Ok(()) => {
+                stream.in_flight = after;
+                stream.owed = 0;
+                route.eager_sent += 1;
+                true
+            }
+            Err(error) => refused(error),
+        }
+    }
+}
+
+/// The slow path of sending will meet the same error and deal with it.
+#[cold]
+#[inline(never)]
+fn refused(_error: LaneError) -> bool {
+    false
+}

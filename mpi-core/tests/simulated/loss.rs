@@ -1,0 +1,103 @@
+//! Loss checks in virtual time: when a process looks after those that it waits for, and what it finds.
+
+use std::time::Duration;
+
+use mpi_core::Class;
+use netmod_sim::SimConfig;
+
+use crate::job::{Job, Setup};
+
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MILLISECOND;
+
+/// How often a process that waits looks after its peers, and the most by which a nap delays that.
+const PERIOD: u64 = 200 * MILLISECOND;
+const NAP: u64 = 10 * MILLISECOND;
+
+/// Hosts may leave a question unanswered for a second.
+fn watched(ranks: u32) -> Job {
+    let job = Job::new(1, SimConfig::default(), Setup::new(ranks));
+    job.sim.watch_hosts(SECOND);
+    job
+}
+
+/// Has rank 0 wait for a message of rank 1, whose host is silent from `from` on, and says when that was
+/// noticed.
+fn noticed(from: u64) -> (u64, String) {
+    let job = watched(2);
+    job.sim.silence(1, from);
+    let mut room = [0u8; 8];
+    let receive = job.receive(0, 1, 0, &mut room);
+    let (_, error) = job.ranks[0].wait(receive).unwrap();
+    let error = error.expect("the sender is lost");
+    assert_eq!(error.class(), Class::ProcFailed);
+    assert!(error.to_string().contains("silent"), "{error}");
+    (job.sim.now(), job.sim.log())
+}
+
+/// It is asked at a check, and lost at the first one after its time.
+#[test]
+fn a_silent_host_is_noticed_after_its_time() {
+    let (at, _) = noticed(0);
+    let least = PERIOD + SECOND;
+    assert!((least..least + PERIOD + 2 * NAP).contains(&at), "{at} ns");
+    // One that answered for a while before.
+    let (at, _) = noticed(5 * SECOND);
+    let least = 5 * SECOND + SECOND;
+    let most = least + 2 * PERIOD + 2 * NAP;
+    assert!((least - PERIOD..most).contains(&at), "{at} ns");
+}
+
+/// Virtual time depends on nothing else: two runs are the same, event by event.
+#[test]
+fn silence_is_noticed_at_the_same_time_in_each_run() {
+    assert_eq!(noticed(3 * SECOND), noticed(3 * SECOND));
+}
+
+/// Rank 1 keeps rank 0 waiting for long, and its host answers; the checks come one period after the
+/// other.
+#[test]
+fn a_peer_that_answers_is_not_lost() {
+    const LONG: u64 = 20 * SECOND;
+    let job = watched(2);
+    let mut room = [0u8; 8];
+    let receive = job.receive(0, 1, 0, &mut room);
+    let (mut data, mut sent) = ([7u8; 8], None);
+    job.ranks[0]
+        .wait_until(0, || {
+            if job.sim.now() > LONG && sent.is_none() {
+                sent = Some(job.send(1, 0, 0, &mut data));
+            }
+            let request = job.ranks[0].request(receive).unwrap();
+            Ok(request.is_done().then_some(()))
+        })
+        .unwrap();
+    assert!(Duration::from_nanos(job.sim.now()) < Duration::from_secs(21));
+    job.finish(0, Some(receive));
+    job.finish(1, sent.unwrap());
+    assert_eq!(room, data);
+    assert!(job.ranks[0].first_loss().is_none());
+    let checks = job.sim.questions();
+    let (least, most) = (LONG / (PERIOD + NAP) - 1, LONG / PERIOD + 1);
+    assert!((least..=most).contains(&checks), "{checks} checks");
+}
+
+/// Nobody looks after processes that nobody waits for.
+#[test]
+fn those_that_nobody_waits_for_are_not_asked() {
+    let job = watched(3);
+    let mut room = [0u8; 8];
+    let receive = job.receive(0, 1, 0, &mut room);
+    job.sim.silence(2, 0);
+    let mut rounds = 0;
+    let waited = job.ranks[0].wait_until(0, || {
+        rounds += 1;
+        Ok((job.sim.now() > 5 * SECOND).then_some(()))
+    });
+    waited.unwrap();
+    assert!(rounds > 1);
+    assert!(job.sim.questions() > 0, "rank 1 is asked");
+    job.ranks[0].cancel(receive).unwrap();
+    let (status, error) = job.ranks[0].finish(receive).unwrap();
+    assert!(status.is_cancelled() && error.is_none());
+}
