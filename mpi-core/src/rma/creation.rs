@@ -12,8 +12,8 @@ use super::lent::Place;
 use super::mail::{self, Mailbox};
 use super::members::{Member, Members, Reach};
 use super::quick::Quick;
-use super::serve::Service;
 use super::serve::Windows;
+use super::serve::{self, Service};
 use super::sync::Epochs;
 use super::{Flavor, Heap, Memory, PAGE, Way, Window};
 use crate::comm::Comm;
@@ -145,7 +145,7 @@ impl Window {
         } = made;
         let service = (way == Way::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
-            let native = process.uses_remote_memory();
+            let native = serve::uses_remote_memory(process);
             Arc::new(Service::new(
                 comm.clone(),
                 memory,
@@ -159,7 +159,7 @@ impl Window {
             if let (Some(promise), true) = (hints.accumulates, told[6] == !told[7]) {
                 service.agree_on_atomics(process, promise)?;
             }
-            process.serve(service);
+            serve::serve(process, service);
         }
         let quick = match (way, flavor) {
             (Way::Mapped, Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. }) => {
@@ -194,12 +194,15 @@ impl Window {
         };
         if let (Way::Copied, Flavor::Created(base), Some(control)) = (way, flavor, &window.control)
         {
-            process.open_mailbox(Mailbox {
-                control: control.clone(),
-                member: window.comm.rank() as usize,
-                base,
-                size,
-            });
+            mail::open_mailbox(
+                process,
+                Mailbox {
+                    control: control.clone(),
+                    member: window.comm.rank() as usize,
+                    base,
+                    size,
+                },
+            );
         }
         // Nobody may be asked for something before it serves, nor free its probe too crate::collective::barrier(&early.process, &window.comm)?;
         Ok(window)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::serve::Windows;
+use super::serve::{self, Windows};
 use crate::process::Process;
 
 /// Where the thread sleeps while this process exposes nothing by messages.
@@ -50,39 +50,37 @@ const SHORT: Duration = Duration::from_micros(20);
 /// … and later.
 const LONG: Duration = Duration::from_micros(200);
 
-impl Process {
-    /// Serves this process's windows to others until [`Process::end_serving`]. Sleeps while there
-    /// are none that need it. The process must have been made for several threads.
-    pub fn keep_serving(&self) {
-        let mut last = Instant::now();
-        while self.source::<Windows>().bed.sleep() {
-            match self.serve_once() {
-                Ok(true) => {
-                    last = Instant::now();
-                    // The program's own threads may want the lock.
-                    std::thread::yield_now();
-                }
-                Ok(false) if last.elapsed() < ALERT => std::thread::sleep(SHORT),
-                Ok(false) => std::thread::sleep(LONG),
-                // A process is lost: the program's threads find out too, and can tell whom.
-                Err(_) => return,
+/// Serves this process's windows to others until [`end_serving`]. Sleeps while there
+/// are none that need it. The process must have been made for several threads.
+pub fn keep_serving(process: &Process) {
+    let mut last = Instant::now();
+    while process.source::<Windows>().bed.sleep() {
+        match serve_once(process) {
+            Ok(true) => {
+                last = Instant::now();
+                // The program's own threads may want the lock.
+                std::thread::yield_now();
             }
+            Ok(false) if last.elapsed() < ALERT => std::thread::sleep(SHORT),
+            Ok(false) => std::thread::sleep(LONG),
+            // A process is lost: the program's threads find out too, and can tell whom.
+            Err(_) => return,
         }
     }
+}
 
-    /// Has [`Process::keep_serving`] return.
-    pub fn end_serving(&self) {
-        self.source::<Windows>().bed.state.lock().to_end = true;
-        self.source::<Windows>().bed.call.notify_all();
-    }
+/// Has [`keep_serving`] return.
+pub fn end_serving(process: &Process) {
+    process.source::<Windows>().bed.state.lock().to_end = true;
+    process.source::<Windows>().bed.call.notify_all();
+}
 
-    /// One round of progress on the VCIs of windows. (Not of collectives: they may call functions of
-    /// the program's.)
-    fn serve_once(&self) -> crate::Result<bool> {
-        let mut any = false;
-        for vci in self.source::<Windows>().vcis() {
-            any |= self.progress_on(vci)? | self.advance_services(vci)?;
-        }
-        Ok(any)
+/// One round of progress on the VCIs of windows. (Not of collectives: they may call functions of
+/// the program's.)
+fn serve_once(process: &Process) -> crate::Result<bool> {
+    let mut any = false;
+    for vci in process.source::<Windows>().vcis() {
+        any |= process.progress_on(vci)? | serve::advance_services(process, vci)?;
     }
+    Ok(any)
 }

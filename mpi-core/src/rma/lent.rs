@@ -61,40 +61,40 @@ impl Windows {
     }
 }
 
-impl Process {
-    /// Zeroed memory that processes of this node can map, at the beginning of a page. It takes
-    /// room when it is written to.
-    ///
-    /// # Errors
-    /// There is no shared memory, or not so much.
-    pub fn lend(&self, len: usize) -> Result<*mut u8, OpenError> {
-        let shared = self.shared_memory();
-        let shared = shared.ok_or_else(|| OpenError("there is no shared memory".into()))?;
-        let waits = shared.may_wait(len)?;
-        let memory: Arc<dyn SharedPiece> = shared.create(len)?.into();
-        if !waits {
-            memory.reserve(0, len)?;
-        }
-        let start = memory.as_ptr();
-        let piece = Piece { memory, len };
-        self.source::<Windows>()
-            .lent
-            .0
-            .lock()
-            .insert(start.addr(), piece);
-        Ok(start)
+/// Zeroed memory that processes of this node can map, at the beginning of a page. It takes
+/// room when it is written to.
+///
+/// # Errors
+/// There is no shared memory, or not so much.
+pub fn lend(process: &Process, len: usize) -> Result<*mut u8, OpenError> {
+    let shared = process.shared_memory();
+    let shared = shared.ok_or_else(|| OpenError("there is no shared memory".into()))?;
+    let waits = shared.may_wait(len)?;
+    let memory: Arc<dyn SharedPiece> = shared.create(len)?.into();
+    if !waits {
+        memory.reserve(0, len)?;
     }
+    let start = memory.as_ptr();
+    let piece = Piece { memory, len };
+    process
+        .source::<Windows>()
+        .lent
+        .0
+        .lock()
+        .insert(start.addr(), piece);
+    Ok(start)
+}
 
-    /// Takes back what [`Process::lend`] gave. Returns whether there was such a piece.
-    ///
-    /// # Safety
-    /// Nobody uses the memory any more.
-    pub unsafe fn take_back(&self, start: *mut u8) -> bool {
-        self.source::<Windows>()
-            .lent
-            .0
-            .lock()
-            .remove(&start.addr())
-            .is_some()
-    }
+/// Takes back what [`lend`] gave. Returns whether there was such a piece.
+///
+/// # Safety
+/// Nobody uses the memory any more.
+pub unsafe fn take_back(process: &Process, start: *mut u8) -> bool {
+    process
+        .source::<Windows>()
+        .lent
+        .0
+        .lock()
+        .remove(&start.addr())
+        .is_some()
 }

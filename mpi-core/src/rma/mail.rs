@@ -240,27 +240,27 @@ impl Mailbox {
     }
 }
 
-impl Process {
-    /// Serves a mailbox from now on.
-    pub(super) fn open_mailbox(&self, mailbox: Mailbox) {
-        self.source::<Windows>().mailboxes.lock().push(mailbox);
-        self.source::<Windows>().count(self, 1);
-    }
+/// Serves a mailbox from now on.
+pub(super) fn open_mailbox(process: &Process, mailbox: Mailbox) {
+    process.source::<Windows>().mailboxes.lock().push(mailbox);
+    process.source::<Windows>().count(process, 1);
+}
 
-    /// Serves it no more. Nobody may ask any more.
-    pub(super) fn close_mailbox(&self, base: *mut u8, control: &Control) {
-        let mut mailboxes = self.source::<Windows>().mailboxes.lock();
-        let before = mailboxes.len();
-        mailboxes.retain(|other| other.base != base || !other.control.is_same(control));
-        let closed = before - mailboxes.len();
-        self.source::<Windows>().count(self, -(closed as isize));
-    }
+/// Serves it no more. Nobody may ask any more.
+pub(super) fn close_mailbox(process: &Process, base: *mut u8, control: &Control) {
+    let mut mailboxes = process.source::<Windows>().mailboxes.lock();
+    let before = mailboxes.len();
+    mailboxes.retain(|other| other.base != base || !other.control.is_same(control));
+    let closed = before - mailboxes.len();
+    process
+        .source::<Windows>()
+        .count(process, -(closed as isize));
+}
 
-    /// Serves all mailboxes once. Returns whether there was something.
-    pub(super) fn serve_mailboxes(&self) -> bool {
-        match self.source::<Windows>().mailboxes.try_lock() {
-            Some(mailboxes) => mailboxes.iter().fold(false, |any, one| any | one.serve()),
-            None => false,
-        }
+/// Serves all mailboxes once. Returns whether there was something.
+pub(super) fn serve_mailboxes(process: &Process) -> bool {
+    match process.source::<Windows>().mailboxes.try_lock() {
+        Some(mailboxes) => mailboxes.iter().fold(false, |any, one| any | one.serve()),
+        None => false,
     }
 }

@@ -24,10 +24,10 @@ mod atomics;
 mod attached;
 mod control;
 mod creation;
-mod helper;
+pub mod helper;
 mod keys;
 mod lanes;
-mod lent;
+pub mod lent;
 mod mail;
 mod members;
 mod message;
@@ -204,14 +204,14 @@ impl Window {
                 }
                 Ok(service.is_idle(process).then_some(()))
             })?;
-            process.end_service(service);
+            serve::end_service(process, service);
         }
         // Invariant: memory goes only after all are done with crate::collective::barrier(&it.process, &self.comm)?;
         if let Some(service) = &self.service {
             service.keys.withdraw();
         }
         if let (Way::Copied, Some(control)) = (self.way, &self.control) {
-            process.close_mailbox(self.base, control);
+            mail::close_mailbox(process, self.base, control);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use super::helper::Bed;
 use super::keys::{self, Ends, Keys};
 use super::lanes::{Lane, Lanes};
 use super::lent::Lent;
-use super::mail::Mailbox;
+use super::mail::{self, Mailbox};
 use super::message::{Kind, Request, zeroed};
 use super::queue::{Queue, Waiter};
 use crate::ANY_SOURCE;
@@ -232,7 +232,7 @@ impl Source for Windows {
 
 impl ProgressSource for Windows {
     fn advance_on(&self, process: &Process, vci: VciId) -> Result<bool> {
-        process.advance_services(vci)
+        advance_services(process, vci)
     }
 
     fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
@@ -240,61 +240,59 @@ impl ProgressSource for Windows {
     }
 }
 
-impl Process {
-    /// Whether new windows are to use the network's remote memory, if there is some.
-    pub(super) fn uses_remote_memory(&self) -> bool {
-        !self.source::<Windows>().only_messages && keys::transports(self).next().is_some()
-    }
+/// Whether new windows are to use the network's remote memory, if there is some.
+pub(super) fn uses_remote_memory(process: &Process) -> bool {
+    !process.source::<Windows>().only_messages && keys::transports(process).next().is_some()
+}
 
-    pub(super) fn serve(&self, service: &Arc<Service>) {
-        for (lane, Lane { vci, .. }) in service.lanes.iter().enumerate() {
-            let served = self.source::<Windows>().of_vci(self, *vci);
-            served.change(|list| list.push((service.clone(), lane)));
-        }
-        self.source::<Windows>().count(self, 1);
-        self.source::<Windows>().bed.call();
+pub(super) fn serve(process: &Process, service: &Arc<Service>) {
+    for (lane, Lane { vci, .. }) in service.lanes.iter().enumerate() {
+        let served = process.source::<Windows>().of_vci(process, *vci);
+        served.change(|list| list.push((service.clone(), lane)));
     }
+    process.source::<Windows>().count(process, 1);
+    process.source::<Windows>().bed.call();
+}
 
-    pub(super) fn end_service(&self, service: &Arc<Service>) {
-        for Lane { vci, .. } in service.lanes.iter() {
-            let served = self.source::<Windows>().of_vci(self, *vci);
-            served.change(|list| list.retain(|(other, _)| !Arc::ptr_eq(other, service)));
-        }
-        self.source::<Windows>().count(self, -1);
-        self.source::<Windows>().bed.excuse();
+pub(super) fn end_service(process: &Process, service: &Arc<Service>) {
+    for Lane { vci, .. } in service.lanes.iter() {
+        let served = process.source::<Windows>().of_vci(process, *vci);
+        served.change(|list| list.retain(|(other, _)| !Arc::ptr_eq(other, service)));
     }
+    process.source::<Windows>().count(process, -1);
+    process.source::<Windows>().bed.excuse();
+}
 
-    /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
-    pub(super) fn advance_services(&self, vci: VciId) -> Result<bool> {
-        // Whoever holds the lock is at it.
-        let any = self.serve_mailboxes();
-        let Some(served) = self.source::<Windows>().served_on(vci) else {
-            return Ok(any);
-        };
-        let Some(list) = served.list.try_lock() else {
-            return Ok(any);
-        };
-        // Most have nothing to do, and are to cost little however many they are. Whoever has the
-        // VCI's lock is about to look himself.
-        let arrived = match self.try_lock_vci(vci)? {
-            Some(state) => state.engine.unexpected.len() != 0,
-            None => false,
-        };
-        let mut any = any;
-        let losses = self.losses();
-        for (service, lane) in list.iter() {
-            if service.buried.load(Ordering::Relaxed) != losses {
-                service.bury(self, losses)?;
-            }
-            if service.lanes.get(*lane).flight.has_back() {
-                any |= service.do_by_messages(self, *lane)?;
-            }
-            if arrived || service.lanes.get(*lane).active.load(Ordering::Acquire) {
-                any |= service.advance(self, *lane, arrived)?;
-            }
+/// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
+pub(super) fn advance_services(process: &Process, vci: VciId) -> Result<bool> {
+    // Whoever holds the lock is at it.
+    let any = mail::serve_mailboxes(process);
+    let Some(served) = process.source::<Windows>().served_on(vci) else {
+        return Ok(any);
+    };
+    let Some(list) = served.list.try_lock() else {
+        return Ok(any);
+    };
+    // Most have nothing to do, and are to cost little however many they are. Whoever has the
+    // VCI's lock is about to look himself.
+    let arrived = match process.try_lock_vci(vci)? {
+        Some(state) => state.engine.unexpected.len() != 0,
+        None => false,
+    };
+    let mut any = any;
+    let losses = process.losses();
+    for (service, lane) in list.iter() {
+        if service.buried.load(Ordering::Relaxed) != losses {
+            service.bury(process, losses)?;
         }
-        Ok(any)
+        if service.lanes.get(*lane).flight.has_back() {
+            any |= service.do_by_messages(process, *lane)?;
+        }
+        if arrived || service.lanes.get(*lane).active.load(Ordering::Acquire) {
+            any |= service.advance(process, *lane, arrived)?;
+        }
     }
+    Ok(any)
 }
 
 impl Service {
