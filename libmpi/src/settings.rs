@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use mpi_coll::Choices;
 use mpi_core::process::CriticalSections;
-use mpi_core::rma::NetworkAtomics;
+use mpi_rma::NetworkAtomics;
 use netmod_verbs::Sharing;
 use parking_lot::Mutex;
 

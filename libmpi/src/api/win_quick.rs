@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use mpi_core::rma::{Change, Window, Word};
+use mpi_rma::{Change, Window, Word};
 
 use crate::abi::{
     MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_REPLACE,

@@ -31,8 +31,12 @@ pub fn send_on(
 }
 
 /// Starts a send of the library's own by a VCI that both sides have, of those that their
-/// communicator has.
-pub(crate) fn send_by(
+/// communicator has. `None`: it is complete.
+///
+/// # Errors
+/// The process of that rank is lost, or there are too many requests.
+#[inline]
+pub fn send_by(
     process: &Process,
     comm: &Comm,
     vci: VciId,
@@ -48,8 +52,12 @@ pub(crate) fn send_by(
     process.isend(vci, &to, buffer, Mode::Standard)
 }
 
-/// Starts a receive of what [`Process::send_by`] sends.
-pub(crate) fn receive_by(
+/// Starts a receive of what [`send_by`] sends.
+///
+/// # Errors
+/// The process of that rank is lost, or there are too many requests.
+#[inline]
+pub fn receive_by(
     process: &Process,
     comm: &Comm,
     vci: VciId,
@@ -59,6 +67,23 @@ pub(crate) fn receive_by(
     tag: i32,
 ) -> Result<RequestId> {
     process.irecv(vci, &comm.from(rank, tag, purpose), buffer)
+}
+
+/// Takes a message that [`send_by`] has sent out of matching, if one has arrived and no other thread has
+/// the VCI.
+///
+/// # Errors
+/// The VCI is not open.
+#[inline]
+pub fn try_matched_probe_by(
+    process: &Process,
+    comm: &Comm,
+    vci: VciId,
+    purpose: Purpose,
+    rank: i32,
+    tag: i32,
+) -> Result<Option<MatchedMessage>> {
+    process.try_improbe(vci, &comm.from(rank, tag, purpose))
 }
 
 /// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.

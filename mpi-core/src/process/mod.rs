@@ -1,6 +1,7 @@
 //! A process: the one value that everything hangs off.
 
-pub(crate) mod loan;
+pub mod loan;
+mod remote;
 pub mod source;
 pub mod threads;
 
@@ -329,7 +330,7 @@ impl Process {
     }
 
     /// Whether several threads may call at once.
-    pub(crate) fn is_threaded(&self) -> bool {
+    pub fn is_threaded(&self) -> bool {
         self.threaded
     }
 
@@ -394,18 +395,19 @@ impl Process {
         Ok(self.vci(vci)?.lock())
     }
 
-    /// The state of a VCI, for windows.
+    /// The state of a VCI.
     pub(crate) fn lock_vci(&self, vci: VciId) -> Result<VciGuard<'_>> {
         self.lock(vci)
     }
 
     /// As [`Process::lock_vci`]; none if another thread has it.
+    #[cfg(test)]
     pub(crate) fn try_lock_vci(&self, vci: VciId) -> Result<Option<VciGuard<'_>>> {
         Ok(self.vci(vci)?.try_lock())
     }
 
     /// Whether the way to another process is through the memory of this node.
-    pub(crate) fn is_local(&self, peer: Peer) -> bool {
+    pub fn is_local(&self, peer: Peer) -> bool {
         self.router
             .route(peer)
             .is_ok_and(|route| self.transports[route].is_local())
@@ -715,7 +717,10 @@ impl Process {
 
     /// One round of progress on a VCI and nothing else, if no other thread is at it. Returns
     /// whether anything happened.
-    pub(crate) fn progress_on(&self, vci: VciId) -> Result<bool> {
+    ///
+    /// # Errors
+    /// The VCI is not open.
+    pub fn progress_on(&self, vci: VciId) -> Result<bool> {
         let state = self.vci(vci)?.try_lock();
         Ok(state.is_some_and(|state| self.progress(state)))
     }
@@ -781,7 +786,7 @@ impl Process {
     }
 
     /// The loss of a process that `is_member`.
-    pub(crate) fn loss_among(&self, is_member: impl Fn(Peer) -> bool) -> Option<Error> {
+    pub fn loss_among(&self, is_member: impl Fn(Peer) -> bool) -> Option<Error> {
         if self.losses.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -1192,7 +1197,7 @@ impl Process {
     }
 
     /// Prints the report, if somebody has asked for it.
-    pub(crate) fn report_if_wanted(&self) {
+    pub fn report_if_wanted(&self) {
         if self.report_wanted.load(Ordering::Relaxed)
             && self.report_wanted.swap(false, Ordering::Relaxed)
         {
@@ -1201,7 +1206,8 @@ impl Process {
     }
 
     /// How many processes have been found lost.
-    pub(crate) fn losses(&self) -> u32 {
+    #[inline]
+    pub fn losses(&self) -> u32 {
         self.losses.load(Ordering::Acquire)
     }
 

@@ -31,7 +31,7 @@ mod remote;
 
 pub(crate) use ending::Ending;
 pub(crate) use guard::{NO_LOCK, SharedLock, Slot, Vci, VciGuard};
-pub(crate) use remote::Started;
+pub use remote::Started;
 
 /// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.
 pub trait Router: Send + Sync {

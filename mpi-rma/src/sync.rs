@@ -8,10 +8,10 @@ use super::message::{self, Kind};
 use super::queue::GRANTED;
 use super::targets::Targets;
 use super::{Way, Window};
-use crate::error::{Class, Error, Result};
-use crate::notes::Awaited;
-use crate::process::Process;
-use crate::process::loan::Loan;
+use mpi_core::notes::Awaited;
+use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
+use mpi_types::error::{Class, Error, Result};
 
 const SHARED: u8 = 1;
 const EXCLUSIVE: u8 = 2;
@@ -243,7 +243,7 @@ impl Window {
         }
         self.flush_dirty(process)?;
         full_fence();
-        crate::collective::barrier(process, &self.comm)?;
+        mpi_core::collective::barrier(process, &self.comm)?;
         full_fence();
         Ok(())
     }

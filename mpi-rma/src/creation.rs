@@ -16,10 +16,10 @@ use super::serve::Windows;
 use super::serve::{self, Service};
 use super::sync::Epochs;
 use super::{Flavor, Heap, Memory, PAGE, Way, Window};
-use crate::comm::Comm;
-use crate::comm::single_copy;
-use crate::error::{Class, Error, Result};
-use crate::process::Process;
+use mpi_core::comm::Comm;
+use mpi_core::comm::single_copy;
+use mpi_core::process::Process;
+use mpi_types::error::{Class, Error, Result};
 
 /// Where the parts of a window's piece begin: the control blocks first.
 struct Parts {
@@ -102,8 +102,8 @@ impl Window {
         unit: i32,
         hints: &Hints,
     ) -> Result<Window> {
-        let comm = Arc::new(crate::creation::dup_comm(process, comm)?);
-        crate::creation::vcis::agree_on_vcis(process, &comm, &hints.vcis.for_window())?;
+        let comm = Arc::new(mpi_core::creation::dup_comm(process, comm)?);
+        mpi_core::creation::vcis::agree_on_vcis(process, &comm, &hints.vcis.for_window())?;
         let probe = Box::new(AtomicU64::new(0));
         let peers = (0..comm.size()).map(|rank| comm.local().peer(rank));
         let local = peers
@@ -120,7 +120,7 @@ impl Window {
         let lacks = u64::from(lent.is_none());
         let promise = hints.accumulates.map_or(0, |promise| promise.word());
         let mut told = [bytes, !bytes, step, !step, !near, lacks, promise, !promise];
-        crate::collective::greatest_u64(process, &comm, &mut told)?;
+        mpi_core::collective::greatest_u64(process, &comm, &mut told)?;
         let plan = Plan {
             process,
             comm: &comm,
@@ -204,7 +204,7 @@ impl Window {
                 },
             );
         }
-        // Nobody may be asked for something before it serves, nor free its probe too crate::collective::barrier(&early.process, &window.comm)?;
+        // Nobody may be asked for something before it serves, nor free its probe too mpi_core::collective::barrier(&early.process, &window.comm)?;
         Ok(window)
     }
 }
@@ -229,7 +229,7 @@ impl Plan<'_> {
     fn on_node(&self, local: bool) -> Result<Made> {
         let Plan { process, comm, .. } = *self;
         let (me, count) = (comm.rank() as usize, comm.size() as usize);
-        let told = crate::collective::gather_all_u64(
+        let told = mpi_core::collective::gather_all_u64(
             process,
             comm,
             [
@@ -262,7 +262,7 @@ impl Plan<'_> {
                 && (0..count)
                     .all(|rank| single_copy::can_copy(process, comm, rank as u32, told[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
-            let able = crate::collective::gather_all_u64(process, comm, able)?;
+            let able = mpi_core::collective::gather_all_u64(process, comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
             // Nobody need find the piece any more: nothing of it is left when the processes end.
             if let Some(piece) = &piece {
@@ -342,7 +342,7 @@ impl Plan<'_> {
         let (Some(own), Some(shared)) = (self.lent, process.shared_memory()) else {
             return Ok(None);
         };
-        let told = crate::collective::gather_all_u64(process, comm, own.words())?;
+        let told = mpi_core::collective::gather_all_u64(process, comm, own.words())?;
         let mut mapped = Vec::with_capacity(told.len());
         for (rank, words) in told.into_iter().enumerate() {
             let Place { key, len, offset } = Place::of(words);
@@ -355,7 +355,7 @@ impl Plan<'_> {
         }
         let lacks = u64::from(mapped.len() < comm.size() as usize);
         let mut lacking = [lacks];
-        crate::collective::greatest_u64(process, comm, &mut lacking)?;
+        mpi_core::collective::greatest_u64(process, comm, &mut lacking)?;
         Ok((lacking[0] == 0).then_some(mapped))
     }
 
@@ -366,7 +366,7 @@ impl Plan<'_> {
             true => None,
             false => {
                 let own = [self.size as u64, u64::from(self.unit as u32)];
-                Some(crate::collective::gather_all_u64(process, comm, own)?)
+                Some(mpi_core::collective::gather_all_u64(process, comm, own)?)
             }
         };
         let mut memory = Memory::default();
@@ -461,13 +461,13 @@ impl Plan<'_> {
         if ranks.len() < 2 {
             return Ok(None);
         }
-        crate::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
+        mpi_core::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
     }
 
     /// How the members on this process's node are reached: all directly, or none.
     fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
         let Plan { process, comm, .. } = *self;
-        let told = crate::collective::gather_all_u64(
+        let told = mpi_core::collective::gather_all_u64(
             process,
             node,
             [
@@ -491,7 +491,7 @@ impl Plan<'_> {
             able &= (0..told.len())
                 .all(|rank| single_copy::can_copy(process, node, rank as u32, told[rank][2]));
         }
-        let able = crate::collective::gather_all_u64(process, node, [u64::from(able)])?;
+        let able = mpi_core::collective::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {
             piece.settle();
         }
@@ -530,7 +530,7 @@ impl Plan<'_> {
             None => (0, None),
         };
         let mut told = [found];
-        crate::collective::broadcast_u64(self.process, comm, &mut told)?;
+        mpi_core::collective::broadcast_u64(self.process, comm, &mut told)?;
         if told[0] == LACKS {
             let why = lack.map(|error| error.0);
             let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
@@ -559,7 +559,7 @@ impl Plan<'_> {
     /// Whether all members have memory.
     fn agree(&self, fine: bool) -> Result<()> {
         let mut lacking = [u64::from(!fine)];
-        crate::collective::greatest_u64(self.process, self.comm, &mut lacking)?;
+        mpi_core::collective::greatest_u64(self.process, self.comm, &mut lacking)?;
         if lacking[0] == 0 {
             return Ok(());
         }
@@ -583,7 +583,7 @@ fn share(
 ) -> Result<std::result::Result<Box<dyn SharedPiece>, OpenError>> {
     let me = comm.rank() as usize;
     let Some(shared) = process.shared_memory() else {
-        // Nobody has, since all were set up alike; but who waits for a key must get crate::collective::broadcast_u64(&one.process, comm, &mut [0; 4])?;
+        // Nobody has, since all were set up alike; but who waits for a key must get mpi_core::collective::broadcast_u64(&one.process, comm, &mut [0; 4])?;
         return Ok(Err(OpenError("this process has no shared memory".into())));
     };
     let mut made = None;
@@ -601,7 +601,7 @@ fn share(
         }
         made = Some(piece);
     }
-    crate::collective::broadcast_u64(process, comm, &mut key)?;
+    mpi_core::collective::broadcast_u64(process, comm, &mut key)?;
     let opened = match made {
         Some(made) => made,
         None if key[0] == 0 => Err(OpenError("its first member could not make it".into())),

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::datatype::{Datatype, Kind, Predefined};
-use crate::error::{Class, Error, Result};
-use crate::op::{Kernel, Level, Op, PredefinedOp, select};
+use mpi_types::datatype::{Datatype, Kind, Predefined};
+use mpi_types::error::{Class, Error, Result};
+use mpi_types::op::{Kernel, Level, Op, PredefinedOp, select};
 
 /// Bytes that the longest element needs in memory.
 const LONGEST: usize = 32;

@@ -12,8 +12,8 @@ use mpi_core::group::Group;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
-use mpi_core::rma::{Flavor, Form, Hints, Origin, Promise, Target, Window};
 use mpi_core::wait::WaitPolicy;
+use mpi_rma::{Flavor, Form, Hints, Origin, Promise, Target, Window};
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
 use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
 

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::apply::{self, Reduction};
 use super::control::Control;
 use super::serve::Windows;
-use crate::op::PredefinedOp;
-use crate::process::Process;
+use mpi_core::process::Process;
+use mpi_types::op::PredefinedOp;
 
 /// Bytes of data that fit.
 pub(super) const ROOM: usize = 40;

@@ -19,16 +19,14 @@ use super::lent::Lent;
 use super::mail::{self, Mailbox};
 use super::message::{Kind, Request, zeroed};
 use super::queue::{Queue, Waiter};
-use crate::ANY_SOURCE;
-use crate::comm::{Comm, Purpose};
-use crate::error::{Class, Result};
-use crate::process::Process;
-use crate::process::loan::Loan;
-use crate::process::source::{ProgressSource, Source, WINDOWS, Work};
-use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::engine::MatchedMessage;
-use crate::pt2pt::request::{RequestId, Status};
-use crate::pt2pt::wire::Key;
+use mpi_core::ANY_SOURCE;
+use mpi_core::comm::{Comm, Purpose};
+use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
+use mpi_core::process::source::{ProgressSource, Source, WINDOWS, Work};
+use mpi_core::pt2pt::buffer::Buffer;
+use mpi_core::pt2pt::request::{RequestId, Status};
+use mpi_types::error::{Class, Result};
 
 mod data;
 
@@ -275,10 +273,7 @@ pub(super) fn advance_services(process: &Process, vci: VciId) -> Result<bool> {
     };
     // Most have nothing to do, and are to cost little however many they are. Whoever has the
     // VCI's lock is about to look himself.
-    let arrived = match process.try_lock_vci(vci)? {
-        Some(state) => state.engine.unexpected.len() != 0,
-        None => false,
-    };
+    let arrived = process.has_unexpected(vci)?;
     let mut any = any;
     let losses = process.losses();
     for (service, lane) in list.iter() {
@@ -389,8 +384,9 @@ impl Service {
         bytes: Vec<u8>,
     ) -> Result<Option<Sent>> {
         let vci = self.lanes.get(lane).vci;
-        let start =
-            |buffer| crate::comm::send_by(process, &self.comm, vci, Purpose::Rma, buffer, to, tag);
+        let start = |buffer| {
+            mpi_core::comm::send_by(process, &self.comm, vci, Purpose::Rma, buffer, to, tag)
+        };
         Loan::send(bytes, start)
     }
 
@@ -416,7 +412,7 @@ impl Service {
         buffer: Buffer,
     ) -> Result<RequestId> {
         let vci = self.lanes.get(lane).vci;
-        crate::comm::receive_by(
+        mpi_core::comm::receive_by(
             process,
             &self.comm,
             vci,
@@ -539,34 +535,22 @@ impl Service {
     /// Begins to receive the next request, if one has arrived.
     fn accept(&self, process: &Process, lane: usize) -> Result<Option<Incoming>> {
         let vci = self.lanes.get(lane).vci;
-        let key = Key {
-            context: self.comm.context().of(Purpose::Rma),
-            source: ANY_SOURCE,
-            tag: REQUEST,
-        };
-        let found = {
-            // Whoever has the lock is about to look himself.
-            let Some(mut state) = process.try_lock_vci(vci)? else {
-                return Ok(None);
-            };
-            match state.engine.unexpected.len() {
-                0 => None,
-                _ => state.engine.unexpected.take(&key),
-            }
-        };
-        let Some((key, message)) = found else {
+        let found = mpi_core::comm::try_matched_probe_by(
+            process,
+            &self.comm,
+            vci,
+            Purpose::Rma,
+            ANY_SOURCE,
+            REQUEST,
+        )?;
+        let Some(matched) = found else {
             return Ok(None);
         };
         // The length is what the sender says. Memory that is not to be had ends its message, not us.
-        let is_member = self.is_member(key.source, message.from);
-        let room = is_member.then(|| zeroed(message.len())).flatten();
+        let is_member = self.is_member(matched.source(), matched.sender());
+        let room = is_member.then(|| zeroed(matched.bytes())).flatten();
         let whole = room.is_some();
-        let matched = MatchedMessage {
-            key,
-            vci,
-            owner: self.comm.owner(),
-            message,
-        };
+        let from = matched.source();
         if !is_member {
             let id = process.imrecv(matched, Buffer::EMPTY)?;
             process.detach(id)?;
@@ -574,7 +558,7 @@ impl Service {
         }
         let bytes = room.unwrap_or_default();
         Ok(Some(Incoming {
-            from: key.source as u32,
+            from: from as u32,
             request: Loan::new(bytes, |buffer| process.imrecv(matched, buffer))?,
             whole,
         }))

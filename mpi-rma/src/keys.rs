@@ -12,10 +12,10 @@ use parking_lot::{Mutex, RwLock};
 
 use super::message::{self, Kind};
 use super::serve::Service;
-use crate::error::Result;
-use crate::process::Process;
-use crate::process::loan::Loan;
-use crate::pt2pt::engine::Address;
+use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
+use mpi_core::pt2pt::Address;
+use mpi_types::error::Result;
 
 /// Up to so many members tell each other their keys when a window is made.
 const FEW: u32 = 64;
@@ -119,7 +119,7 @@ impl Service {
             Some((_, transport)) => self.expose(process, word(transport.name())),
             None => Told::default(),
         };
-        let told = crate::collective::gather_all_u64(process, &self.comm, told)?;
+        let told = mpi_core::collective::gather_all_u64(process, &self.comm, told)?;
         if !self.keys.on {
             return Ok(());
         }
@@ -209,7 +209,7 @@ impl Service {
                 None => None,
             }
         };
-        let way = process.lock_vci(to.vci_here)?.remote_memory(to.there);
+        let way = process.remote_memory(to.vci_here, to.there)?;
         let (found, far) = match (way, told) {
             (Some((name, few_small)), Some(told)) if told[0] == word(name) => {
                 let key = key_of(&told);

@@ -8,10 +8,10 @@ use super::Window;
 use super::control::Waiter;
 use super::message::{self, Kind};
 use super::sync::{FENCE, LOCK_ALL, STARTED, full_fence, sync_error};
-use crate::error::{Class, Error, Result};
-use crate::group::Group;
-use crate::notes::Awaited;
-use crate::process::Process;
+use mpi_core::group::Group;
+use mpi_core::notes::Awaited;
+use mpi_core::process::Process;
+use mpi_types::error::{Class, Error, Result};
 
 impl Window {
     /// The ranks in the window of the members of `group`.

@@ -12,12 +12,12 @@ use super::message::{self, Kind};
 use super::serve::Service;
 use super::transfer::{Form, Origin, Target};
 use super::{Way, Window};
-use crate::error::Result;
-use crate::process::Process;
-use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::operations::{Access, Act, Runs};
-use crate::pt2pt::request::{RequestId, Status};
-use crate::vci::Started;
+use mpi_core::process::Process;
+use mpi_core::pt2pt::buffer::Buffer;
+use mpi_core::pt2pt::operations::{Access, Act, Runs};
+use mpi_core::pt2pt::request::{RequestId, Status};
+use mpi_core::vci::Started;
+use mpi_types::error::Result;
 
 /// So many runs are worth an operation each, however short they are …
 const FEW_RUNS: usize = 4;
@@ -115,24 +115,16 @@ impl Window {
                 packed.insert(data).as_mut_ptr()
             }
         };
-        Access {
-            to: service.address(target.rank, lane).there,
-            key,
-            act: if write { Act::Put } else { Act::Get },
-            target: target.rank,
-            runs,
+        let mut access = Access::new(
+            (target.rank, service.address(target.rank, lane).there),
+            (key, runs),
+            if write { Act::Put } else { Act::Get },
             local,
-            packed,
-            buffer,
-            outer: None,
-            flight: service.lanes.get(lane).flight.clone(),
-            number: 0,
-            next: 0,
-            moved: 0,
-            parts: 0,
-            failed: None,
-            held: false,
-        }
+            service.lanes.get(lane).flight.clone(),
+        );
+        access.packed = packed;
+        access.buffer = buffer;
+        access
     }
 
     /// Begins an access, as soon as there is room. Gives the request, if one was asked for and it is not
@@ -155,7 +147,7 @@ impl Window {
             };
             // SAFETY: the program has lent the origin's buffer until the access is complete, and
             // the target its memory until the window is freed.
-            match unsafe { process.lock_vci(vci)?.start_access(now, owner)? } {
+            match unsafe { process.start_access(vci, now, owner)? } {
                 Started::Full(back) => {
                     access = Some(back);
                     Ok(None)
@@ -168,11 +160,11 @@ impl Window {
             Started::Pending(outer) => Ok(Ok(outer)),
             Started::Partly(index, outer) => {
                 let all = service.wait_for(process, vci, target, || {
-                    Ok(process.lock_vci(vci)?.go_on(index).then_some(()))
+                    Ok(process.go_on_with_access(vci, index)?.then_some(()))
                 });
                 if let Err(error) = all {
                     let why = LaneError::lost(0, error.to_string());
-                    process.lock_vci(vci)?.give_up(index, why);
+                    process.give_up_access(vci, index, why)?;
                     return Err(error);
                 }
                 Ok(Ok(outer))
@@ -211,8 +203,8 @@ impl Service {
             while let Some((target, flush)) = flushes.next() {
                 let to = self.address(target, number).there;
                 let flushed = self.wait_for(process, lane.vci, Some(target), || {
-                    let mut state = process.lock_vci(lane.vci)?;
-                    Ok(state.start_flush(to, &lane.flight, flush).then_some(()))
+                    let room = process.start_flush(lane.vci, to, &lane.flight, flush)?;
+                    Ok(room.then_some(()))
                 });
                 if let Err(error) = flushed {
                     // Nobody is to wait for what was not begun.
@@ -268,7 +260,7 @@ impl Service {
             .iter()
             .map(|run| (run.0 as i64, run.1))
             .collect();
-        let len = access.len();
+        let len = access.bytes();
         if matches!(access.act, Act::Put) {
             // SAFETY: the data is valid until the access is complete, which it is not yet.
             let data = unsafe { std::slice::from_raw_parts(access.local, len) };

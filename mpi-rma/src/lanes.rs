@@ -13,9 +13,9 @@ use netmod::VciId;
 use parking_lot::Mutex;
 
 use super::serve::Origin;
-use crate::comm::Comm;
-use crate::process::threads;
-use crate::pt2pt::operations::Flight;
+use mpi_core::comm::Comm;
+use mpi_core::process::threads;
+use mpi_core::pt2pt::operations::Flight;
 
 /// What a process has under way on one VCI of a window.
 pub(super) struct Lane {

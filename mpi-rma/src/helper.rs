@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::serve::{self, Windows};
-use crate::process::Process;
+use mpi_core::process::Process;
 
 /// Where the thread sleeps while this process exposes nothing by messages.
 #[derive(Default)]
@@ -77,7 +77,7 @@ pub fn end_serving(process: &Process) {
 
 /// One round of progress on the VCIs of windows. (Not of collectives: they may call functions of
 /// the program's.)
-fn serve_once(process: &Process) -> crate::Result<bool> {
+fn serve_once(process: &Process) -> mpi_core::Result<bool> {
     let mut any = false;
     for vci in process.source::<Windows>().vcis() {
         any |= process.progress_on(vci)? | serve::advance_services(process, vci)?;

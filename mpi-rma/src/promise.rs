@@ -1,9 +1,9 @@
 //! What a program promises of the accumulates on a window, by hints, so that the network's atomics can
 //! carry them all out.
 
-use crate::datatype::Kind;
-use crate::error::{Class, Error, Result};
-use crate::op::PredefinedOp;
+use mpi_types::datatype::Kind;
+use mpi_types::error::{Class, Error, Result};
+use mpi_types::op::PredefinedOp;
 
 /// A word of the network's.
 pub(super) const WORD: usize = 8;

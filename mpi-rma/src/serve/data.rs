@@ -5,12 +5,12 @@
 //! counted, and told to its origin by the next flush; who waits for data gets none.
 
 use super::{Service, State};
-use crate::error::Result;
-use crate::op::PredefinedOp;
-use crate::process::Process;
-use crate::pt2pt::engine::Address;
-use crate::rma::apply::{self, Reduction};
-use crate::rma::message::{Request, zeroed};
+use crate::apply::{self, Reduction};
+use crate::message::{Request, zeroed};
+use mpi_core::process::Process;
+use mpi_core::pt2pt::Address;
+use mpi_types::error::Result;
+use mpi_types::op::PredefinedOp;
 
 impl Service {
     /// Whether a message that says it is of this rank came from there.
@@ -50,7 +50,7 @@ impl Service {
         })
     }
 
-    /// Carries out [`crate::rma::message::Kind::Put`].
+    /// Carries out [`crate::message::Kind::Put`].
     pub(super) fn write(&self, state: &mut State, from: u32, request: &Request<'_>) {
         let mut data = request.data;
         for (at, len) in request.runs() {
@@ -66,7 +66,7 @@ impl Service {
         }
     }
 
-    /// Carries out [`crate::rma::message::Kind::Get`].
+    /// Carries out [`crate::message::Kind::Get`].
     pub(super) fn read(
         &self,
         process: &Process,
@@ -89,7 +89,7 @@ impl Service {
         self.answer(process, state, by, request.tag, out)
     }
 
-    /// Carries out [`crate::rma::message::Kind::Accumulate`].
+    /// Carries out [`crate::message::Kind::Accumulate`].
     ///
     /// Invariant (accumulate atomicity): the accumulates of all origins come here one after another.
     pub(super) fn accumulate(
@@ -148,7 +148,7 @@ impl Service {
         Some((reduction, found))
     }
 
-    /// Carries out [`crate::rma::message::Kind::CompareAndSwap`].
+    /// Carries out [`crate::message::Kind::CompareAndSwap`].
     pub(super) fn compare_and_swap(
         &self,
         process: &Process,

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use netmod::{Peer, VciId};
 
 use super::serve::{Service, State};
-use crate::error::{Class, Result};
-use crate::process::Process;
+use mpi_core::process::Process;
+use mpi_types::error::{Class, Result};
 
 /// The answer to a wish for the lock: it is granted. Others say, counted from 1, which rank died that
 /// had it.

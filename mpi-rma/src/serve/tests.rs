@@ -2,22 +2,27 @@
 
 use std::sync::Arc;
 
-use netmod::{Header, Lane, LaneError, OpenError, Peer, RemoteKey, Sink, Token};
+use netmod::{Header, Lane, LaneError, OpenError, Peer, Sink, Token};
 use netmod_sim::{Get, Rng, SimConfig, Simulation};
 
 use super::*;
-use crate::comm::ContextId;
-use crate::datatype::Predefined;
-use crate::group::Group;
-use crate::op::PredefinedOp;
-use crate::process::{Config, CriticalSections, Router, Threads};
-use crate::pt2pt::wire::{self, Name, Rts, Trailer};
-use crate::rma::message;
-use crate::wait::WaitPolicy;
+use crate::message;
+use mpi_core::comm::ContextId;
+use mpi_core::group::Group;
+use mpi_core::process::{Config, CriticalSections, Router, Threads};
+use mpi_core::wait::WaitPolicy;
+use mpi_types::datatype::Predefined;
+use mpi_types::op::PredefinedOp;
 
 const MARGIN: usize = 64;
 const WINDOW: usize = 64;
 const POISON: u8 = 0xa5;
+
+/// Kinds of messages, as trailers say them.
+const READY_TO_SEND: u64 = 3;
+const FIN: u64 = 7;
+/// Where the generation begins in a request's name.
+const GENERATION: u32 = 25;
 
 struct OnlyWay;
 
@@ -57,7 +62,7 @@ impl Target {
             request_caches: true,
             nodes: Vec::new(),
             shared_memory: None,
-            sources: crate::process::source::Sources::default(),
+            sources: mpi_core::process::source::Sources::default(),
         })
         .unwrap();
         let comm = Arc::new(Comm::new(ContextId::new(0, 5), Group::identity(2), 0));
@@ -231,23 +236,12 @@ fn requests_longer_than_memory_and_of_strangers_are_let_go() {
     let mut lane = target.sim.transport(1).open_lane(0).unwrap();
     let context = target.service.comm.context().of(Purpose::Rma);
     let offer = |lane: &mut Box<dyn Lane>, source, len| {
-        let key = Key {
-            context,
-            source,
-            tag: REQUEST,
-        };
-        let trailer = Trailer {
-            kind: wire::Kind::Rts,
-            from_vci: 0,
-            credit: 0,
-        };
-        let rts = Rts {
-            len,
-            request: Name::new(RequestId::from_index(7).unwrap(), 1),
-            key: None::<RemoteKey>,
-        };
-        let header = wire::matched(key, trailer);
-        lane.send(0, 0, &header, &rts.to_bytes()).unwrap();
+        // What matches it, and a trailer of VCI 0; then its length, the sender's request, and no key.
+        let matched = u64::from(source as u32) | u64::from(REQUEST as u32) << 32;
+        let header = Header([context, matched, READY_TO_SEND]);
+        let words: [u64; 5] = [len, 7 | 1 << GENERATION, 0, 0, 0];
+        let offer: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        lane.send(0, 0, &header, &offer).unwrap();
         while target.sim.step().is_some() {}
         target.process.poll_all().unwrap();
         target.service.advance(&target.process, 0, true).unwrap();
@@ -257,7 +251,7 @@ fn requests_longer_than_memory_and_of_strangers_are_let_go() {
         let failed = target.service.state.lock().failed.remove(&1);
         (answers.0, failed)
     };
-    let fin = wire::Kind::Fin as u64;
+    let fin = FIN;
     for len in [u64::MAX, 1 << 62] {
         assert_eq!(offer(&mut lane, 1, len), (vec![fin], Some(1)));
     }

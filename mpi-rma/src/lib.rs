@@ -48,16 +48,16 @@ use std::sync::atomic::AtomicU64;
 use netmod::SharedPiece;
 use parking_lot::Mutex;
 
-use crate::comm::Comm;
-use crate::comm::vci_map::Wishes;
-use crate::error::{Class, Error, Result};
-use crate::group::Group;
-use crate::process::Process;
 pub use atomics::NetworkAtomics;
 use attached::Attached;
 use control::Control;
 use keys::Keys;
 use members::{Members, Reach};
+use mpi_core::comm::Comm;
+use mpi_core::comm::vci_map::Wishes;
+use mpi_core::group::Group;
+use mpi_core::process::Process;
+use mpi_types::error::{Class, Error, Result};
 pub use promise::Promise;
 use quick::Quick;
 pub use quick::{Atomic, Change, Word};
@@ -197,7 +197,7 @@ impl Window {
         if let Some(service) = &self.service {
             // What this process has under way must be complete at its targets.
             self.flush_dirty(process)?;
-            crate::collective::barrier(process, &self.comm)?;
+            mpi_core::collective::barrier(process, &self.comm)?;
             process.wait_until(self.comm.vci(), || {
                 for lane in service.lanes.iter().skip(1) {
                     process.poll(lane.vci)?;
@@ -206,7 +206,7 @@ impl Window {
             })?;
             serve::end_service(process, service);
         }
-        // Invariant: memory goes only after all are done with crate::collective::barrier(&it.process, &self.comm)?;
+        // Invariant: memory goes only after all are done with mpi_core::collective::barrier(&it.process, &self.comm)?;
         if let Some(service) = &self.service {
             service.keys.withdraw();
         }
@@ -388,7 +388,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::ContextId;
+    use mpi_core::comm::ContextId;
 
     /// A window of `size` members as one of them has it, with 64 on its node.
     fn window(size: u32, flavor: Flavor) -> Window {

@@ -18,9 +18,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::control::{Control, Waiter};
-use crate::error::Result;
-use crate::notes::Awaited;
-use crate::process::Process;
+use mpi_core::notes::Awaited;
+use mpi_core::process::Process;
+use mpi_types::error::Result;
 
 /// One user of the first kind is inside.
 const FIRST: u64 = 1;
@@ -269,7 +269,7 @@ impl Door<'_> {
         own.store(0, Ordering::Release);
     }
 
-    fn fallen(&self, process: &Process) -> crate::error::Error {
+    fn fallen(&self, process: &Process) -> mpi_types::error::Error {
         let member = self.rooms.fallen.load(Ordering::Acquire) as u32;
         self.control.lost(process, member as usize)
     }

@@ -20,12 +20,12 @@ use super::promise::{Deed, Promise, WORD};
 use super::serve::Service;
 use super::serve::Windows;
 use super::transfer::{Form, Origin, Target};
-use crate::error::{Class, Error, Result};
-use crate::op::PredefinedOp;
-use crate::process::Process;
-use crate::process::loan::Loan;
-use crate::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
-use crate::pt2pt::request::RequestId;
+use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
+use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
+use mpi_core::pt2pt::request::RequestId;
+use mpi_types::error::{Class, Error, Result};
+use mpi_types::op::PredefinedOp;
 
 /// Whether accumulates go by the network's atomics where they may.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -76,14 +76,14 @@ impl Service {
             let (base, len) = self.memory()?;
             let name = word(transport.name());
             // Of endpoints, several have one process.
-            let fits = base.addr() % WORD == 0 && self.comm.points().is_none();
+            let fits = base.addr() % WORD == 0 && !self.comm.has_endpoints();
             let reached = len == 0 || self.expose(process, name)[0] == name;
             (wanted && fits && reached).then_some((way, name, like))
         };
         let own = if self.keys.on { able() } else { None };
         let name = own.map_or(0, |own| own.1);
         let mut told = [u64::from(own.is_none()), name, !name];
-        crate::collective::greatest_u64(process, &self.comm, &mut told)?;
+        mpi_core::collective::greatest_u64(process, &self.comm, &mut told)?;
         let (Some((way, name, like)), 0, true) = (own, told[0], told[1] == !told[2]) else {
             return Ok(());
         };
@@ -303,30 +303,20 @@ impl Window {
                 Ok((!lane.flight.awaits(Some(target), until)).then_some(()))
             })?;
         }
-        let access = Access {
-            to: service.address(target, number).there,
-            key,
-            act: Act::Change(Change {
+        let mut access = Access::new(
+            (target, service.address(target, number).there),
+            (key, work.words),
+            Act::Change(Change {
                 way: domain.way,
                 op: work.op,
                 operands: work.operands,
                 compare: work.compare,
                 found,
             }),
-            target,
-            runs: work.words,
             local,
-            packed: None,
-            buffer,
-            outer: None,
-            flight: lane.flight.clone(),
-            number: 0,
-            next: 0,
-            moved: 0,
-            parts: 0,
-            failed: None,
-            held: false,
-        };
+            lane.flight.clone(),
+        );
+        access.buffer = buffer;
         match self.issue(process, service, access, number, form)? {
             Ok(request) => Ok(request),
             Err(_) => Err(refused(target, netmod::LaneError::Unsupported)),

@@ -8,13 +8,13 @@ use super::mail::{self, What};
 use super::members::{Member, Reach};
 use super::message::{self, Kind};
 use super::{Flavor, Way, Window};
-use crate::comm::single_copy;
-use crate::datatype::Datatype;
-use crate::error::{Class, Error, Result};
-use crate::op::{Op, PredefinedOp};
-use crate::process::Process;
-use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::request::RequestId;
+use mpi_core::comm::single_copy;
+use mpi_core::process::Process;
+use mpi_core::pt2pt::buffer::Buffer;
+use mpi_core::pt2pt::request::RequestId;
+use mpi_types::datatype::Datatype;
+use mpi_types::error::{Class, Error, Result};
+use mpi_types::op::{Op, PredefinedOp};
 
 /// A buffer of the origin's.
 #[derive(Clone, Copy)]

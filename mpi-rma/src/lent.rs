@@ -8,7 +8,7 @@ use netmod::{OpenError, RemoteKey, SharedPiece};
 use parking_lot::Mutex;
 
 use super::serve::Windows;
-use crate::process::Process;
+use mpi_core::process::Process;
 
 /// The pieces that the program has, by where they begin.
 #[derive(Default)]

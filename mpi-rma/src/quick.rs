@@ -9,7 +9,7 @@ use super::Window;
 use super::control::{Acting, Control};
 use super::members::{Members, Reach};
 use super::sync::full_fence;
-use crate::process::Process;
+use mpi_core::process::Process;
 
 /// A member's memory as the short ways need it.
 struct Place {

@@ -35,10 +35,10 @@ use netmod::Peer;
 
 use super::mail::Slot;
 use super::rooms::{As, Door, Rooms};
-use crate::error::{Error, Result};
-use crate::notes::Awaited;
-use crate::process::Process;
-use crate::pt2pt::engine::lost_peer;
+use mpi_core::notes::Awaited;
+use mpi_core::process::Process;
+use mpi_core::pt2pt::lost_peer;
+use mpi_types::error::{Error, Result};
 
 /// Bytes that one accumulate changes without letting others in between.
 pub(super) const CHUNK: usize = 32 << 10;
