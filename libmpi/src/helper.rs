@@ -24,7 +24,7 @@ pub fn start() -> Result<()> {
     }
     let thread = Builder::new()
         .name("weft progress".into())
-        .spawn(|| mpi_rma::helper::keep_serving(process));
+        .spawn(|| mpi_rma::keep_serving(process));
     // SAFETY: filled above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     let thread = thread.map_err(|error| {
@@ -45,7 +45,7 @@ pub fn end(runtime: &Runtime) {
     let Some(thread) = THREAD.lock().take() else {
         return;
     };
-    mpi_rma::helper::end_serving(&runtime.process);
+    mpi_rma::end_serving(&runtime.process);
     // It has no result, and a panic has ended the process already.
     let _ = thread.join();
 }

@@ -12,7 +12,7 @@ const LONGEST: usize = 32;
 
 /// An operation on elements of one predefined datatype.
 #[derive(Clone, Copy)]
-pub(super) struct Reduction {
+pub(crate) struct Reduction {
     pub op: PredefinedOp,
     pub element: Predefined,
     kernel: Kernel,
@@ -201,11 +201,11 @@ impl Reduction {
 }
 
 /// A run of elements in a window: where it begins, in bytes, and how many there are.
-pub(super) type Run = (i64, usize);
+pub(crate) type Run = (i64, usize);
 
 /// The elements of `count` times `datatype` at `base`, in order: runs of elements that follow each
 /// other directly.
-pub(super) fn runs(
+pub(crate) fn runs(
     datatype: &Datatype,
     count: usize,
     base: i64,
@@ -248,7 +248,7 @@ pub(super) fn runs(
 ///
 /// # Safety
 /// All are `size` bytes long, up to 8; if `native`, `place` is aligned to that.
-pub(super) unsafe fn compare_and_swap(
+pub(crate) unsafe fn compare_and_swap(
     place: *mut u8,
     compare: u64,
     new: u64,

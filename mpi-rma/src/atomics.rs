@@ -6,20 +6,20 @@
 //! processor's. Only where the transport says that they are ([`netmod::Atomics::coherent`]) are those
 //! on memory that is mapped here the processor's.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmod::{AtomicOp, RemoteKey};
 use parking_lot::RwLock;
 
-use super::Window;
-use super::apply::{self, Reduction};
-use super::keys::{Told, key_of, transports, word};
-use super::message::{self, Kind};
-use super::promise::{Deed, Promise, WORD};
-use super::serve::Service;
-use super::serve::Windows;
-use super::transfer::{Form, Origin, Target};
+use crate::apply::{self, Reduction};
+use crate::buffers::{Form, Origin, Target};
+use crate::keys::{Told, key_of, transports, word};
+use crate::message::{self, Kind};
+use crate::network_atomics::{Domain, NetworkAtomics};
+use crate::promise::{Deed, Promise, WORD};
+use crate::service::Service;
+use crate::window::Window;
+use crate::windows::Windows;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
@@ -27,31 +27,8 @@ use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
 
-/// Whether accumulates go by the network's atomics where they may.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum NetworkAtomics {
-    /// Where targets need do nothing for them.
-    #[default]
-    Auto,
-    /// Wherever the transport has some.
-    Always,
-    /// Never.
-    Never,
-}
-
 /// The most words of an accumulate.
 const WORDS: usize = 8;
-
-/// The network's atomics, as all members of a window use them.
-pub(super) struct Domain {
-    pub promise: Promise,
-    /// The transport, as the process counts them, and its name.
-    way: usize,
-    name: u64,
-    like: netmod::Atomics,
-    /// By which keys members' memory is reached.
-    keys: RwLock<HashMap<u32, RemoteKey>>,
-}
 
 /// An accumulate as the network sees it.
 struct Work {
@@ -141,7 +118,7 @@ impl Window {
     }
 
     #[inline]
-    pub(super) fn domain(&self) -> Option<&Domain> {
+    pub(crate) fn domain(&self) -> Option<&Domain> {
         self.service.as_ref()?.atomics.get()
     }
 
@@ -149,7 +126,7 @@ impl Window {
     ///
     /// # Safety
     /// As for that; the place `at` in the target's memory is within it.
-    pub(super) unsafe fn accumulate_by_network(
+    pub(crate) unsafe fn accumulate_by_network(
         &self,
         process: &Process,
         domain: &Domain,
@@ -212,7 +189,7 @@ impl Window {
     ///
     /// # Safety
     /// As for that; the element at `at` is within the target's memory.
-    pub(super) unsafe fn swap_by_network(
+    pub(crate) unsafe fn swap_by_network(
         &self,
         process: &Process,
         domain: &Domain,

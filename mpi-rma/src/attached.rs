@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Stretches that don't overlap, by where they begin: their lengths.
 #[derive(Default)]
-pub(super) struct Attached(BTreeMap<usize, usize>);
+pub(crate) struct Attached(BTreeMap<usize, usize>);
 
 impl Attached {
     /// Adds a stretch, or gives one that it overlaps with.

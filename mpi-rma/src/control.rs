@@ -24,7 +24,7 @@
 //!
 //! # Deaths
 //! Any member may die at any instruction. `busy` says who has it, and what a dead member is acting on
-//! counts for nothing; [`super::rooms`] says what becomes of locks. Members are processes of one node,
+//! counts for nothing; [`crate::locks`] says what becomes of locks. Members are processes of one node,
 //! so whoever waits for long looks whether they exist.
 
 use std::sync::Arc;
@@ -33,35 +33,35 @@ use std::time::{Duration, Instant};
 
 use netmod::Peer;
 
-use super::mail::Slot;
-use super::rooms::{As, Door, Rooms};
+use crate::lock_word::Rooms;
+use crate::request_slot::Slot;
 use mpi_core::notes::Awaited;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::lost_peer;
 use mpi_types::error::{Error, Result};
 
 /// Bytes that one accumulate changes without letting others in between.
-pub(super) const CHUNK: usize = 32 << 10;
+pub(crate) const CHUNK: usize = 32 << 10;
 
 /// Words that processors write to often stand in cache lines of their own.
 #[repr(C, align(64))]
-struct Line<T>(T);
+pub(crate) struct Line<T>(pub(crate) T);
 
 /// Before all blocks.
 #[repr(C)]
-struct Head {
+pub(crate) struct Head {
     /// Those who hold all locks (readers), and those who hold an exclusive one somewhere.
-    all: Line<Rooms>,
+    pub(crate) all: Line<Rooms>,
 }
 
 /// One member's block; behind it stand a count of posts for each member and its records for locks:
 /// for that of each member, for the one of all as it has it for an exclusive lock of each, and for that
 /// one as it has it for all.
 #[repr(C)]
-struct Block {
+pub(crate) struct Block {
     /// The member's process; 0 before it is known.
     pid: Line<AtomicU32>,
-    lock: Line<Rooms>,
+    pub(crate) lock: Line<Rooms>,
     busy: Line<Busy>,
     /// How many operations of this member's are changing others' memory by atomic operations.
     acting: Line<AtomicU32>,
@@ -72,7 +72,7 @@ struct Block {
 
 /// Whether somebody has a member's memory alone.
 #[repr(C)]
-struct Busy {
+pub(crate) struct Busy {
     /// By whom, counted from 1.
     held: AtomicU32,
     /// How many wait for that.
@@ -81,11 +81,11 @@ struct Busy {
 
 /// The blocks of all members.
 #[derive(Clone)]
-pub(super) struct Control {
+pub(crate) struct Control {
     base: *mut u8,
     stride: usize,
     me: usize,
-    members: usize,
+    pub(crate) members: usize,
     /// The members' numbers as processes of the job, for messages.
     peers: Arc<[Peer]>,
     /// Whether several threads of this process may act at once.
@@ -94,6 +94,7 @@ pub(super) struct Control {
 
 // SAFETY: blocks are made of atomics.
 unsafe impl Send for Control {}
+
 // SAFETY: as above.
 unsafe impl Sync for Control {}
 
@@ -181,13 +182,13 @@ impl Control {
         unsafe { &*self.base.add(at).cast() }
     }
 
-    fn head(&self) -> &Head {
+    pub(crate) fn head(&self) -> &Head {
         // SAFETY: by the promise to `at`.
         unsafe { &*self.base.cast() }
     }
 
     #[inline(always)]
-    fn block(&self, member: usize) -> &Block {
+    pub(crate) fn block(&self, member: usize) -> &Block {
         // SAFETY: by the promise to `at`; members are counted from 0 to their number.
         unsafe {
             &*self
@@ -223,83 +224,6 @@ impl Control {
 
     fn posts(&self, member: usize, by: usize) -> &AtomicU32 {
         self.count(member, by)
-    }
-
-    /// The lock of a member.
-    pub(super) fn door(&self, member: usize, exclusive: bool) -> Door<'_> {
-        Door {
-            rooms: &self.block(member).lock.0,
-            control: self,
-            own: member,
-            all: member..member + 1,
-            what: Awaited::Lock {
-                target: member as u32,
-                exclusive,
-            },
-        }
-    }
-
-    /// The lock of all, for an exclusive lock of a member or, without one, for all.
-    fn door_of_all(&self, member: Option<usize>) -> Door<'_> {
-        let (first, last) = (self.members, 2 * self.members);
-        Door {
-            rooms: &self.head().all.0,
-            control: self,
-            own: member.map_or(last, |member| first + member),
-            all: first..last + 1,
-            what: member.map_or(Awaited::LockAll, |member| Awaited::Lock {
-                target: member as u32,
-                exclusive: true,
-            }),
-        }
-    }
-
-    /// Takes the lock of `member`. `held`: this process has the lock of another already.
-    ///
-    /// Readers need that lock alone, writers first the right to write somewhere, against those who
-    /// have locked all. Invariant (no deadlock by the order of queues): who holds a lock waits for
-    /// those only who hold one, never for somebody in a queue.
-    pub fn lock(
-        &self,
-        process: &Process,
-        vci: u16,
-        member: usize,
-        exclusive: bool,
-        held: bool,
-    ) -> Result<()> {
-        let lock = self.door(member, exclusive);
-        if !exclusive {
-            return lock.enter(process, vci, As::Reader, held);
-        }
-        let all = self.door_of_all(Some(member));
-        all.enter(process, vci, As::AnyWriter, held)?;
-        let entered = lock.enter(process, vci, As::Writer, held);
-        if entered.is_err() {
-            all.leave(As::AnyWriter);
-        }
-        entered
-    }
-
-    /// Gives the lock of `member` back.
-    pub fn unlock(&self, member: usize, exclusive: bool) {
-        let lock = self.door(member, exclusive);
-        if exclusive {
-            lock.leave(As::Writer);
-            self.door_of_all(Some(member)).leave(As::AnyWriter);
-        } else {
-            lock.leave(As::Reader);
-        }
-    }
-
-    /// Takes the locks of all members as a reader.
-    pub fn lock_all(&self, process: &Process, vci: u16) -> Result<()> {
-        let all = self.door_of_all(None);
-        all.enter(process, vci, As::Reader, false)
-    }
-
-    /// Gives them back.
-    pub fn unlock_all(&self) {
-        self.door_of_all(None).leave(As::Reader);
     }
 
     /// Runs `act`, which changes `member`'s memory by atomic operations only and waits for nobody,
@@ -440,7 +364,7 @@ impl Drop for Held<'_> {
 
 /// The two words by which atomic operations and vector kernels keep out of each other's way.
 #[derive(Clone, Copy)]
-pub(super) struct Acting<'a> {
+pub(crate) struct Acting<'a> {
     pub mine: &'a AtomicU32,
     pub busy: &'a AtomicU32,
     pub threaded: bool,
@@ -473,7 +397,7 @@ impl Acting<'_> {
 
 /// Who waits for a word in shared memory, which rings no bell when it changes: with progress, and naps
 /// that are short.
-pub(super) struct Waiter<'a> {
+pub(crate) struct Waiter<'a> {
     pub process: &'a Process,
     pub vci: u16,
     pub what: Awaited,
@@ -517,4 +441,20 @@ impl Waiter<'_> {
             }
         }
     }
+}
+
+/// Makes everything before visible everywhere before anything after happens.
+#[inline(always)]
+pub(crate) fn full_fence() {
+    // A locked instruction orders all loads and stores as `mfence` does, at half the price. (Streaming
+    // stores of long copies end with their own fence, in the C library.)
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: adds 0 to a word of this function's own stack; no stack pointer moves, and memory that
+    // the compiler keeps in registers is written back, since `asm` may read and write memory.
+    unsafe {
+        let mut own = 0u32;
+        std::arch::asm!("lock or dword ptr [{}], 0", in(reg) &raw mut own, options(nostack));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::sync::atomic::fence(Ordering::SeqCst);
 }

@@ -6,16 +6,17 @@ use std::sync::atomic::AtomicU64;
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedPiece};
 use parking_lot::Mutex;
 
-use super::Hints;
-use super::control::Control;
-use super::lent::Place;
-use super::mail::{self, Mailbox};
-use super::members::{Member, Members, Reach};
-use super::quick::Quick;
-use super::serve::Windows;
-use super::serve::{self, Service};
-use super::sync::Epochs;
-use super::{Flavor, Heap, Memory, PAGE, Way, Window};
+use crate::control::Control;
+use crate::epochs::Epochs;
+use crate::fast_targets::Quick;
+use crate::members::{Member, Members, Reach};
+use crate::serve;
+use crate::service::Service;
+use crate::shared_pieces::Place;
+use crate::target_requests::{self, Mailbox};
+use crate::window::Hints;
+use crate::window::{Flavor, Heap, Memory, PAGE, Way, Window};
+use crate::windows::{self, Windows};
 use mpi_core::comm::Comm;
 use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
@@ -114,7 +115,7 @@ impl Window {
         let (bytes, step) = (size as u64, u64::from(unit as u32));
         let near = u64::from(local || shared);
         let lent = match flavor {
-            Flavor::Created(base) => process.source::<Windows>().lent(base, size),
+            Flavor::Created(base) => process.source::<Windows>().lent.locate(base, size),
             _ => None,
         };
         let lacks = u64::from(lent.is_none());
@@ -185,7 +186,7 @@ impl Window {
             control,
             service,
             epochs: Epochs::new(comm.size() as usize),
-            luck: mail::Luck::default(),
+            luck: target_requests::Luck::default(),
             attached: Mutex::default(),
             name: Mutex::default(),
             _probe: probe,
@@ -194,7 +195,7 @@ impl Window {
         };
         if let (Way::Copied, Flavor::Created(base), Some(control)) = (way, flavor, &window.control)
         {
-            mail::open_mailbox(
+            windows::open_mailbox(
                 process,
                 Mailbox {
                     control: control.clone(),

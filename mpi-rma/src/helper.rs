@@ -3,46 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
-use super::serve::{self, Windows};
+use crate::serve;
+use crate::windows::Windows;
 use mpi_core::process::Process;
-
-/// Where the thread sleeps while this process exposes nothing by messages.
-#[derive(Default)]
-pub(super) struct Bed {
-    state: Mutex<Called>,
-    call: Condvar,
-}
-
-#[derive(Default)]
-struct Called {
-    /// Windows that are served by messages.
-    windows: usize,
-    to_end: bool,
-}
-
-impl Bed {
-    /// There is a window to serve.
-    pub fn call(&self) {
-        self.state.lock().windows += 1;
-        self.call.notify_all();
-    }
-
-    /// A window is gone.
-    pub fn excuse(&self) {
-        self.state.lock().windows -= 1;
-    }
-
-    /// Sleeps until there is; `false` if the thread is to end.
-    fn sleep(&self) -> bool {
-        let mut state = self.state.lock();
-        while state.windows == 0 && !state.to_end {
-            self.call.wait(&mut state);
-        }
-        !state.to_end
-    }
-}
 
 /// Between two looks that found nothing, for so long after one that found something …
 const ALERT: Duration = Duration::from_millis(5);

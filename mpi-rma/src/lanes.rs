@@ -12,19 +12,19 @@ use crossbeam_utils::CachePadded;
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use super::serve::Origin;
+use crate::pending::Origin;
 use mpi_core::comm::Comm;
 use mpi_core::process::threads;
 use mpi_core::pt2pt::operations::Flight;
 
 /// What a process has under way on one VCI of a window.
-pub(super) struct Lane {
+pub(crate) struct Lane {
     pub vci: VciId,
     pub origin: Mutex<Origin>,
     /// Set by whoever puts something under way, after that.
     pub active: AtomicBool,
     /// To which targets something was sent that no answer has confirmed. (Most of the first lane's
-    /// are noted in [`super::sync::Epochs`].)
+    /// are noted in [`crate::epochs::Epochs`].)
     dirty: Mutex<HashSet<u32>>,
     next_tag: AtomicI32,
     /// What is under way by the network's remote memory.
@@ -53,7 +53,7 @@ impl Lane {
 }
 
 /// The VCIs of a window, the first of which is for what must be in order.
-pub(super) struct Lanes {
+pub(crate) struct Lanes {
     list: Box<[CachePadded<Lane>]>,
     /// Accumulates may go by any of them.
     unordered: bool,

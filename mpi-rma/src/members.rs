@@ -2,7 +2,7 @@
 
 /// A member's part of a window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
+pub(crate) struct Member {
     pub size: u64,
     pub unit: i64,
     /// How its memory is reached without asking it.
@@ -11,7 +11,7 @@ pub(super) struct Member {
 
 /// How a member's memory is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reach {
+pub(crate) enum Reach {
     /// By plain loads and stores: it begins here. (The address 0 for a dynamic window's.)
     Here(*mut u8),
     /// By copies of the kernel's: it begins at this address of that process's.
@@ -21,7 +21,7 @@ pub(super) enum Reach {
 }
 
 /// All members.
-pub(super) enum Members {
+pub(crate) enum Members {
     /// One by one.
     Each(Box<[Member]>),
     /// All have as much memory and the same unit. Whoever is not among the near ones, which are few

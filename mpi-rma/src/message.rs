@@ -3,13 +3,14 @@
 //! Messages of one origin are carried out in the order in which they were sent. An answer goes to
 //! the receive that the origin has posted for the tag that it gave.
 
-use netmod_kit::copy;
 use std::alloc::{Layout, alloc_zeroed};
+
+use netmod_kit::copy;
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Write the data to the runs, which are offsets and lengths in bytes.
     Put = 1,
     /// Answer with what is in the runs.
@@ -55,7 +56,7 @@ impl Kind {
 const WORDS: usize = 5;
 
 /// Makes a message whose data, `len` bytes, `fill` writes.
-pub(super) fn encode(
+pub(crate) fn encode(
     kind: Kind,
     tag: i32,
     [a, b]: [u64; 2],
@@ -78,7 +79,7 @@ pub(super) fn encode(
 }
 
 /// A message, taken apart.
-pub(super) struct Request<'a> {
+pub(crate) struct Request<'a> {
     pub kind: Kind,
     /// 0 for none.
     pub tag: i32,
@@ -129,7 +130,7 @@ impl<'a> Request<'a> {
 
 /// So many zeros, of which none takes memory before it is written to; `None` if there is no room for
 /// them.
-pub(super) fn zeroed(len: u64) -> Option<Vec<u8>> {
+pub(crate) fn zeroed(len: u64) -> Option<Vec<u8>> {
     let len = usize::try_from(len).ok()?;
     if len == 0 {
         return Some(Vec::new());

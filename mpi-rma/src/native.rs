@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use netmod::{LaneError, RemoteKey};
 
-use super::keys::Far;
-use super::message::{self, Kind};
-use super::serve::Service;
-use super::transfer::{Form, Origin, Target};
-use super::{Way, Window};
+use crate::buffers::{Form, Origin, Target};
+use crate::keys::Far;
+use crate::message::{self, Kind};
+use crate::service::Service;
+use crate::window::{Way, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::operations::{Access, Act, Runs};
@@ -35,7 +35,7 @@ impl Window {
     /// # Safety
     /// As for [`Window::put`] and [`Window::get`]; the place is within the target's memory.
     #[inline]
-    pub(super) unsafe fn move_natively(
+    pub(crate) unsafe fn move_natively(
         &self,
         process: &Process,
         origin: &Origin<'_>,
@@ -129,7 +129,7 @@ impl Window {
 
     /// Begins an access, as soon as there is room. Gives the request, if one was asked for and it is not
     /// complete, or the access, if the transport can't do it.
-    pub(super) fn issue(
+    pub(crate) fn issue(
         &self,
         process: &Process,
         service: &Service,
@@ -176,7 +176,7 @@ impl Window {
     /// Completes what has gone to a target by the network, or to all: on this side, and, with
     /// `there`, also on the other. What other threads go on issuing is none of its business.
     #[inline]
-    pub(super) fn complete_native(
+    pub(crate) fn complete_native(
         &self,
         process: &Process,
         target: Option<u32>,

@@ -6,7 +6,7 @@ use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
 
 /// A word of the network's.
-pub(super) const WORD: usize = 8;
+pub(crate) const WORD: usize = 8;
 
 /// The most bytes that an accumulate may be promised to have at most: each word is an operation.
 const MOST: u32 = 64;
@@ -24,7 +24,7 @@ const OPS: [(&str, Deed); 7] = [
 
 /// What an accumulate does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Deed {
+pub(crate) enum Deed {
     Reduce(PredefinedOp),
     CompareAndSwap,
 }
@@ -81,7 +81,7 @@ impl Promise {
     }
 
     /// As a word that is not 0; members with other promises have others.
-    pub(super) fn word(&self) -> u64 {
+    pub(crate) fn word(&self) -> u64 {
         1 << 63 | u64::from(self.bytes) << 8 | u64::from(self.ops)
     }
 
@@ -90,7 +90,7 @@ impl Promise {
     /// # Errors
     /// `MPI_ERR_OP`, `MPI_ERR_RMA_CONFLICT` for other elements, `MPI_ERR_ARG` for too many.
     #[inline]
-    pub(super) fn check(&self, deed: Deed, kind: Option<Kind>, bytes: usize) -> Result<()> {
+    pub(crate) fn check(&self, deed: Deed, kind: Option<Kind>, bytes: usize) -> Result<()> {
         let place = OPS.iter().position(|(_, known)| *known == deed);
         if place.is_some_and(|place| self.ops >> place & 1 == 1)
             && matches!(kind, Some(Kind::I64 | Kind::U64))
@@ -144,7 +144,7 @@ impl Promise {
     /// # Errors
     /// `MPI_ERR_ARG` if it is not aligned to 8 bytes.
     #[inline]
-    pub(super) fn check_place(&self, at: i64) -> Result<()> {
+    pub(crate) fn check_place(&self, at: i64) -> Result<()> {
         match at as usize % WORD {
             0 => Ok(()),
             _ => Err(Error::new(

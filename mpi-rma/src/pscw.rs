@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use netmod::Peer;
 
-use super::Window;
-use super::control::Waiter;
-use super::message::{self, Kind};
-use super::sync::{FENCE, LOCK_ALL, STARTED, full_fence, sync_error};
+use crate::control::Waiter;
+use crate::control::full_fence;
+use crate::epochs::{FENCE, LOCK_ALL, STARTED, sync_error};
+use crate::message::{self, Kind};
+use crate::window::Window;
 use mpi_core::group::Group;
 use mpi_core::notes::Awaited;
 use mpi_core::process::Process;
@@ -87,7 +88,7 @@ impl Window {
     }
 
     /// The error of who waits for a member that is known to be lost.
-    pub(super) fn check_member(&self, process: &Process, rank: u32) -> Result<()> {
+    pub(crate) fn check_member(&self, process: &Process, rank: u32) -> Result<()> {
         let peer = self.comm.local().peer(rank);
         match process.loss_among(|lost| lost == peer) {
             Some(error) => Err(error),

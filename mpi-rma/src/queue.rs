@@ -2,21 +2,14 @@
 //! queues.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::Ordering;
-
-use netmod::{Peer, VciId};
-
-use super::serve::{Service, State};
-use mpi_core::process::Process;
-use mpi_types::error::{Class, Result};
 
 /// The answer to a wish for the lock: it is granted. Others say, counted from 1, which rank died that
 /// had it.
-pub(super) const GRANTED: u64 = 0;
+pub(crate) const GRANTED: u64 = 0;
 
 /// The lock.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     /// Ranks.
     shared: HashSet<u32>,
     exclusive: Option<u32>,
@@ -25,7 +18,7 @@ pub(super) struct Queue {
 
 /// An origin that waits for the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
     /// Its rank, and the lane by which it is answered.
     pub from: (u32, usize),
     pub tag: i32,
@@ -86,89 +79,6 @@ impl Queue {
             self.leave(rank);
         }
         Some((last, self.waiting.drain(..).collect()))
-    }
-}
-
-impl Service {
-    /// Grants the lock to those whose turn it is.
-    pub(super) fn grant(&self, process: &Process, state: &mut State) -> Result<()> {
-        while let Some(next) = state.lock.next() {
-            self.answer_lock(process, state, next, GRANTED)?;
-        }
-        Ok(())
-    }
-
-    /// Tells an origin what became of its wish for the lock. If it is lost it does not have it.
-    fn answer_lock(
-        &self,
-        process: &Process,
-        state: &mut State,
-        to: Waiter,
-        word: u64,
-    ) -> Result<()> {
-        let answer = word.to_ne_bytes().to_vec();
-        match self.answer(process, state, to.from, to.tag, answer) {
-            Err(error) if error.class() == Class::ProcFailed => {
-                state.lock.leave(to.from.0);
-                Ok(())
-            }
-            result => result,
-        }
-    }
-
-    /// Whether a member is known to be lost.
-    pub(super) fn is_lost(&self, process: &Process, rank: u32) -> bool {
-        let lost = self.comm.local().peer(rank);
-        process.loss_among(|peer| peer == lost).is_some()
-    }
-
-    /// The processes that have the lock, if others wait for it.
-    pub(super) fn holders_awaited(&self) -> Vec<Peer> {
-        let holders = self.state.try_lock().map(|state| state.lock.awaited());
-        let members = self.comm.local();
-        let holders = holders.unwrap_or_default().into_iter();
-        holders.map(|rank| members.peer(rank)).collect()
-    }
-
-    /// Waits until `done` says so, for what a member takes part in, or any.
-    ///
-    /// # Errors
-    /// It is lost. What goes on between others is no matter.
-    pub(super) fn wait_for<T>(
-        &self,
-        process: &Process,
-        vci: VciId,
-        rank: Option<u32>,
-        mut done: impl FnMut() -> Result<Option<T>>,
-    ) -> Result<T> {
-        let members = self.comm.local();
-        let awaited = rank.map(|rank| members.peer(rank));
-        process.wait_despite_loss(vci, || {
-            if let Some(value) = done()? {
-                return Ok(Some(value));
-            }
-            let is_awaited = |peer| match awaited {
-                Some(awaited) => peer == awaited,
-                None => members.rank_of(peer).is_some(),
-            };
-            process.loss_among(is_awaited).map_or(Ok(None), Err)
-        })
-    }
-
-    /// After a loss: locks that the dead held are free.
-    #[cold]
-    pub(super) fn bury(&self, process: &Process, losses: u32) -> Result<()> {
-        let Some(mut state) = self.state.try_lock() else {
-            return Ok(()); // Whoever has it comes by here, too.
-        };
-        self.buried.store(losses, Ordering::Relaxed);
-        let found = state.lock.bury(|rank| self.is_lost(process, rank));
-        if let Some((dead, waiting)) = found {
-            for waiter in waiting {
-                self.answer_lock(process, &mut state, waiter, 1 + u64::from(dead))?;
-            }
-        }
-        self.grant(process, &mut state)
     }
 }
 

@@ -1,214 +1,24 @@
-//! Synchronisation (section 11.5): which epochs are open, and how they begin and end.
+//! Synchronisation (section 11.5): how epochs begin and end.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-
-use super::message::{self, Kind};
-use super::queue::GRANTED;
-use super::targets::Targets;
-use super::{Way, Window};
+use crate::control::full_fence;
+use crate::epochs::{
+    DIRTY, EPOCHS, EXCLUSIVE, FENCE, FenceAssert, LOCK_ALL, LOCK_ALL_UNCHECKED, OF_ALL, SHARED,
+    UNCHECKED, sync_error,
+};
+use crate::message::{self, Kind};
+use crate::queue::GRANTED;
+use crate::window::{Way, Window};
 use mpi_core::notes::Awaited;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_types::error::{Class, Error, Result};
 
-const SHARED: u8 = 1;
-const EXCLUSIVE: u8 = 2;
-/// With one of the above: no lock was taken (`MPI_MODE_NOCHECK`).
-const UNCHECKED: u8 = 4;
-pub(super) const STARTED: u8 = 8;
-/// A lock of `MPI_Win_lock_all`'s has been taken.
-const OF_ALL: u8 = 16;
-/// Something has been sent to the target that no answer has confirmed.
-const DIRTY: u8 = 32;
-const EPOCHS: u8 = SHARED | EXCLUSIVE | UNCHECKED | STARTED | OF_ALL;
-
-pub(super) const FENCE: u8 = 1;
-pub(super) const LOCK_ALL: u8 = 2;
-const LOCK_ALL_UNCHECKED: u8 = 4;
-
-/// The epochs of a window in this process.
-pub(super) struct Epochs {
-    /// Access epochs by target, and what is under way there.
-    pub targets: Targets,
-    /// Access epochs to all targets.
-    all: AtomicU8,
-    /// Whether something was done in the epoch that a fence began.
-    pub fence_used: AtomicBool,
-    pub state: Mutex<State>,
-    /// Held while a lock that was put off is taken.
-    late: Mutex<()>,
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    /// Targets of `MPI_Win_start`.
-    pub started: Option<Vec<u32>>,
-    /// Origins of `MPI_Win_post`.
-    pub posted: Option<Vec<u32>>,
-    /// Locks held by `MPI_Win_lock`.
-    pub locks: u32,
-}
-
-/// What `MPI_Win_fence` is told (section 11.5.5), as far as it matters here.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct FenceAssert {
-    /// No epoch begins (`MPI_MODE_NOSUCCEED`).
-    pub no_succeed: bool,
-    /// None ends (`MPI_MODE_NOPRECEDE`).
-    pub no_precede: bool,
-}
-
-#[cold]
-pub(super) fn sync_error(what: impl Into<String>) -> Error {
-    Error::new(Class::RmaSync, what)
-}
-
-impl Epochs {
-    pub fn new(members: usize) -> Epochs {
-        Epochs {
-            targets: Targets::new(members),
-            all: AtomicU8::new(0),
-            fence_used: AtomicBool::new(false),
-            state: Mutex::default(),
-            late: Mutex::default(),
-        }
-    }
-
-    /// Whether `target` may be accessed.
-    #[inline(always)]
-    fn check(&self, target: usize) -> Result<()> {
-        let (one, all) = (self.one(target), self.all());
-        if one == 0 && all & (FENCE | LOCK_ALL) == 0 {
-            return Err(sync_error(format!(
-                "no epoch is open in which rank {target} may be accessed; call MPI_Win_fence, \
-                 MPI_Win_start, MPI_Win_lock or MPI_Win_lock_all first"
-            )));
-        }
-        if one == 0 && all & LOCK_ALL == 0 && !self.fence_used.load(Ordering::Relaxed) {
-            self.fence_used.store(true, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn one(&self, target: usize) -> u8 {
-        self.targets.get(target as u32) & EPOCHS
-    }
-
-    #[inline(always)]
-    pub fn all(&self) -> u8 {
-        self.all.load(Ordering::Relaxed)
-    }
-
-    /// Whether `target` is locked, as flushes and request-based calls need it.
-    #[inline(always)]
-    pub fn check_passive(&self, target: usize) -> Result<()> {
-        if self.one(target) & (SHARED | EXCLUSIVE) != 0 || self.all() & LOCK_ALL != 0 {
-            return Ok(());
-        }
-        Err(sync_error(format!(
-            "rank {target} is not locked, which this function needs; call MPI_Win_lock or \
-             MPI_Win_lock_all first"
-        )))
-    }
-
-    /// Takes note that something was sent to a target which a flush must confirm.
-    pub fn soil(&self, target: u32) {
-        self.targets.change(target, 0, DIRTY);
-    }
-
-    /// Takes that note away. Returns whether there was one.
-    fn clean(&self, target: u32) -> bool {
-        self.targets.get(target) & DIRTY != 0 && self.targets.change(target, DIRTY, 0) & DIRTY != 0
-    }
-
-    /// Whether `target` may be accessed, for the short way: no error is made.
-    #[inline(always)]
-    pub fn is_open(&self, target: u32) -> bool {
-        let all = self.all();
-        if all & LOCK_ALL != 0 {
-            return true;
-        }
-        if all & FENCE != 0 && !self.fence_used.load(Ordering::Relaxed) {
-            return false;
-        }
-        all & FENCE != 0 || self.targets.get_quick(target) & EPOCHS != 0
-    }
-
-    /// Whether `target` is locked, for the short way.
-    #[inline(always)]
-    pub fn is_locked(&self, target: u32) -> bool {
-        self.all() & LOCK_ALL != 0 || self.targets.get_quick(target) & (SHARED | EXCLUSIVE) != 0
-    }
-
-    /// Bytes of memory, with `noted` targets under way.
-    pub fn bytes(&self, noted: usize) -> usize {
-        self.targets.bytes(noted)
-    }
-
-    fn check_any_passive(&self) -> Result<()> {
-        if self.all() & LOCK_ALL != 0 || self.state.lock().locks > 0 {
-            return Ok(());
-        }
-        Err(sync_error(
-            "nothing is locked, which this function needs; call MPI_Win_lock or MPI_Win_lock_all \
-             first",
-        ))
-    }
-
-    pub fn check_free(&self) -> Result<()> {
-        let state = self.state.lock();
-        let open = if state.locks > 0 {
-            "MPI_Win_lock has locked a target; call MPI_Win_unlock"
-        } else if self.all() & LOCK_ALL != 0 {
-            "MPI_Win_lock_all has locked all targets; call MPI_Win_unlock_all"
-        } else if state.started.is_some() {
-            "MPI_Win_start has begun an access epoch; call MPI_Win_complete"
-        } else if state.posted.is_some() {
-            "MPI_Win_post has begun an exposure epoch; call MPI_Win_wait"
-        } else {
-            return Ok(());
-        };
-        Err(sync_error(format!("{open} before the window is freed")))
-    }
-
-    /// Before another access epoch begins: an open fence has not begun one if nothing was done.
-    pub fn leave_fence(&self) -> Result<()> {
-        if self.all() & FENCE != 0 {
-            if self.fence_used.load(Ordering::Relaxed) {
-                return Err(sync_error(
-                    "an epoch of MPI_Win_fence is open, in which something was done; end it by \
-                     MPI_Win_fence with MPI_MODE_NOSUCCEED first",
-                ));
-            }
-            self.all.fetch_and(!FENCE, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-}
-
-/// Makes everything before visible everywhere before anything after happens.
-#[inline(always)]
-pub(super) fn full_fence() {
-    // A locked instruction orders all loads and stores as `mfence` does, at half the price. (Streaming
-    // stores of long copies end with their own fence, in the C library.)
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: adds 0 to a word of this function's own stack; no stack pointer moves, and memory that
-    // the compiler keeps in registers is written back, since `asm` may read and write memory.
-    unsafe {
-        let mut own = 0u32;
-        std::arch::asm!("lock or dword ptr [{}], 0", in(reg) &raw mut own, options(nostack));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    std::sync::atomic::fence(Ordering::SeqCst);
-}
-
 impl Window {
     /// Checks that `target` may be accessed, and takes its lock where that was put off.
     #[inline(always)]
-    pub(super) fn enter(&self, process: &Process, target: u32) -> Result<()> {
+    pub(crate) fn enter(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check(target as usize)?;
         if self.way == Way::Messages && self.epochs.all() & LOCK_ALL != 0 {
             self.lock_late(process, target, true)?;
@@ -476,7 +286,7 @@ impl Window {
     }
 
     /// Completes everything that is under way; asks all targets before it waits for the first.
-    pub(super) fn flush_dirty(&self, process: &Process) -> Result<()> {
+    pub(crate) fn flush_dirty(&self, process: &Process) -> Result<()> {
         if self.way != Way::Messages {
             full_fence();
             return Ok(());
@@ -502,7 +312,7 @@ impl Window {
     /// Makes progress where nothing is waited for: who looks at memory that is reached directly until
     /// another process has changed it must let that come in.
     #[inline]
-    pub(super) fn let_others(&self, process: &Process) -> Result<()> {
+    pub(crate) fn let_others(&self, process: &Process) -> Result<()> {
         match self.way {
             Way::Messages => process.poll(self.comm.vci()).map(drop),
             _ => Ok(()),
@@ -536,7 +346,7 @@ impl Window {
     /// Waits for the answers of a target, or of all, that are under way now: what other threads go
     /// on asking for is none of this flush's business.
     #[inline]
-    pub(super) fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<()> {
+    pub(crate) fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<()> {
         let Some(service) = &self.service else {
             return Ok(());
         };
@@ -553,7 +363,7 @@ impl Window {
     /// Completes what went by other lanes than the first, which what synchronises is not behind; and
     /// by that one what came back from the network and is noted nowhere else.
     #[inline]
-    pub(super) fn flush_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
+    pub(crate) fn flush_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match &self.service {
             Some(service) if service.lanes.len() > 1 || service.keys.on => {
                 self.flush_other_lanes(process, target)

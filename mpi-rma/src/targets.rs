@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 const FEW: usize = 1024;
 
 /// The notes.
-pub(super) enum Targets {
+pub(crate) enum Targets {
     Few(Box<[AtomicU8]>),
     Many(Mutex<HashMap<u32, u8>>),
 }

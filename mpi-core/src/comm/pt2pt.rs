@@ -86,7 +86,7 @@ pub fn try_matched_probe_by(
     process.try_improbe(vci, &comm.from(rank, tag, purpose))
 }
 
-/// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.
+/// Starts a send of gapless data of the program's: [`send_on`] on its shortest way.
 ///
 /// # Safety
 /// If a request is returned, `data` must stay valid and unchanged until it is complete.
@@ -108,7 +108,7 @@ pub unsafe fn send_plain(
     unsafe { send_anyway(process, comm, data, rank, tag) }
 }
 
-/// What [`Process::send_plain`] does when the message can't leave at once.
+/// What [`send_plain`] does when the message can't leave at once.
 ///
 /// # Safety
 /// As there.
@@ -160,7 +160,7 @@ pub fn receive_on(
     receive_into(process, comm, purpose, || buffer, rank, tag)
 }
 
-/// As [`Process::receive_on`], for gapless data on hot paths.
+/// As [`receive_on`], for gapless data on hot paths.
 ///
 /// # Safety
 /// As for [`Buffer::bytes`].
@@ -201,7 +201,7 @@ pub fn probe_on(process: &Process, comm: &Comm, rank: i32, tag: i32) -> Result<O
     process.iprobe(vci, &comm.from(rank, tag, Purpose::PointToPoint))
 }
 
-/// As [`Process::probe_on`], and takes the message out of matching.
+/// As [`probe_on`], and takes the message out of matching.
 pub fn matched_probe_on(
     process: &Process,
     comm: &Comm,

@@ -4,9 +4,9 @@
 //! overflow, and memory for an answer that is not to be had makes the request fail. What fails is
 //! counted, and told to its origin by the next flush; who waits for data gets none.
 
-use super::{Service, State};
 use crate::apply::{self, Reduction};
 use crate::message::{Request, zeroed};
+use crate::service::{Service, State};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::Address;
 use mpi_types::error::Result;
@@ -99,7 +99,7 @@ impl Service {
         by: (u32, usize),
         request: &Request<'_>,
     ) -> Result<()> {
-        let fetching = request.tag != super::REQUEST;
+        let fetching = request.tag != crate::service::REQUEST;
         let Some((reduction, mut found)) = self.accumulation(state, request, fetching) else {
             state.fail(by.0);
             return match fetching {

@@ -7,7 +7,7 @@ use netmod_sim::{Get, Rng, SimConfig, Simulation};
 
 use super::*;
 use crate::message;
-use mpi_core::comm::ContextId;
+use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
 use mpi_core::process::{Config, CriticalSections, Router, Threads};
 use mpi_core::wait::WaitPolicy;

@@ -11,74 +11,20 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::apply::{self, Reduction};
-use super::control::Control;
-use super::serve::Windows;
-use mpi_core::process::Process;
-use mpi_types::op::PredefinedOp;
-
-/// Bytes of data that fit.
-pub(super) const ROOM: usize = 40;
-
-const FREE: u32 = 0;
-const FILLING: u32 = 1;
-const ASKED: u32 = 2;
-const TAKEN: u32 = 3;
-const DONE: u32 = 4;
+use crate::apply::{self, Reduction};
+use crate::control::Control;
+use crate::request_slot::{ASKED, DONE, FILLING, FREE, ROOM, TAKEN, What, Words};
 
 /// So often an origin looks for an answer.
 const LOOKS: u32 = 100;
+
 /// After so many requests that were not taken up, only one access in [`SELDOM`] makes another.
 const MISSES: u32 = 3;
 const SELDOM: u32 = 64;
 
-/// A member's slot, a cache line.
-#[repr(C, align(64))]
-pub(super) struct Slot {
-    state: AtomicU32,
-    /// [`What`], below.
-    what: AtomicU32,
-    words: std::cell::UnsafeCell<Words>,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Words {
-    /// Where in the owner's memory.
-    at: u64,
-    /// Bytes or elements.
-    count: u16,
-    op: u8,
-    element: u8,
-    data: [u8; ROOM],
-}
-
-const _: () = assert!(size_of::<Slot>() == 64);
-
-/// What an origin asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum What {
-    Put,
-    Get,
-    Accumulate(PredefinedOp, u8),
-    /// The data is what is compared, then what replaces it, 8 bytes each.
-    CompareAndSwap,
-}
-
-impl What {
-    fn numbers(self) -> (u32, u8, u8) {
-        match self {
-            What::Put => (0, 0, 0),
-            What::Get => (1, 0, 0),
-            What::Accumulate(op, element) => (2, op as u8, element),
-            What::CompareAndSwap => (3, 0, 0),
-        }
-    }
-}
-
 /// How an origin fares with its requests.
 #[derive(Default)]
-pub(super) struct Luck {
+pub(crate) struct Luck {
     misses: AtomicU32,
 }
 
@@ -107,7 +53,7 @@ impl Luck {
 /// Asks `member` for something on `count` bytes (elements, for accumulates) at `at` of its memory.
 /// `input` is what goes there, up to [`ROOM`] bytes; what was there is written to `output`. Returns
 /// whether it was done.
-pub(super) fn ask(
+pub(crate) fn ask(
     control: &Control,
     luck: &Luck,
     member: usize,
@@ -166,7 +112,7 @@ pub(super) fn ask(
 }
 
 /// A member's slot as it serves it itself.
-pub(super) struct Mailbox {
+pub(crate) struct Mailbox {
     pub control: Control,
     pub member: usize,
     pub base: *mut u8,
@@ -237,30 +183,5 @@ impl Mailbox {
                 _ => {}
             }
         }
-    }
-}
-
-/// Serves a mailbox from now on.
-pub(super) fn open_mailbox(process: &Process, mailbox: Mailbox) {
-    process.source::<Windows>().mailboxes.lock().push(mailbox);
-    process.source::<Windows>().count(process, 1);
-}
-
-/// Serves it no more. Nobody may ask any more.
-pub(super) fn close_mailbox(process: &Process, base: *mut u8, control: &Control) {
-    let mut mailboxes = process.source::<Windows>().mailboxes.lock();
-    let before = mailboxes.len();
-    mailboxes.retain(|other| other.base != base || !other.control.is_same(control));
-    let closed = before - mailboxes.len();
-    process
-        .source::<Windows>()
-        .count(process, -(closed as isize));
-}
-
-/// Serves all mailboxes once. Returns whether there was something.
-pub(super) fn serve_mailboxes(process: &Process) -> bool {
-    match process.source::<Windows>().mailboxes.try_lock() {
-        Some(mailboxes) => mailboxes.iter().fold(false, |any, one| any | one.serve()),
-        None => false,
     }
 }

@@ -1,10 +1,12 @@
 //! A member may die at any instruction: whatever its record says and whether the word has its share,
 //! what is left after a repair is what those who live have.
 
-use super::*;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::process::Command;
 use std::sync::Arc;
+
+use super::*;
+use crate::lock_word::{FIRST, SECOND};
 
 struct Memory(*mut u8, Layout);
 

@@ -15,119 +15,101 @@
 //! any state. For those who come later the lock is as good as any.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::control::{Control, Waiter};
+use crate::control::{Control, Waiter};
+use crate::lock_word::{As, FIRSTS, QUEUED, REPAIR, Rooms, SECONDS, record};
 use mpi_core::notes::Awaited;
 use mpi_core::process::Process;
 use mpi_types::error::Result;
 
-/// One user of the first kind is inside.
-const FIRST: u64 = 1;
-/// One user of the second kind is inside.
-const SECOND: u64 = 1 << 24;
-/// One user queues.
-const QUEUED: u64 = 1 << 48;
-/// The lock is being repaired: nobody may enter or queue up.
-const REPAIR: u64 = 1 << 63;
-const FIRSTS: u64 = SECOND - FIRST;
-const SECONDS: u64 = QUEUED - SECOND;
-
-/// As whom a lock is entered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum As {
-    /// One of many readers.
-    Reader,
-    /// The only writer.
-    Writer,
-    /// One of many writers, who exclude only readers here, and each other elsewhere.
-    AnyWriter,
-}
-
-impl As {
-    fn one(self) -> u64 {
-        match self {
-            As::Reader => FIRST,
-            As::Writer | As::AnyWriter => SECOND,
-        }
-    }
-
-    /// Who must not be inside.
-    fn excluded(self) -> u64 {
-        match self {
-            As::Reader => SECONDS,
-            As::Writer => FIRSTS | SECONDS,
-            As::AnyWriter => FIRSTS,
-        }
-    }
-}
-
-/// What a record says, in its lowest bits; 0 is nothing. Above are one bit for the kind of user and the
-/// ticket of who queues.
-mod record {
-    use super::{FIRST, QUEUED, SECOND};
-
-    /// About to enter, to leave, to queue up or to stop queueing.
-    pub const CHANGING: u32 = 1;
-    pub const INSIDE: u32 = 2;
-    pub const QUEUES: u32 = 3;
-    /// At the head of the queue, and about to enter.
-    pub const TAKING: u32 = 4;
-    const STATE: u32 = 7;
-    const OF_SECOND: u32 = 8;
-    const TICKET: u32 = 4;
-
-    pub fn inside(one: u64) -> u32 {
-        if one == SECOND {
-            INSIDE | OF_SECOND
-        } else {
-            INSIDE
-        }
-    }
-
-    pub fn ticket(state: u32, ticket: u32) -> u32 {
-        state | ticket << TICKET
-    }
-
-    /// The share of who is not just changing it.
-    pub fn share(record: u32) -> Option<u64> {
-        match record & STATE {
-            0 => Some(0),
-            INSIDE if record & OF_SECOND != 0 => Some(SECOND),
-            INSIDE => Some(FIRST),
-            QUEUES => Some(QUEUED),
-            _ => None,
-        }
-    }
-
-    /// Whether one queues with a ticket that was given before `number`.
-    pub fn is_before(record: u32, number: u32) -> bool {
-        let distance = (record >> TICKET).wrapping_sub(number) << TICKET;
-        matches!(record & STATE, QUEUES | TAKING) && (distance as i32) < 0
-    }
-}
-
-/// The lock. All zeros is free.
-#[repr(C)]
-#[derive(Default)]
-pub(super) struct Rooms {
-    word: AtomicU64,
-    /// The next number in the queue.
-    next: AtomicU32,
-    /// Who repairs it, counted from 1.
-    repairer: AtomicU32,
-    /// How often a dead member was found inside, and which was the last.
-    fallen: AtomicU64,
-}
-
 /// A lock as one member comes to it.
-pub(super) struct Door<'a> {
+pub(crate) struct Door<'a> {
     pub rooms: &'a Rooms,
     pub control: &'a Control,
     /// Which of this member's records is for this lock, and which of each member's.
     pub own: usize,
     pub all: Range<usize>,
     pub what: Awaited,
+}
+
+impl Control {
+    /// The lock of a member.
+    pub(crate) fn door(&self, member: usize, exclusive: bool) -> Door<'_> {
+        Door {
+            rooms: &self.block(member).lock.0,
+            control: self,
+            own: member,
+            all: member..member + 1,
+            what: Awaited::Lock {
+                target: member as u32,
+                exclusive,
+            },
+        }
+    }
+
+    /// The lock of all, for an exclusive lock of a member or, without one, for all.
+    fn door_of_all(&self, member: Option<usize>) -> Door<'_> {
+        let (first, last) = (self.members, 2 * self.members);
+        Door {
+            rooms: &self.head().all.0,
+            control: self,
+            own: member.map_or(last, |member| first + member),
+            all: first..last + 1,
+            what: member.map_or(Awaited::LockAll, |member| Awaited::Lock {
+                target: member as u32,
+                exclusive: true,
+            }),
+        }
+    }
+
+    /// Takes the lock of `member`. `held`: this process has the lock of another already.
+    ///
+    /// Readers need that lock alone, writers first the right to write somewhere, against those who
+    /// have locked all. Invariant (no deadlock by the order of queues): who holds a lock waits for
+    /// those only who hold one, never for somebody in a queue.
+    pub fn lock(
+        &self,
+        process: &Process,
+        vci: u16,
+        member: usize,
+        exclusive: bool,
+        held: bool,
+    ) -> Result<()> {
+        let lock = self.door(member, exclusive);
+        if !exclusive {
+            return lock.enter(process, vci, As::Reader, held);
+        }
+        let all = self.door_of_all(Some(member));
+        all.enter(process, vci, As::AnyWriter, held)?;
+        let entered = lock.enter(process, vci, As::Writer, held);
+        if entered.is_err() {
+            all.leave(As::AnyWriter);
+        }
+        entered
+    }
+
+    /// Gives the lock of `member` back.
+    pub fn unlock(&self, member: usize, exclusive: bool) {
+        let lock = self.door(member, exclusive);
+        if exclusive {
+            lock.leave(As::Writer);
+            self.door_of_all(Some(member)).leave(As::AnyWriter);
+        } else {
+            lock.leave(As::Reader);
+        }
+    }
+
+    /// Takes the locks of all members as a reader.
+    pub fn lock_all(&self, process: &Process, vci: u16) -> Result<()> {
+        let all = self.door_of_all(None);
+        all.enter(process, vci, As::Reader, false)
+    }
+
+    /// Gives them back.
+    pub fn unlock_all(&self) {
+        self.door_of_all(None).leave(As::Reader);
+    }
 }
 
 impl Door<'_> {
@@ -353,5 +335,5 @@ impl Door<'_> {
 }
 
 #[cfg(test)]
-#[path = "rooms_tests.rs"]
+#[path = "locks_tests.rs"]
 mod tests;

@@ -5,37 +5,10 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::Window;
-use super::control::{Acting, Control};
-use super::members::{Members, Reach};
-use super::sync::full_fence;
-use mpi_core::process::Process;
-
-/// A member's memory as the short ways need it.
-struct Place {
-    here: *mut u8,
-    size: u64,
-    unit: i64,
-    /// See [`Acting`]; in memory of the window's.
-    busy: *const AtomicU32,
-}
-
-/// What the short ways need; nothing for windows that have none.
-pub(super) struct Quick {
-    places: Box<[Place]>,
-    acting: *const AtomicU32,
-    threaded: bool,
-}
-
-impl Default for Quick {
-    fn default() -> Quick {
-        Quick {
-            places: Box::default(),
-            acting: std::ptr::null(),
-            threaded: false,
-        }
-    }
-}
+use crate::control::Acting;
+use crate::control::full_fence;
+use crate::fast_targets::Place;
+use crate::window::Window;
 
 /// What atomic operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,43 +25,6 @@ pub enum Change {
     Or,
     /// `MPI_BXOR`.
     Xor,
-}
-
-impl Quick {
-    /// For a window whose members are all mapped.
-    pub fn new(
-        process: &Process,
-        members: &Members,
-        control: Option<&Control>,
-        me: u32,
-        count: u32,
-    ) -> Quick {
-        let Some(control) = control else {
-            return Quick::default();
-        };
-        let place = |rank: u32| {
-            let member = members.get(rank);
-            let Reach::Here(here) = member.reach else {
-                return None;
-            };
-            Some(Place {
-                here,
-                size: member.size,
-                unit: member.unit,
-                busy: control.words(rank as usize, me as usize).busy,
-            })
-        };
-        let places: Option<Box<[Place]>> = (0..count).map(place).collect();
-        Quick {
-            places: places.unwrap_or_default(),
-            acting: control.words(me as usize, me as usize).mine,
-            threaded: process.is_threaded(),
-        }
-    }
-
-    pub fn bytes(&self) -> usize {
-        size_of_val(&*self.places)
-    }
 }
 
 impl Window {
@@ -266,6 +202,7 @@ macro_rules! words {
         }
     )*};
 }
+
 words! {
     u64: AtomicU64;
     u32: AtomicU32;
