@@ -11,7 +11,6 @@ pub mod creation;
 pub mod group;
 pub mod info;
 mod lock;
-pub mod notes;
 pub mod process;
 pub mod pt2pt;
 mod sync;

@@ -35,8 +35,8 @@ use netmod::Peer;
 
 use crate::lock_word::Rooms;
 use crate::request_slot::Slot;
-use mpi_core::notes::Awaited;
 use mpi_core::process::Process;
+use mpi_core::process::notes::Awaited;
 use mpi_core::pt2pt::lost_peer;
 use mpi_types::error::{Error, Result};
 

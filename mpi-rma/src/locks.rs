@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::control::{Control, Waiter};
 use crate::lock_word::{As, FIRSTS, QUEUED, REPAIR, Rooms, SECONDS, record};
-use mpi_core::notes::Awaited;
 use mpi_core::process::Process;
+use mpi_core::process::notes::Awaited;
 use mpi_types::error::Result;
 
 /// A lock as one member comes to it.

@@ -10,8 +10,8 @@ use crate::epochs::{FENCE, LOCK_ALL, STARTED, sync_error};
 use crate::message::{self, Kind};
 use crate::window::Window;
 use mpi_core::group::Group;
-use mpi_core::notes::Awaited;
 use mpi_core::process::Process;
+use mpi_core::process::notes::Awaited;
 use mpi_types::error::{Class, Error, Result};
 
 impl Window {

@@ -10,9 +10,9 @@ use crate::epochs::{
 use crate::message::{self, Kind};
 use crate::queue::GRANTED;
 use crate::window::{Way, Window};
-use mpi_core::notes::Awaited;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
+use mpi_core::process::notes::Awaited;
 use mpi_types::error::{Class, Error, Result};
 
 impl Window {

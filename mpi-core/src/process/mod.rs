@@ -1,6 +1,7 @@
 //! A process: the one value that everything hangs off.
 
 pub mod loan;
+pub mod notes;
 mod remote;
 pub mod source;
 pub mod threads;
@@ -17,7 +18,6 @@ use parking_lot::Mutex;
 use self::source::Sources;
 use crate::error::{Class, Error, Result};
 use crate::lock::Lock;
-use crate::notes::Notes;
 pub use crate::pt2pt::NOBODY;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::context::ContextId;
@@ -31,6 +31,7 @@ use crate::vci::pool::{MAX_VCIS, Slots, Users};
 pub use crate::vci::{CriticalSections, Mode, Router};
 use crate::vci::{NO_LOCK, SharedLock, Slot, Vci, VciGuard, VciState};
 use crate::wait::{self, LocalBell, Patience, Step, WaitPolicy, Waiting};
+use notes::Notes;
 
 /// What a process is made from.
 pub struct Config {

@@ -5,7 +5,7 @@ use std::fmt;
 use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
-use crate::process::Process;
+use super::Process;
 
 /// What is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
