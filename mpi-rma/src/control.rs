@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use netmod::Peer;
 
-use crate::lock_word::Rooms;
+use crate::lock_word::LockWord;
 use crate::request_slot::Slot;
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
@@ -51,7 +51,7 @@ pub(crate) struct Line<T>(pub(crate) T);
 #[repr(C)]
 pub(crate) struct Head {
     /// Those who hold all locks (readers), and those who hold an exclusive one somewhere.
-    pub(crate) all: Line<Rooms>,
+    pub(crate) all: Line<LockWord>,
 }
 
 /// One member's block; behind it stand a count of posts for each member and its records for locks:
@@ -61,7 +61,7 @@ pub(crate) struct Head {
 pub(crate) struct Block {
     /// The member's process; 0 before it is known.
     pid: Line<AtomicU32>,
-    pub(crate) lock: Line<Rooms>,
+    pub(crate) lock: Line<LockWord>,
     busy: Line<Busy>,
     /// How many operations of this member's are changing others' memory by atomic operations.
     acting: Line<AtomicU32>,

@@ -46,12 +46,12 @@ impl Service {
 
     /// After a loss: locks that the dead held are free.
     #[cold]
-    pub(crate) fn bury(&self, process: &Process, losses: u32) -> Result<()> {
+    pub(crate) fn free_locks_of_lost(&self, process: &Process, losses: u32) -> Result<()> {
         let Some(mut state) = self.state.try_lock() else {
             return Ok(()); // Whoever has it comes by here, too.
         };
-        self.buried.store(losses, Ordering::Relaxed);
-        let found = state.lock.bury(|rank| self.is_lost(process, rank));
+        self.losses_seen.store(losses, Ordering::Relaxed);
+        let found = state.lock.remove_lost(|rank| self.is_lost(process, rank));
         if let Some((dead, waiting)) = found {
             for waiter in waiting {
                 self.answer_lock(process, &mut state, waiter, 1 + u64::from(dead))?;

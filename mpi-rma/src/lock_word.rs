@@ -15,7 +15,7 @@ pub(crate) const SECONDS: u64 = QUEUED - SECOND;
 
 /// As whom a lock is entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum As {
+pub(crate) enum LockMode {
     /// One of many readers.
     Reader,
     /// The only writer.
@@ -24,20 +24,20 @@ pub(crate) enum As {
     AnyWriter,
 }
 
-impl As {
+impl LockMode {
     pub(crate) fn one(self) -> u64 {
         match self {
-            As::Reader => FIRST,
-            As::Writer | As::AnyWriter => SECOND,
+            LockMode::Reader => FIRST,
+            LockMode::Writer | LockMode::AnyWriter => SECOND,
         }
     }
 
     /// Who must not be inside.
     pub(crate) fn excluded(self) -> u64 {
         match self {
-            As::Reader => SECONDS,
-            As::Writer => FIRSTS | SECONDS,
-            As::AnyWriter => FIRSTS,
+            LockMode::Reader => SECONDS,
+            LockMode::Writer => FIRSTS | SECONDS,
+            LockMode::AnyWriter => FIRSTS,
         }
     }
 }
@@ -90,7 +90,7 @@ pub(crate) mod record {
 /// The lock. All zeros is free.
 #[repr(C)]
 #[derive(Default)]
-pub(crate) struct Rooms {
+pub(crate) struct LockWord {
     pub(crate) word: AtomicU64,
     /// The next number in the queue.
     pub(crate) next: AtomicU32,

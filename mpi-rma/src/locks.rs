@@ -18,14 +18,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::control::{Control, Waiter};
-use crate::lock_word::{As, FIRSTS, QUEUED, REPAIR, Rooms, SECONDS, record};
+use crate::lock_word::{FIRSTS, LockMode, LockWord, QUEUED, REPAIR, SECONDS, record};
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
 use mpi_types::error::Result;
 
 /// A lock as one member comes to it.
-pub(crate) struct Door<'a> {
-    pub rooms: &'a Rooms,
+pub(crate) struct MemberLock<'a> {
+    pub lock: &'a LockWord,
     pub control: &'a Control,
     /// Which of this member's records is for this lock, and which of each member's.
     pub own: usize,
@@ -35,9 +35,9 @@ pub(crate) struct Door<'a> {
 
 impl Control {
     /// The lock of a member.
-    pub(crate) fn door(&self, member: usize, exclusive: bool) -> Door<'_> {
-        Door {
-            rooms: &self.block(member).lock.0,
+    pub(crate) fn lock_of(&self, member: usize, exclusive: bool) -> MemberLock<'_> {
+        MemberLock {
+            lock: &self.block(member).lock.0,
             control: self,
             own: member,
             all: member..member + 1,
@@ -49,10 +49,10 @@ impl Control {
     }
 
     /// The lock of all, for an exclusive lock of a member or, without one, for all.
-    fn door_of_all(&self, member: Option<usize>) -> Door<'_> {
+    fn lock_of_all(&self, member: Option<usize>) -> MemberLock<'_> {
         let (first, last) = (self.members, 2 * self.members);
-        Door {
-            rooms: &self.head().all.0,
+        MemberLock {
+            lock: &self.head().all.0,
             control: self,
             own: member.map_or(last, |member| first + member),
             all: first..last + 1,
@@ -76,43 +76,43 @@ impl Control {
         exclusive: bool,
         held: bool,
     ) -> Result<()> {
-        let lock = self.door(member, exclusive);
+        let lock = self.lock_of(member, exclusive);
         if !exclusive {
-            return lock.enter(process, vci, As::Reader, held);
+            return lock.enter(process, vci, LockMode::Reader, held);
         }
-        let all = self.door_of_all(Some(member));
-        all.enter(process, vci, As::AnyWriter, held)?;
-        let entered = lock.enter(process, vci, As::Writer, held);
+        let all = self.lock_of_all(Some(member));
+        all.enter(process, vci, LockMode::AnyWriter, held)?;
+        let entered = lock.enter(process, vci, LockMode::Writer, held);
         if entered.is_err() {
-            all.leave(As::AnyWriter);
+            all.leave(LockMode::AnyWriter);
         }
         entered
     }
 
     /// Gives the lock of `member` back.
     pub fn unlock(&self, member: usize, exclusive: bool) {
-        let lock = self.door(member, exclusive);
+        let lock = self.lock_of(member, exclusive);
         if exclusive {
-            lock.leave(As::Writer);
-            self.door_of_all(Some(member)).leave(As::AnyWriter);
+            lock.leave(LockMode::Writer);
+            self.lock_of_all(Some(member)).leave(LockMode::AnyWriter);
         } else {
-            lock.leave(As::Reader);
+            lock.leave(LockMode::Reader);
         }
     }
 
     /// Takes the locks of all members as a reader.
     pub fn lock_all(&self, process: &Process, vci: u16) -> Result<()> {
-        let all = self.door_of_all(None);
-        all.enter(process, vci, As::Reader, false)
+        let all = self.lock_of_all(None);
+        all.enter(process, vci, LockMode::Reader, false)
     }
 
     /// Gives them back.
     pub fn unlock_all(&self) {
-        self.door_of_all(None).leave(As::Reader);
+        self.lock_of_all(None).leave(LockMode::Reader);
     }
 }
 
-impl Door<'_> {
+impl MemberLock<'_> {
     fn record(&self) -> &AtomicU32 {
         self.control.record(self.control.me(), self.own)
     }
@@ -122,14 +122,14 @@ impl Door<'_> {
     ///
     /// # Errors
     /// A process died that was inside while this one waited.
-    pub fn enter(&self, process: &Process, vci: u16, who: As, at_once: bool) -> Result<()> {
+    pub fn enter(&self, process: &Process, vci: u16, who: LockMode, at_once: bool) -> Result<()> {
         let barred = match at_once {
             true => who.excluded() | REPAIR,
             false => who.excluded() | !(FIRSTS | SECONDS),
         };
         let own = self.record();
         own.store(record::CHANGING, Ordering::Relaxed);
-        let mut inside = self.rooms.word.load(Ordering::Relaxed);
+        let mut inside = self.lock.word.load(Ordering::Relaxed);
         while inside & barred == 0 {
             match self.replace(inside, inside + who.one()) {
                 Ok(_) => {
@@ -147,15 +147,15 @@ impl Door<'_> {
     /// Release: who sees the word sees what this member's record said before.
     fn replace(&self, old: u64, new: u64) -> std::result::Result<u64, u64> {
         let (order, refused) = (Ordering::AcqRel, Ordering::Relaxed);
-        self.rooms
+        self.lock
             .word
             .compare_exchange_weak(old, new, order, refused)
     }
 
     #[cold]
-    fn queue(&self, process: &Process, vci: u16, who: As, at_once: bool) -> Result<()> {
-        let (rooms, own) = (self.rooms, self.record());
-        let fallen = rooms.fallen.load(Ordering::Acquire);
+    fn queue(&self, process: &Process, vci: u16, who: LockMode, at_once: bool) -> Result<()> {
+        let (lock, own) = (self.lock, self.record());
+        let fallen = lock.fallen.load(Ordering::Acquire);
         let waiter = Waiter {
             process,
             vci,
@@ -168,7 +168,7 @@ impl Door<'_> {
                 || self.repair_if_needed(),
                 || {
                     own.store(record::CHANGING, Ordering::Relaxed);
-                    let word = rooms.word.load(Ordering::Relaxed);
+                    let word = lock.word.load(Ordering::Relaxed);
                     let queues = word & REPAIR == 0 && self.replace(word, word + QUEUED).is_ok();
                     if !queues {
                         own.store(0, Ordering::Release);
@@ -176,7 +176,7 @@ impl Door<'_> {
                     Ok(queues)
                 },
             )?;
-            let number = rooms.next.fetch_add(1, Ordering::Relaxed);
+            let number = lock.next.fetch_add(1, Ordering::Relaxed);
             own.store(record::ticket(record::QUEUES, number), Ordering::Release);
             change = change.wrapping_sub(QUEUED);
             ticket = Some(number);
@@ -189,11 +189,11 @@ impl Door<'_> {
         let result = waiter.wait(
             || self.repair_if_needed(),
             || {
-                let is_told = || rooms.fallen.load(Ordering::Acquire) != fallen;
+                let is_told = || lock.fallen.load(Ordering::Acquire) != fallen;
                 if is_told() {
                     return Err(self.fallen(process));
                 }
-                let word = rooms.word.load(Ordering::Relaxed);
+                let word = lock.word.load(Ordering::Relaxed);
                 let is_alone = (word & !REPAIR) / QUEUED <= 1;
                 if word & (who.excluded() | REPAIR) != 0
                     || ticket.is_some_and(|number| !is_alone && !self.is_first(number))
@@ -240,19 +240,19 @@ impl Door<'_> {
     }
 
     /// Leaves.
-    pub fn leave(&self, who: As) {
+    pub fn leave(&self, who: LockMode) {
         self.count_down(who.one());
     }
 
     fn count_down(&self, share: u64) {
         let own = self.record();
         own.store(record::CHANGING, Ordering::Relaxed);
-        self.rooms.word.fetch_sub(share, Ordering::Release);
+        self.lock.word.fetch_sub(share, Ordering::Release);
         own.store(0, Ordering::Release);
     }
 
     fn fallen(&self, process: &Process) -> mpi_types::error::Error {
-        let member = self.rooms.fallen.load(Ordering::Acquire) as u32;
+        let member = self.lock.fallen.load(Ordering::Acquire) as u32;
         self.control.lost(process, member as usize)
     }
 
@@ -262,7 +262,7 @@ impl Door<'_> {
         let has_share = |(member, record): (usize, &AtomicU32)| {
             member != me && record.load(Ordering::Relaxed) != 0 && self.control.is_dead(member)
         };
-        let repairer = self.rooms.repairer.load(Ordering::Relaxed) as usize;
+        let repairer = self.lock.repairer.load(Ordering::Relaxed) as usize;
         let left = repairer > 0 && repairer - 1 != me && self.control.is_dead(repairer - 1);
         if left || self.records().any(has_share) {
             self.repair();
@@ -271,20 +271,20 @@ impl Door<'_> {
     }
 
     fn repair(&self) {
-        let (rooms, me) = (self.rooms, self.control.me());
-        let seat = rooms.repairer.load(Ordering::Acquire);
+        let (lock, me) = (self.lock, self.control.me());
+        let seat = lock.repairer.load(Ordering::Acquire);
         if seat != 0 && !self.control.is_dead(seat as usize - 1) {
             return;
         }
         let (order, mine) = (Ordering::AcqRel, me as u32 + 1);
-        if rooms
+        if lock
             .repairer
             .compare_exchange(seat, mine, order, Ordering::Relaxed)
             .is_err()
         {
             return;
         }
-        rooms.word.fetch_or(REPAIR, Ordering::AcqRel);
+        lock.word.fetch_or(REPAIR, Ordering::AcqRel);
         let (surplus, dead) = loop {
             if let Some(found) = self.look() {
                 break found;
@@ -294,17 +294,17 @@ impl Door<'_> {
         };
         // Before the lock is free, so that who gets it by this knows.
         if surplus & !REPAIR & (FIRSTS | SECONDS) != 0 {
-            let count = (rooms.fallen.load(Ordering::Relaxed) >> 32).wrapping_add(1);
+            let count = (lock.fallen.load(Ordering::Relaxed) >> 32).wrapping_add(1);
             let last = dead.last().copied().unwrap_or(me) as u64;
-            rooms.fallen.store(count << 32 | last, Ordering::Release);
+            lock.fallen.store(count << 32 | last, Ordering::Release);
         }
         for (member, record) in self.records() {
             if dead.contains(&member) {
                 record.store(0, Ordering::Relaxed);
             }
         }
-        rooms.word.fetch_sub(surplus, Ordering::AcqRel);
-        rooms.repairer.store(0, Ordering::Release);
+        lock.word.fetch_sub(surplus, Ordering::AcqRel);
+        lock.repairer.store(0, Ordering::Release);
     }
 
     /// What is in the word beside the shares of those who live, and who is dead and had one. Nothing if
@@ -314,7 +314,7 @@ impl Door<'_> {
     /// records, none of them changed its share meanwhile, and each that is not in the middle of a change
     /// is in the word as it says.
     fn look(&self) -> Option<(u64, Vec<usize>)> {
-        let before = self.rooms.word.load(Ordering::Acquire);
+        let before = self.lock.word.load(Ordering::Acquire);
         let (mut shares, mut dead) = (0u64, Vec::new());
         for (member, record) in self.records() {
             let record = record.load(Ordering::Acquire);
@@ -329,7 +329,7 @@ impl Door<'_> {
             }
             shares += record::share(record)?;
         }
-        let after = self.rooms.word.load(Ordering::Acquire);
+        let after = self.lock.word.load(Ordering::Acquire);
         (before == after).then(|| (before - shares, dead))
     }
 }

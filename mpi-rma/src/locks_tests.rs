@@ -40,7 +40,7 @@ fn ended() -> u32 {
 }
 
 /// The lock of member 0, of three, as member 0 comes to it; member 2 is dead.
-fn with_dead(test: impl Fn(&Door<'_>)) {
+fn with_dead(test: impl Fn(&MemberLock<'_>)) {
     let memory = Memory::new(3);
     for me in [2, 1, 0] {
         memory.control(me, 3);
@@ -48,11 +48,11 @@ fn with_dead(test: impl Fn(&Door<'_>)) {
     let control = memory.control(0, 3);
     control.set_pid(2, ended());
     assert!(control.is_dead(2) && !control.is_dead(1));
-    test(&control.door(0, true));
+    test(&control.lock_of(0, true));
 }
 
-fn record_of<'a>(door: &'a Door<'_>, member: usize) -> &'a AtomicU32 {
-    door.control.record(member, door.own)
+fn record_of<'a>(lock: &'a MemberLock<'_>, member: usize) -> &'a AtomicU32 {
+    lock.control.record(member, lock.own)
 }
 
 #[test]
@@ -82,18 +82,18 @@ fn what_a_dead_member_had_is_taken_out_wherever_it_died() {
     ];
     for (dead, share, was_inside) in deaths {
         for (mine, other, shares) in alive {
-            with_dead(|door| {
-                record_of(door, 0).store(mine, Ordering::Relaxed);
-                record_of(door, 1).store(other, Ordering::Relaxed);
-                record_of(door, 2).store(dead, Ordering::Relaxed);
-                door.rooms.word.store(shares + share, Ordering::Relaxed);
-                door.repair_if_needed().unwrap();
-                let word = door.rooms.word.load(Ordering::Relaxed);
+            with_dead(|lock| {
+                record_of(lock, 0).store(mine, Ordering::Relaxed);
+                record_of(lock, 1).store(other, Ordering::Relaxed);
+                record_of(lock, 2).store(dead, Ordering::Relaxed);
+                lock.lock.word.store(shares + share, Ordering::Relaxed);
+                lock.repair_if_needed().unwrap();
+                let word = lock.lock.word.load(Ordering::Relaxed);
                 assert_eq!(word, shares, "{dead:#x} {share:#x}");
-                assert_eq!(record_of(door, 2).load(Ordering::Relaxed), 0);
-                let fallen = door.rooms.fallen.load(Ordering::Relaxed);
+                assert_eq!(record_of(lock, 2).load(Ordering::Relaxed), 0);
+                let fallen = lock.lock.fallen.load(Ordering::Relaxed);
                 assert_eq!(fallen != 0, was_inside, "{dead:#x} {share:#x}");
-                assert_eq!(door.rooms.repairer.load(Ordering::Relaxed), 0);
+                assert_eq!(lock.lock.repairer.load(Ordering::Relaxed), 0);
             });
         }
     }
@@ -101,34 +101,34 @@ fn what_a_dead_member_had_is_taken_out_wherever_it_died() {
 
 #[test]
 fn a_member_that_died_while_it_repaired_is_replaced() {
-    with_dead(|door| {
+    with_dead(|lock| {
         // It had taken out what was to be taken out, or not.
         for (word, record) in [
             (REPAIR | SECOND, record::inside(SECOND)),
             (REPAIR, 0),
             (0, 0),
         ] {
-            record_of(door, 2).store(record, Ordering::Relaxed);
-            door.rooms.word.store(word, Ordering::Relaxed);
-            door.rooms.repairer.store(3, Ordering::Relaxed);
-            door.repair_if_needed().unwrap();
-            assert_eq!(door.rooms.word.load(Ordering::Relaxed), 0);
-            assert_eq!(door.rooms.repairer.load(Ordering::Relaxed), 0);
+            record_of(lock, 2).store(record, Ordering::Relaxed);
+            lock.lock.word.store(word, Ordering::Relaxed);
+            lock.lock.repairer.store(3, Ordering::Relaxed);
+            lock.repair_if_needed().unwrap();
+            assert_eq!(lock.lock.word.load(Ordering::Relaxed), 0);
+            assert_eq!(lock.lock.repairer.load(Ordering::Relaxed), 0);
         }
     });
 }
 
 #[test]
 fn nobody_is_taken_out_who_lives() {
-    with_dead(|door| {
-        record_of(door, 1).store(record::inside(SECOND), Ordering::Relaxed);
-        door.rooms.word.store(SECOND, Ordering::Relaxed);
-        door.repair_if_needed().unwrap();
-        assert_eq!(door.rooms.word.load(Ordering::Relaxed), SECOND);
+    with_dead(|lock| {
+        record_of(lock, 1).store(record::inside(SECOND), Ordering::Relaxed);
+        lock.lock.word.store(SECOND, Ordering::Relaxed);
+        lock.repair_if_needed().unwrap();
+        assert_eq!(lock.lock.word.load(Ordering::Relaxed), SECOND);
         // In the middle of a change: nothing can be told.
-        record_of(door, 1).store(record::CHANGING, Ordering::Relaxed);
-        door.rooms.word.fetch_or(REPAIR, Ordering::Relaxed);
-        assert!(door.look().is_none());
+        record_of(lock, 1).store(record::CHANGING, Ordering::Relaxed);
+        lock.lock.word.fetch_or(REPAIR, Ordering::Relaxed);
+        assert!(lock.look().is_none());
     });
 }
 

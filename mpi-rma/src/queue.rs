@@ -70,7 +70,7 @@ impl Queue {
 
     /// Takes the lock from those who are lost, and them from the queue. If one of them had the lock, gives
     /// its rank and all who wait, who are to be told: what the lock protects may be in any state.
-    pub fn bury(&mut self, is_lost: impl Fn(u32) -> bool) -> Option<(u32, Vec<Waiter>)> {
+    pub fn remove_lost(&mut self, is_lost: impl Fn(u32) -> bool) -> Option<(u32, Vec<Waiter>)> {
         self.waiting.retain(|waiter| !is_lost(waiter.from.0));
         let holders = self.shared.iter().chain(&self.exclusive).copied();
         let dead: Vec<u32> = holders.filter(|rank| is_lost(*rank)).collect();
@@ -128,9 +128,9 @@ mod tests {
         }
         assert_eq!(granted(&mut queue), [1]);
         // One who only waited is no matter.
-        assert_eq!(queue.bury(|rank| rank == 2), None);
+        assert_eq!(queue.remove_lost(|rank| rank == 2), None);
         let told = vec![waiter(3, false), waiter(4, true)];
-        assert_eq!(queue.bury(|rank| rank == 1), Some((1, told)));
+        assert_eq!(queue.remove_lost(|rank| rank == 1), Some((1, told)));
         queue.join(waiter(4, true), false);
         assert_eq!(granted(&mut queue), [4]);
     }

@@ -73,8 +73,8 @@ pub(crate) fn advance_services(process: &Process, vci: VciId) -> Result<bool> {
     let mut any = any;
     let losses = process.losses();
     for (service, lane) in list.iter() {
-        if service.buried.load(Ordering::Relaxed) != losses {
-            service.bury(process, losses)?;
+        if service.losses_seen.load(Ordering::Relaxed) != losses {
+            service.free_locks_of_lost(process, losses)?;
         }
         if service.lanes.get(*lane).flight.has_back() {
             any |= service.do_by_messages(process, *lane)?;

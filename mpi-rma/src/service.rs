@@ -36,7 +36,7 @@ pub(crate) struct Service {
     pub(crate) posts: Mutex<HashMap<u32, u32>>,
     pub(crate) completions: AtomicU32,
     /// Of so many lost processes it has been seen to whether they had the lock.
-    pub(crate) buried: AtomicU32,
+    pub(crate) losses_seen: AtomicU32,
     /// How the network reaches members' memory.
     pub keys: Keys,
     /// The network's atomics, if all accumulates go by them.
@@ -93,7 +93,7 @@ impl Service {
             lanes,
             posts: Mutex::default(),
             completions: AtomicU32::new(0),
-            buried: AtomicU32::new(0),
+            losses_seen: AtomicU32::new(0),
             keys: Keys::new(native && memory.is_some()),
             atomics: OnceLock::new(),
         }
