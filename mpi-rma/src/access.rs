@@ -3,7 +3,7 @@
 
 use crate::buffers::{Form, Origin, Target};
 use crate::members::{Member, Reach};
-use crate::request_slot::{self, What};
+use crate::request_slot::{self, SmallAccess};
 use crate::target_requests;
 use crate::window::{Flavor, Way, Window};
 use mpi_core::comm::single_copy;
@@ -130,10 +130,10 @@ impl Window {
     }
 
     /// Asks an attentive target of this node for a small access to one run of its memory.
-    pub(crate) fn mail(
+    pub(crate) fn ask_by_slot(
         &self,
         target: &Target<'_>,
-        what: What,
+        what: SmallAccess,
         at: i64,
         input: &[u8],
         output: &mut [u8],
@@ -150,13 +150,13 @@ impl Window {
             return false;
         }
         let count = match what {
-            What::Accumulate(..) => target.count,
+            SmallAccess::Accumulate(..) => target.count,
             _ => len,
         };
         let place = ((at + skip as i64) as u64, count);
         target_requests::ask(
             control,
-            &self.luck,
+            &self.hit_rate,
             target.rank as usize,
             what,
             place,

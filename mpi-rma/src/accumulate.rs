@@ -5,7 +5,7 @@ use crate::buffers::{Form, Origin, Target, same_length};
 use crate::control::CHUNK;
 use crate::members::Reach;
 use crate::message::{self, Kind};
-use crate::request_slot::{self, What};
+use crate::request_slot::{self, SmallAccess};
 use crate::window::{Way, Window};
 use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
@@ -104,7 +104,7 @@ impl Window {
                 && !matches!(self.members.get(target.rank).reach, Reach::Here(_))
             {
                 // Small enough to be asked for.
-                let what = What::Accumulate(reduction.op, reduction.element as u8);
+                let what = SmallAccess::Accumulate(reduction.op, reduction.element as u8);
                 let data = input.as_deref().unwrap_or(&[]);
                 let output = match &result {
                     None => Some(&mut [][..]),
@@ -114,7 +114,7 @@ impl Window {
                     Some(_) => None,
                 };
                 if let Some(output) = output
-                    && self.mail(&target, what, at, data, output)
+                    && self.ask_by_slot(&target, what, at, data, output)
                 {
                     return Ok(None);
                 }
@@ -364,7 +364,8 @@ impl Window {
                     both[..8].copy_from_slice(&compare.to_le_bytes());
                     both[8..].copy_from_slice(&new.to_le_bytes());
                     let mut found = [0u8; 8];
-                    if self.mail(&target, What::CompareAndSwap, at, &both, &mut found) {
+                    if self.ask_by_slot(&target, SmallAccess::CompareAndSwap, at, &both, &mut found)
+                    {
                         netmod_kit::copy(found.as_ptr(), result, size.min(8));
                         return Ok(());
                     }

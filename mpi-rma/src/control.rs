@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use netmod::Peer;
 
 use crate::lock_word::LockWord;
-use crate::request_slot::Slot;
+use crate::request_slot::RequestSlot;
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
 use mpi_core::pt2pt::lost_peer;
@@ -67,7 +67,7 @@ pub(crate) struct Block {
     acting: Line<AtomicU32>,
     /// How many origins have completed their access to this member's exposure.
     completions: Line<AtomicU32>,
-    slot: Slot,
+    slot: RequestSlot,
 }
 
 /// Whether somebody has a member's memory alone.
@@ -199,7 +199,7 @@ impl Control {
     }
 
     /// A member's slot for requests.
-    pub fn slot(&self, member: usize) -> &Slot {
+    pub fn slot(&self, member: usize) -> &RequestSlot {
         &self.block(member).slot
     }
 

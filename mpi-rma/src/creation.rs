@@ -13,7 +13,7 @@ use crate::members::{Member, Members, Reach};
 use crate::serve;
 use crate::service::Service;
 use crate::shared_pieces::Place;
-use crate::target_requests::{self, Mailbox};
+use crate::target_requests::{self, ServedSlot};
 use crate::window::Hints;
 use crate::window::{Flavor, Heap, Memory, PAGE, Way, Window};
 use crate::windows::{self, Windows};
@@ -186,7 +186,7 @@ impl Window {
             control,
             service,
             epochs: Epochs::new(comm.size() as usize),
-            luck: target_requests::Luck::default(),
+            hit_rate: target_requests::HitRate::default(),
             attached: Mutex::default(),
             name: Mutex::default(),
             _probe: probe,
@@ -195,9 +195,9 @@ impl Window {
         };
         if let (Way::Copied, Flavor::Created(base), Some(control)) = (way, flavor, &window.control)
         {
-            windows::open_mailbox(
+            windows::add_slot(
                 process,
-                Mailbox {
+                ServedSlot {
                     control: control.clone(),
                     member: window.comm.rank() as usize,
                     base,

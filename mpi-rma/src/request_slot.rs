@@ -15,9 +15,9 @@ pub(crate) const DONE: u32 = 4;
 
 /// A member's slot, a cache line.
 #[repr(C, align(64))]
-pub(crate) struct Slot {
+pub(crate) struct RequestSlot {
     pub(crate) state: AtomicU32,
-    /// [`What`], below.
+    /// [`SmallAccess`], below.
     pub(crate) what: AtomicU32,
     pub(crate) words: std::cell::UnsafeCell<Words>,
 }
@@ -34,11 +34,11 @@ pub(crate) struct Words {
     pub(crate) data: [u8; ROOM],
 }
 
-const _: () = assert!(size_of::<Slot>() == 64);
+const _: () = assert!(size_of::<RequestSlot>() == 64);
 
 /// What an origin asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum SmallAccess {
     Put,
     Get,
     Accumulate(PredefinedOp, u8),
@@ -46,13 +46,13 @@ pub(crate) enum What {
     CompareAndSwap,
 }
 
-impl What {
+impl SmallAccess {
     pub(crate) fn numbers(self) -> (u32, u8, u8) {
         match self {
-            What::Put => (0, 0, 0),
-            What::Get => (1, 0, 0),
-            What::Accumulate(op, element) => (2, op as u8, element),
-            What::CompareAndSwap => (3, 0, 0),
+            SmallAccess::Put => (0, 0, 0),
+            SmallAccess::Get => (1, 0, 0),
+            SmallAccess::Accumulate(op, element) => (2, op as u8, element),
+            SmallAccess::CompareAndSwap => (3, 0, 0),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::message::{Kind, Request, zeroed};
 use crate::pending::Sent;
 use crate::queue::Waiter;
 use crate::service::{Incoming, REQUEST, Service, State};
-use crate::windows::{Windows, serve_mailboxes};
+use crate::windows::{Windows, serve_slots};
 use mpi_core::ANY_SOURCE;
 use mpi_core::comm::Purpose;
 use mpi_core::process::Process;
@@ -60,7 +60,7 @@ pub(crate) fn end_service(process: &Process, service: &Arc<Service>) {
 /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
 pub(crate) fn advance_services(process: &Process, vci: VciId) -> Result<bool> {
     // Whoever holds the lock is at it.
-    let any = serve_mailboxes(process);
+    let any = serve_slots(process);
     let Some(served) = process.source::<Windows>().served_on(vci) else {
         return Ok(any);
     };

@@ -4,7 +4,7 @@
 //! word through shared memory and back. So each member has a slot in shared memory: an origin that
 //! finds it free writes what it wants there, and if the owner is in the library, waiting for something,
 //! it does it. If the owner doesn't take it up in a microsecond or so, the origin takes it back and has
-//! the kernel do it. Nothing depends on the owner, and an origin that had no luck asks less often.
+//! the kernel do it. Nothing depends on the owner, and an origin that goes unheard asks less often.
 //!
 //! Either way an access is complete when the call returns, and accumulates are made under the
 //! same lock, so both ways are one domain.
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::apply::{self, Reduction};
 use crate::control::Control;
-use crate::request_slot::{ASKED, DONE, FILLING, FREE, ROOM, TAKEN, What, Words};
+use crate::request_slot::{ASKED, DONE, FILLING, FREE, ROOM, SmallAccess, TAKEN, Words};
 
 /// So often an origin looks for an answer.
 const LOOKS: u32 = 100;
@@ -24,11 +24,11 @@ const SELDOM: u32 = 64;
 
 /// How an origin fares with its requests.
 #[derive(Default)]
-pub(crate) struct Luck {
+pub(crate) struct HitRate {
     misses: AtomicU32,
 }
 
-impl Luck {
+impl HitRate {
     fn may_ask(&self) -> bool {
         let misses = self.misses.load(Ordering::Relaxed);
         if misses <= MISSES {
@@ -55,14 +55,14 @@ impl Luck {
 /// whether it was done.
 pub(crate) fn ask(
     control: &Control,
-    luck: &Luck,
+    hit_rate: &HitRate,
     member: usize,
-    what: What,
+    what: SmallAccess,
     (at, count): (u64, usize),
     input: &[u8],
     output: &mut [u8],
 ) -> bool {
-    if input.len() > ROOM || output.len() > ROOM || !luck.may_ask() {
+    if input.len() > ROOM || output.len() > ROOM || !hit_rate.may_ask() {
         return false;
     }
     let slot = control.slot(member);
@@ -91,7 +91,7 @@ pub(crate) fn ask(
     while slot.state.load(Ordering::Acquire) != DONE {
         looks += 1;
         if looks == LOOKS && claim(ASKED, FREE) {
-            luck.note(false);
+            hit_rate.note(false);
             return false;
         }
         if looks > LOOKS && looks.is_multiple_of(32) {
@@ -107,22 +107,22 @@ pub(crate) fn ask(
     let data = unsafe { (*slot.words.get()).data };
     output.copy_from_slice(&data[..output.len()]);
     slot.state.store(FREE, Ordering::Release);
-    luck.note(true);
+    hit_rate.note(true);
     true
 }
 
 /// A member's slot as it serves it itself.
-pub(crate) struct Mailbox {
+pub(crate) struct ServedSlot {
     pub control: Control,
     pub member: usize,
     pub base: *mut u8,
     pub size: usize,
 }
 
-// SAFETY: the memory is the window's, which stays until the mailbox is closed.
-unsafe impl Send for Mailbox {}
+// SAFETY: the memory is the window's, which stays until the slot is served no more.
+unsafe impl Send for ServedSlot {}
 
-impl Mailbox {
+impl ServedSlot {
     /// Does what is asked for. Returns whether anything was.
     pub fn serve(&self) -> bool {
         let slot = self.control.slot(self.member);

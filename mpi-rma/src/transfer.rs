@@ -3,7 +3,7 @@
 use crate::buffers::{Form, Origin, Target, same_length};
 use crate::members::Reach;
 use crate::message::{self, Kind};
-use crate::request_slot::{self, What};
+use crate::request_slot::{self, SmallAccess};
 use crate::window::Window;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
@@ -47,7 +47,7 @@ impl Window {
                 }
             } else if let Reach::There(start) = self.members.get(target.rank).reach {
                 let data = origin.packed();
-                if self.mail(&target, What::Put, at, &data, &mut []) {
+                if self.ask_by_slot(&target, SmallAccess::Put, at, &data, &mut []) {
                     return Ok(None);
                 }
                 let data = data.as_ptr().cast_mut();
@@ -107,7 +107,7 @@ impl Window {
                         let len = origin.len();
                         if len <= request_slot::ROOM {
                             let data = std::slice::from_raw_parts_mut(data, len);
-                            if self.mail(&target, What::Get, at, &[], data) {
+                            if self.ask_by_slot(&target, SmallAccess::Get, at, &[], data) {
                                 return Ok(None);
                             }
                         }

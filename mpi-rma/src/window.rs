@@ -14,7 +14,7 @@ use crate::keys::Keys;
 use crate::members::{Members, Reach};
 use crate::promise::Promise;
 use crate::service::Service;
-use crate::{serve, target_requests as mail, windows};
+use crate::{serve, target_requests, windows};
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::Wishes;
 use mpi_core::group::Group;
@@ -70,7 +70,7 @@ pub struct Window {
     pub(crate) control: Option<Control>,
     pub(crate) service: Option<Arc<Service>>,
     pub(crate) epochs: Epochs,
-    pub(crate) luck: mail::Luck,
+    pub(crate) hit_rate: target_requests::HitRate,
     pub(crate) attached: Mutex<Attached>,
     pub(crate) name: Mutex<String>,
     /// What the way was chosen by: read by others, to find out whether they can.
@@ -166,7 +166,7 @@ impl Window {
             service.keys.withdraw();
         }
         if let (Way::Copied, Some(control)) = (self.way, &self.control) {
-            windows::close_mailbox(process, self.base, control);
+            windows::remove_slot(process, self.base, control);
         }
         Ok(())
     }
@@ -362,7 +362,7 @@ mod tests {
             control: None,
             service: Some(Arc::new(Service::new(comm.clone(), None, false, true))),
             epochs: Epochs::new(size as usize),
-            luck: mail::Luck::default(),
+            hit_rate: target_requests::HitRate::default(),
             attached: Mutex::default(),
             name: Mutex::default(),
             _probe: Box::default(),

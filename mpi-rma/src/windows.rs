@@ -14,7 +14,7 @@ use crate::network_atomics::NetworkAtomics;
 use crate::service::Service;
 use crate::service_signal::Bed;
 use crate::shared_pieces::Lent;
-use crate::target_requests::Mailbox;
+use crate::target_requests::ServedSlot;
 use mpi_core::process::Process;
 use mpi_core::process::source::{Source, WINDOWS, Work};
 
@@ -22,7 +22,7 @@ use mpi_core::process::source::{Source, WINDOWS, Work};
 pub struct Windows {
     /// By VCI: who polls one serves what may have arrived there. Made with the first such window.
     served: OnceLock<Box<[CachePadded<Served>]>>,
-    pub(crate) mailboxes: Mutex<Vec<Mailbox>>,
+    pub(crate) slots: Mutex<Vec<ServedSlot>>,
     /// How many there are of all these.
     count: Mutex<usize>,
     /// Where the thread that serves windows beside the program's own sleeps.
@@ -56,7 +56,7 @@ impl Windows {
     pub fn new(only_messages: bool, atomics: NetworkAtomics) -> Windows {
         Windows {
             served: OnceLock::new(),
-            mailboxes: Mutex::default(),
+            slots: Mutex::default(),
             count: Mutex::default(),
             bed: Bed::default(),
             only_messages,
@@ -125,27 +125,27 @@ impl Source for Windows {
     }
 }
 
-/// Serves a mailbox from now on.
-pub(crate) fn open_mailbox(process: &Process, mailbox: Mailbox) {
-    process.source::<Windows>().mailboxes.lock().push(mailbox);
+/// Serves a slot from now on.
+pub(crate) fn add_slot(process: &Process, slot: ServedSlot) {
+    process.source::<Windows>().slots.lock().push(slot);
     process.source::<Windows>().count(process, 1);
 }
 
 /// Serves it no more. Nobody may ask any more.
-pub(crate) fn close_mailbox(process: &Process, base: *mut u8, control: &Control) {
-    let mut mailboxes = process.source::<Windows>().mailboxes.lock();
-    let before = mailboxes.len();
-    mailboxes.retain(|other| other.base != base || !other.control.is_same(control));
-    let closed = before - mailboxes.len();
+pub(crate) fn remove_slot(process: &Process, base: *mut u8, control: &Control) {
+    let mut slots = process.source::<Windows>().slots.lock();
+    let before = slots.len();
+    slots.retain(|other| other.base != base || !other.control.is_same(control));
+    let closed = before - slots.len();
     process
         .source::<Windows>()
         .count(process, -(closed as isize));
 }
 
-/// Serves all mailboxes once. Returns whether there was something.
-pub(crate) fn serve_mailboxes(process: &Process) -> bool {
-    match process.source::<Windows>().mailboxes.try_lock() {
-        Some(mailboxes) => mailboxes.iter().fold(false, |any, one| any | one.serve()),
+/// Serves all slots once. Returns whether there was something.
+pub(crate) fn serve_slots(process: &Process) -> bool {
+    match process.source::<Windows>().slots.try_lock() {
+        Some(slots) => slots.iter().fold(false, |any, one| any | one.serve()),
         None => false,
     }
 }
