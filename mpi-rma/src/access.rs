@@ -189,8 +189,8 @@ impl Window {
         // windows, whose memory the origin doesn't know, are told of by a flush.
         if !answered || self.flavor == Flavor::Dynamic {
             match number {
-                0 => self.epochs.soil(target),
-                _ => lane.soil(target),
+                0 => self.epochs.mark_dirty(target),
+                _ => lane.mark_dirty(target),
             }
         }
         Ok(())

@@ -109,12 +109,12 @@ impl Epochs {
     }
 
     /// Takes note that something was sent to a target which a flush must confirm.
-    pub fn soil(&self, target: u32) {
+    pub fn mark_dirty(&self, target: u32) {
         self.targets.change(target, 0, DIRTY);
     }
 
     /// Takes that note away. Returns whether there was one.
-    pub(crate) fn clean(&self, target: u32) -> bool {
+    pub(crate) fn take_dirty(&self, target: u32) -> bool {
         self.targets.get(target) & DIRTY != 0 && self.targets.change(target, DIRTY, 0) & DIRTY != 0
     }
 

@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_micros(200);
 /// are none that need it. The process must have been made for several threads.
 pub fn keep_serving(process: &Process) {
     let mut last = Instant::now();
-    while process.source::<Windows>().bed.sleep() {
+    while process.source::<Windows>().signal.wait() {
         match serve_once(process) {
             Ok(true) => {
                 last = Instant::now();
@@ -34,8 +34,8 @@ pub fn keep_serving(process: &Process) {
 
 /// Has [`keep_serving`] return.
 pub fn end_serving(process: &Process) {
-    process.source::<Windows>().bed.state.lock().to_end = true;
-    process.source::<Windows>().bed.call.notify_all();
+    process.source::<Windows>().signal.state.lock().to_end = true;
+    process.source::<Windows>().signal.call.notify_all();
 }
 
 /// One round of progress on the VCIs of windows. (Not of collectives: they may call functions of

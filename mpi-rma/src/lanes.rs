@@ -38,7 +38,7 @@ impl Lane {
     }
 
     /// Takes note that a target must be flushed.
-    pub fn soil(&self, target: u32) {
+    pub fn mark_dirty(&self, target: u32) {
         self.dirty.lock().insert(target);
     }
 

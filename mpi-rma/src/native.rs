@@ -267,7 +267,7 @@ impl Service {
             let fill = |out: &mut [u8]| out.copy_from_slice(data);
             let message = message::encode(Kind::Put, 0, [0; 2], &runs, len, fill);
             self.ask(process, to, message)?;
-            lane.soil(access.target);
+            lane.mark_dirty(access.target);
             if let Some(outer) = access.outer {
                 process.complete(outer, Status::EMPTY, None)?;
             }

@@ -45,7 +45,7 @@ pub(crate) fn serve(process: &Process, service: &Arc<Service>) {
         served.change(|list| list.push((service.clone(), lane)));
     }
     process.source::<Windows>().count(process, 1);
-    process.source::<Windows>().bed.call();
+    process.source::<Windows>().signal.window_added();
 }
 
 pub(crate) fn end_service(process: &Process, service: &Arc<Service>) {
@@ -54,7 +54,7 @@ pub(crate) fn end_service(process: &Process, service: &Arc<Service>) {
         served.change(|list| list.retain(|(other, _)| !Arc::ptr_eq(other, service)));
     }
     process.source::<Windows>().count(process, -1);
-    process.source::<Windows>().bed.excuse();
+    process.source::<Windows>().signal.window_removed();
 }
 
 /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.

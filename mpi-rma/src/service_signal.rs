@@ -4,32 +4,32 @@ use parking_lot::{Condvar, Mutex};
 
 /// Where the thread sleeps while this process exposes nothing by messages.
 #[derive(Default)]
-pub(crate) struct Bed {
-    pub(crate) state: Mutex<Called>,
+pub(crate) struct ServiceSignal {
+    pub(crate) state: Mutex<SignalState>,
     pub(crate) call: Condvar,
 }
 
 #[derive(Default)]
-pub(crate) struct Called {
+pub(crate) struct SignalState {
     /// Windows that are served by messages.
     pub(crate) windows: usize,
     pub(crate) to_end: bool,
 }
 
-impl Bed {
+impl ServiceSignal {
     /// There is a window to serve.
-    pub fn call(&self) {
+    pub fn window_added(&self) {
         self.state.lock().windows += 1;
         self.call.notify_all();
     }
 
     /// A window is gone.
-    pub fn excuse(&self) {
+    pub fn window_removed(&self) {
         self.state.lock().windows -= 1;
     }
 
     /// Sleeps until there is; `false` if the thread is to end.
-    pub(crate) fn sleep(&self) -> bool {
+    pub(crate) fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while state.windows == 0 && !state.to_end {
             self.call.wait(&mut state);

@@ -141,7 +141,7 @@ impl Window {
             self.complete_native(process, Some(target), true)?;
             self.await_answers(process, Some(target))?;
             self.flush_lanes(process, Some(target))?;
-            self.epochs.clean(target);
+            self.epochs.take_dirty(target);
             let failed = self.request(process, target, Kind::Unlock, u64::from(exclusive))?;
             report(target, failed)
         } else {
@@ -272,7 +272,7 @@ impl Window {
         self.complete_native(process, Some(target), true)?;
         self.await_answers(process, Some(target))?;
         self.flush_lanes(process, Some(target))?;
-        if !self.epochs.clean(target) {
+        if !self.epochs.take_dirty(target) {
             return self.let_others(process);
         }
         let failed = self.request(process, target, Kind::Flush, 0)?;
@@ -296,7 +296,7 @@ impl Window {
         self.flush_lanes(process, None)?;
         let mut answers = Vec::new();
         for target in self.epochs.targets.with(DIRTY) {
-            if self.epochs.clean(target) {
+            if self.epochs.take_dirty(target) {
                 match self.request_to(process, (target, 0), Kind::Flush, 0) {
                     Ok(answer) => answers.push((target, answer)),
                     Err(error) => return await_all(process, answers).and(Err(error)),

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::control::Control;
 use crate::network_atomics::NetworkAtomics;
 use crate::service::Service;
-use crate::service_signal::Bed;
+use crate::service_signal::ServiceSignal;
 use crate::shared_pieces::Lent;
 use crate::target_requests::ServedSlot;
 use mpi_core::process::Process;
@@ -26,7 +26,7 @@ pub struct Windows {
     /// How many there are of all these.
     count: Mutex<usize>,
     /// Where the thread that serves windows beside the program's own sleeps.
-    pub(crate) bed: Bed,
+    pub(crate) signal: ServiceSignal,
     /// Remote memory is not to be used: windows go by messages whatever the network can do.
     pub(crate) only_messages: bool,
     /// When the network's atomics are to be used for accumulates.
@@ -58,7 +58,7 @@ impl Windows {
             served: OnceLock::new(),
             slots: Mutex::default(),
             count: Mutex::default(),
-            bed: Bed::default(),
+            signal: ServiceSignal::default(),
             only_messages,
             atomics,
             lent: Lent::default(),
