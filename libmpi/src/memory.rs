@@ -34,7 +34,7 @@ pub fn allocate(runtime: &Runtime, size: usize, info: Option<&Info>) -> Result<*
     if size >= SHARED
         && runtime.shared_alloc
         && align.is_none_or(|align| align <= PAGE)
-        && let Ok(piece) = mpi_rma::lend(&runtime.process, size)
+        && let Ok(piece) = mpi_rma::alloc_shared(&runtime.process, size)
     {
         return Ok(piece);
     }
@@ -62,7 +62,7 @@ pub fn allocate(runtime: &Runtime, size: usize, info: Option<&Info>) -> Result<*
 /// Nobody uses the memory any more.
 pub unsafe fn free(runtime: &Runtime, piece: *mut u8) -> Result<()> {
     // SAFETY: as for this function.
-    if unsafe { mpi_rma::take_back(&runtime.process, piece) } {
+    if unsafe { mpi_rma::free_shared(&runtime.process, piece) } {
         return Ok(());
     }
     let Some(layout) = PIECES.lock().remove(&piece.addr()) else {

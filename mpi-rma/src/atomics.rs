@@ -16,7 +16,7 @@ use crate::buffers::{Form, Origin, Target};
 use crate::keys::{Told, key_of, transports, word};
 use crate::message::{self, Kind};
 use crate::network_atomics::{Domain, NetworkAtomics};
-use crate::promise::{Deed, Promise, WORD};
+use crate::promise::{AccumulateKind, Promise, WORD};
 use crate::service::Service;
 use crate::window::Window;
 use crate::windows::Windows;
@@ -136,9 +136,9 @@ impl Window {
         reduction: &Reduction,
         form: Form,
     ) -> Result<Option<RequestId>> {
-        let deed = Deed::Reduce(reduction.op);
+        let operation = AccumulateKind::Reduce(reduction.op);
         let (kind, len) = (reduction.element.kind(), target.len());
-        domain.promise.check(deed, Some(kind), len)?;
+        domain.promise.check(operation, Some(kind), len)?;
         let op = match reduction.op {
             PredefinedOp::Sum => AtomicOp::Add,
             PredefinedOp::Band => AtomicOp::And,
@@ -199,7 +199,7 @@ impl Window {
     ) -> Result<()> {
         let kind = target.datatype.element().map(|element| element.kind());
         let promise = &domain.promise;
-        promise.check(Deed::CompareAndSwap, kind, target.len())?;
+        promise.check(AccumulateKind::CompareAndSwap, kind, target.len())?;
         let work = Work {
             op: AtomicOp::CompareSwap,
             words: Runs::One([(at as u64, WORD)]),

@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 
 use crate::control::Control;
 use crate::epochs::Epochs;
-use crate::fast_targets::Quick;
+use crate::fast_targets::FastTargets;
 use crate::members::{Member, Members, Reach};
 use crate::serve;
 use crate::service::Service;
-use crate::shared_pieces::Place;
+use crate::shared_pieces::PieceLocation;
 use crate::target_requests::{self, ServedSlot};
 use crate::window::Hints;
 use crate::window::{Flavor, Heap, Memory, PAGE, Way, Window};
@@ -67,7 +67,7 @@ struct Plan<'a> {
     /// Whether all members have as much memory and the same unit.
     alike: bool,
     /// Where a created window's memory is, if all members' lie in memory that others can map.
-    lent: Option<Place>,
+    piece: Option<PieceLocation>,
     /// Memory is to be taken at once.
     at_once: bool,
     probe: &'a AtomicU64,
@@ -114,11 +114,11 @@ impl Window {
         // The least of a number is what the greatest of its complement is the complement of.
         let (bytes, step) = (size as u64, u64::from(unit as u32));
         let near = u64::from(local || shared);
-        let lent = match flavor {
-            Flavor::Created(base) => process.source::<Windows>().lent.locate(base, size),
+        let piece = match flavor {
+            Flavor::Created(base) => process.source::<Windows>().shared_pieces.locate(base, size),
             _ => None,
         };
-        let lacks = u64::from(lent.is_none());
+        let lacks = u64::from(piece.is_none());
         let promise = hints.accumulates.map_or(0, |promise| promise.word());
         let mut told = [bytes, !bytes, step, !step, !near, lacks, promise, !promise];
         mpi_core::collective::greatest_u64(process, &comm, &mut told)?;
@@ -129,7 +129,7 @@ impl Window {
             size,
             unit,
             alike: told[0] == !told[1] && told[2] == !told[3],
-            lent: lent.filter(|_| told[5] == 0),
+            piece: piece.filter(|_| told[5] == 0),
             at_once: hints.memory_at_once,
             probe: &probe,
         };
@@ -162,9 +162,9 @@ impl Window {
             }
             serve::serve(process, service);
         }
-        let quick = match (way, flavor) {
+        let fast = match (way, flavor) {
             (Way::Mapped, Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. }) => {
-                Quick::new(
+                FastTargets::new(
                     process,
                     &members,
                     control.as_ref(),
@@ -172,7 +172,7 @@ impl Window {
                     comm.size(),
                 )
             }
-            _ => Quick::default(),
+            _ => FastTargets::default(),
         };
         let window = Window {
             flavor,
@@ -181,7 +181,7 @@ impl Window {
                 _ => base,
             },
             members,
-            quick,
+            fast,
             way,
             control,
             service,
@@ -242,7 +242,7 @@ impl Plan<'_> {
         )?;
         let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
         let mut memory = Memory::default();
-        let mapped = self.map_lent(&mut memory)?;
+        let mapped = self.map_shared_pieces(&mut memory)?;
         let way;
         if count == 1 {
             let heap = Heap::new(parts.total)?;
@@ -338,20 +338,20 @@ impl Plan<'_> {
 
     /// Maps the memory of all members of a created window, if it lies in what they can map. Gives
     /// where it is here, or nothing to anybody.
-    fn map_lent(&self, memory: &mut Memory) -> Result<Option<Vec<*mut u8>>> {
+    fn map_shared_pieces(&self, memory: &mut Memory) -> Result<Option<Vec<*mut u8>>> {
         let Plan { process, comm, .. } = *self;
-        let (Some(own), Some(shared)) = (self.lent, process.shared_memory()) else {
+        let (Some(own), Some(shared)) = (self.piece, process.shared_memory()) else {
             return Ok(None);
         };
         let told = mpi_core::collective::gather_all_u64(process, comm, own.words())?;
         let mut mapped = Vec::with_capacity(told.len());
         for (rank, words) in told.into_iter().enumerate() {
-            let Place { key, len, offset } = Place::of(words);
+            let PieceLocation { key, len, offset } = PieceLocation::of(words);
             if rank == comm.rank() as usize {
                 mapped.push(self.own_base());
             } else if let Ok(piece) = shared.open(&key, len as usize) {
                 mapped.push(piece.as_ptr().wrapping_add(offset as usize));
-                memory.lent.push(piece);
+                memory.mapped.push(piece);
             }
         }
         let lacks = u64::from(mapped.len() < comm.size() as usize);

@@ -128,13 +128,13 @@ impl Epochs {
         if all & FENCE != 0 && !self.fence_used.load(Ordering::Relaxed) {
             return false;
         }
-        all & FENCE != 0 || self.targets.get_quick(target) & EPOCHS != 0
+        all & FENCE != 0 || self.targets.get_fast(target) & EPOCHS != 0
     }
 
     /// Whether `target` is locked, for the short way.
     #[inline(always)]
     pub fn is_locked(&self, target: u32) -> bool {
-        self.all() & LOCK_ALL != 0 || self.targets.get_quick(target) & (SHARED | EXCLUSIVE) != 0
+        self.all() & LOCK_ALL != 0 || self.targets.get_fast(target) & (SHARED | EXCLUSIVE) != 0
     }
 
     /// Bytes of memory, with `noted` targets under way.

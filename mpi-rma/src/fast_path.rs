@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::control::Acting;
 use crate::control::full_fence;
-use crate::fast_targets::Place;
+use crate::fast_targets::FastTarget;
 use crate::window::Window;
 
 /// What atomic operation.
@@ -30,13 +30,13 @@ pub enum Change {
 impl Window {
     /// Where `len` bytes of a target's memory are here.
     #[inline(always)]
-    pub fn quick_place(&self, target: i32, displacement: isize, len: usize) -> Option<*mut u8> {
+    pub fn fast_place(&self, target: i32, displacement: isize, len: usize) -> Option<*mut u8> {
         self.find(target, displacement, len).map(|found| found.1)
     }
 
     #[inline(always)]
-    fn find(&self, target: i32, displacement: isize, len: usize) -> Option<(&Place, *mut u8)> {
-        let place = self.quick.places.get(target as u32 as usize)?;
+    fn find(&self, target: i32, displacement: isize, len: usize) -> Option<(&FastTarget, *mut u8)> {
+        let place = self.fast.targets.get(target as u32 as usize)?;
         if !self.epochs.is_open(target as u32) {
             return None;
         }
@@ -48,14 +48,14 @@ impl Window {
 
     /// An atomic operation on an integer of `W`'s size. Gives what was there; `None`: not done.
     #[inline(always)]
-    pub fn quick_change<W: Word>(
+    pub fn fast_change<W: Word>(
         &self,
         change: Change,
         operand: W,
         target: i32,
         displacement: isize,
     ) -> Option<W> {
-        self.quick_act(target, displacement, |word: &W::Atomic| match change {
+        self.fast_act(target, displacement, |word: &W::Atomic| match change {
             Change::Add => W::add(word, operand),
             Change::Replace => W::swap(word, operand),
             Change::Read => W::load(word),
@@ -67,20 +67,20 @@ impl Window {
 
     /// [`Window::compare_and_swap`] of an integer. Gives what was there; `None`: not done.
     #[inline(always)]
-    pub fn quick_swap<W: Word>(
+    pub fn fast_swap<W: Word>(
         &self,
         compare: W,
         new: W,
         target: i32,
         displacement: isize,
     ) -> Option<W> {
-        self.quick_act(target, displacement, |word: &W::Atomic| {
+        self.fast_act(target, displacement, |word: &W::Atomic| {
             W::compare_swap(word, compare, new)
         })
     }
 
     #[inline(always)]
-    fn quick_act<W>(
+    fn fast_act<W>(
         &self,
         target: i32,
         displacement: isize,
@@ -96,9 +96,9 @@ impl Window {
         // SAFETY: both words are in the window's control blocks, which live as long as it does.
         let acting = unsafe {
             Acting {
-                mine: &*self.quick.acting,
+                mine: &*self.fast.acting,
                 busy: &*place.busy,
-                threaded: self.quick.threaded,
+                threaded: self.fast.threaded,
             }
         };
         if !acting.begin() {
@@ -119,16 +119,16 @@ impl Window {
 
     /// [`Window::flush_local`].
     #[inline(always)]
-    pub fn quick_flush_local(&self, target: i32) -> bool {
+    pub fn fast_flush_local(&self, target: i32) -> bool {
         let target = target as u32;
-        (target as usize) < self.quick.places.len() && self.epochs.is_locked(target)
+        (target as usize) < self.fast.targets.len() && self.epochs.is_locked(target)
     }
 
     /// [`Window::flush`].
     #[inline(always)]
-    pub fn quick_flush(&self, target: i32) -> bool {
+    pub fn fast_flush(&self, target: i32) -> bool {
         let target = target as u32;
-        let fine = (target as usize) < self.quick.places.len() && self.epochs.is_locked(target);
+        let fine = (target as usize) < self.fast.targets.len() && self.epochs.is_locked(target);
         if fine {
             full_fence();
         }

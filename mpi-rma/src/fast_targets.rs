@@ -7,7 +7,7 @@ use crate::members::{Members, Reach};
 use mpi_core::process::Process;
 
 /// A member's memory as the short ways need it.
-pub(crate) struct Place {
+pub(crate) struct FastTarget {
     pub(crate) here: *mut u8,
     pub(crate) size: u64,
     pub(crate) unit: i64,
@@ -16,23 +16,23 @@ pub(crate) struct Place {
 }
 
 /// What the short ways need; nothing for windows that have none.
-pub(crate) struct Quick {
-    pub(crate) places: Box<[Place]>,
+pub(crate) struct FastTargets {
+    pub(crate) targets: Box<[FastTarget]>,
     pub(crate) acting: *const AtomicU32,
     pub(crate) threaded: bool,
 }
 
-impl Default for Quick {
-    fn default() -> Quick {
-        Quick {
-            places: Box::default(),
+impl Default for FastTargets {
+    fn default() -> FastTargets {
+        FastTargets {
+            targets: Box::default(),
             acting: std::ptr::null(),
             threaded: false,
         }
     }
 }
 
-impl Quick {
+impl FastTargets {
     /// For a window whose members are all mapped.
     pub fn new(
         process: &Process,
@@ -40,31 +40,31 @@ impl Quick {
         control: Option<&Control>,
         me: u32,
         count: u32,
-    ) -> Quick {
+    ) -> FastTargets {
         let Some(control) = control else {
-            return Quick::default();
+            return FastTargets::default();
         };
         let place = |rank: u32| {
             let member = members.get(rank);
             let Reach::Here(here) = member.reach else {
                 return None;
             };
-            Some(Place {
+            Some(FastTarget {
                 here,
                 size: member.size,
                 unit: member.unit,
                 busy: control.words(rank as usize, me as usize).busy,
             })
         };
-        let places: Option<Box<[Place]>> = (0..count).map(place).collect();
-        Quick {
-            places: places.unwrap_or_default(),
+        let targets: Option<Box<[FastTarget]>> = (0..count).map(place).collect();
+        FastTargets {
+            targets: targets.unwrap_or_default(),
             acting: control.words(me as usize, me as usize).mine,
             threaded: process.is_threaded(),
         }
     }
 
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.places)
+        size_of_val(&*self.targets)
     }
 }

@@ -67,6 +67,6 @@ pub use fast_path::{Atomic, Change, Word};
 pub use helper::{end_serving, keep_serving};
 pub use network_atomics::NetworkAtomics;
 pub use promise::Promise;
-pub use shared_alloc::{lend, take_back};
+pub use shared_alloc::{alloc_shared, free_shared};
 pub use window::{Flavor, Hints, Window};
 pub use windows::Windows;

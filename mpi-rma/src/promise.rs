@@ -12,19 +12,19 @@ pub(crate) const WORD: usize = 8;
 const MOST: u32 = 64;
 
 /// What accumulates can be, by the names in the hint.
-const OPS: [(&str, Deed); 7] = [
-    ("sum", Deed::Reduce(PredefinedOp::Sum)),
-    ("band", Deed::Reduce(PredefinedOp::Band)),
-    ("bor", Deed::Reduce(PredefinedOp::Bor)),
-    ("bxor", Deed::Reduce(PredefinedOp::Bxor)),
-    ("replace", Deed::Reduce(PredefinedOp::Replace)),
-    ("no_op", Deed::Reduce(PredefinedOp::NoOp)),
-    ("cswap", Deed::CompareAndSwap),
+const OPS: [(&str, AccumulateKind); 7] = [
+    ("sum", AccumulateKind::Reduce(PredefinedOp::Sum)),
+    ("band", AccumulateKind::Reduce(PredefinedOp::Band)),
+    ("bor", AccumulateKind::Reduce(PredefinedOp::Bor)),
+    ("bxor", AccumulateKind::Reduce(PredefinedOp::Bxor)),
+    ("replace", AccumulateKind::Reduce(PredefinedOp::Replace)),
+    ("no_op", AccumulateKind::Reduce(PredefinedOp::NoOp)),
+    ("cswap", AccumulateKind::CompareAndSwap),
 ];
 
 /// What an accumulate does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum AccumulateKind {
     Reduce(PredefinedOp),
     CompareAndSwap,
 }
@@ -90,26 +90,31 @@ impl Promise {
     /// # Errors
     /// `MPI_ERR_OP`, `MPI_ERR_RMA_CONFLICT` for other elements, `MPI_ERR_ARG` for too many.
     #[inline]
-    pub(crate) fn check(&self, deed: Deed, kind: Option<Kind>, bytes: usize) -> Result<()> {
-        let place = OPS.iter().position(|(_, known)| *known == deed);
+    pub(crate) fn check(
+        &self,
+        operation: AccumulateKind,
+        kind: Option<Kind>,
+        bytes: usize,
+    ) -> Result<()> {
+        let place = OPS.iter().position(|(_, known)| *known == operation);
         if place.is_some_and(|place| self.ops >> place & 1 == 1)
             && matches!(kind, Some(Kind::I64 | Kind::U64))
             && bytes <= self.bytes as usize
         {
             return Ok(());
         }
-        Err(self.broken(deed, kind, bytes))
+        Err(self.broken(operation, kind, bytes))
     }
 
     #[cold]
-    fn broken(&self, deed: Deed, kind: Option<Kind>, bytes: usize) -> Error {
-        let place = OPS.iter().position(|(_, known)| *known == deed);
+    fn broken(&self, operation: AccumulateKind, kind: Option<Kind>, bytes: usize) -> Error {
+        let place = OPS.iter().position(|(_, known)| *known == operation);
         let or_nothing = "leave the hint which_accumulate_ops out to have every accumulate allowed";
         if place.is_none_or(|place| self.ops >> place & 1 == 0) {
-            let (what, to_do) = match (place, deed) {
+            let (what, to_do) = match (place, operation) {
                 (Some(place), _) => (OPS[place].0.to_string(), "declare it there, or "),
-                (None, Deed::Reduce(op)) => (format!("{op:?}").to_lowercase(), ""),
-                (None, Deed::CompareAndSwap) => ("cswap".to_string(), ""),
+                (None, AccumulateKind::Reduce(op)) => (format!("{op:?}").to_lowercase(), ""),
+                (None, AccumulateKind::CompareAndSwap) => ("cswap".to_string(), ""),
             };
             return Error::new(
                 Class::Op,
@@ -191,7 +196,7 @@ mod tests {
     fn who_breaks_a_promise_is_told_which() {
         let promise = Promise::parse("sum,no_op", None).unwrap();
         let check = |op, kind, bytes| {
-            let checked = promise.check(Deed::Reduce(op), Some(kind), bytes);
+            let checked = promise.check(AccumulateKind::Reduce(op), Some(kind), bytes);
             checked.map_err(|error| error.class())
         };
         assert_eq!(check(PredefinedOp::Sum, Kind::I64, 8), Ok(()));
@@ -203,7 +208,7 @@ mod tests {
             Err(Class::RmaConflict)
         );
         assert_eq!(check(PredefinedOp::Sum, Kind::I64, 16), Err(Class::Arg));
-        let swap = promise.check(Deed::CompareAndSwap, Some(Kind::I64), 8);
+        let swap = promise.check(AccumulateKind::CompareAndSwap, Some(Kind::I64), 8);
         assert_eq!(swap.unwrap_err().class(), Class::Op);
         assert!(promise.check_place(8).is_ok() && promise.check_place(12).is_err());
     }

@@ -14,7 +14,7 @@ use mpi_core::process::Process;
 ///
 /// # Errors
 /// There is no shared memory, or not so much.
-pub fn lend(process: &Process, len: usize) -> Result<*mut u8, OpenError> {
+pub fn alloc_shared(process: &Process, len: usize) -> Result<*mut u8, OpenError> {
     let shared = process.shared_memory();
     let shared = shared.ok_or_else(|| OpenError("there is no shared memory".into()))?;
     let waits = shared.may_wait(len)?;
@@ -26,21 +26,21 @@ pub fn lend(process: &Process, len: usize) -> Result<*mut u8, OpenError> {
     let piece = Piece { memory, len };
     process
         .source::<Windows>()
-        .lent
+        .shared_pieces
         .0
         .lock()
         .insert(start.addr(), piece);
     Ok(start)
 }
 
-/// Takes back what [`lend`] gave. Returns whether there was such a piece.
+/// Takes back what [`alloc_shared`] gave. Returns whether there was such a piece.
 ///
 /// # Safety
 /// Nobody uses the memory any more.
-pub unsafe fn take_back(process: &Process, start: *mut u8) -> bool {
+pub unsafe fn free_shared(process: &Process, start: *mut u8) -> bool {
     process
         .source::<Windows>()
-        .lent
+        .shared_pieces
         .0
         .lock()
         .remove(&start.addr())

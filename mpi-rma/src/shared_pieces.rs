@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 /// The pieces that the program has, by where they begin.
 #[derive(Default)]
-pub(crate) struct Lent(pub(crate) Mutex<BTreeMap<usize, Piece>>);
+pub(crate) struct SharedPieces(pub(crate) Mutex<BTreeMap<usize, Piece>>);
 
 pub(crate) struct Piece {
     pub(crate) memory: Arc<dyn SharedPiece>,
@@ -17,7 +17,7 @@ pub(crate) struct Piece {
 
 /// What tells another process of the node where memory is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct PieceLocation {
     pub key: RemoteKey,
     /// The length of the piece.
     pub len: u64,
@@ -25,14 +25,14 @@ pub(crate) struct Place {
     pub offset: u64,
 }
 
-impl Place {
+impl PieceLocation {
     pub fn words(self) -> [u64; 5] {
         let RemoteKey { address, words } = self.key;
         [address, words[0], words[1], self.len, self.offset]
     }
 
-    pub fn of(words: [u64; 5]) -> Place {
-        Place {
+    pub fn of(words: [u64; 5]) -> PieceLocation {
+        PieceLocation {
             key: RemoteKey {
                 address: words[0],
                 words: [words[1], words[2]],
@@ -43,13 +43,13 @@ impl Place {
     }
 }
 
-impl Lent {
+impl SharedPieces {
     /// Where memory is that lies in such a piece.
-    pub(crate) fn locate(&self, base: *mut u8, size: usize) -> Option<Place> {
+    pub(crate) fn locate(&self, base: *mut u8, size: usize) -> Option<PieceLocation> {
         let pieces = self.0.lock();
         let (start, piece) = pieces.range(..=base.addr()).next_back()?;
         let offset = base.addr() - start;
-        (offset.checked_add(size)? <= piece.len).then(|| Place {
+        (offset.checked_add(size)? <= piece.len).then(|| PieceLocation {
             key: piece.memory.key(),
             len: piece.len as u64,
             offset: offset as u64,

@@ -35,7 +35,7 @@ impl Targets {
 
     /// The same, where every member has a byte.
     #[inline(always)]
-    pub fn get_quick(&self, target: u32) -> u8 {
+    pub fn get_fast(&self, target: u32) -> u8 {
         match self {
             Targets::Few(notes) => notes
                 .get(target as usize)

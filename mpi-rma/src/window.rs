@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::attached::Attached;
 use crate::control::Control;
 use crate::epochs::Epochs;
-use crate::fast_targets::Quick;
+use crate::fast_targets::FastTargets;
 use crate::keys::Keys;
 use crate::members::{Members, Reach};
 use crate::promise::Promise;
@@ -65,7 +65,7 @@ pub struct Window {
     pub(crate) flavor: Flavor,
     pub(crate) base: *mut u8,
     pub(crate) members: Members,
-    pub(crate) quick: Quick,
+    pub(crate) fast: FastTargets,
     pub(crate) way: Way,
     pub(crate) control: Option<Control>,
     pub(crate) service: Option<Arc<Service>>,
@@ -100,7 +100,7 @@ impl Drop for Window {
 pub(crate) struct Memory {
     pub(crate) piece: Option<Box<dyn SharedPiece>>,
     /// What the program's memory lies in, of other members.
-    pub(crate) lent: Vec<Box<dyn SharedPiece>>,
+    pub(crate) mapped: Vec<Box<dyn SharedPiece>>,
     pub(crate) heap: Vec<Heap>,
 }
 
@@ -326,7 +326,7 @@ impl Window {
     pub fn footprint(&self, noted: usize, known: usize) -> usize {
         size_of::<Window>()
             + self.members.bytes()
-            + self.quick.bytes()
+            + self.fast.bytes()
             + self.epochs.bytes(noted)
             + self
                 .service
@@ -357,7 +357,7 @@ mod tests {
                 unit: 8,
                 near: near.collect(),
             },
-            quick: Quick::default(),
+            fast: FastTargets::default(),
             way: Way::Messages,
             control: None,
             service: Some(Arc::new(Service::new(comm.clone(), None, false, true))),

@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::network_atomics::NetworkAtomics;
 use crate::service::Service;
 use crate::service_signal::ServiceSignal;
-use crate::shared_pieces::Lent;
+use crate::shared_pieces::SharedPieces;
 use crate::target_requests::ServedSlot;
 use mpi_core::process::Process;
 use mpi_core::process::source::{Source, WINDOWS, Work};
@@ -32,7 +32,7 @@ pub struct Windows {
     /// When the network's atomics are to be used for accumulates.
     atomics: NetworkAtomics,
     /// Such memory that the program has.
-    pub(crate) lent: Lent,
+    pub(crate) shared_pieces: SharedPieces,
 }
 
 /// Windows that have a lane on a VCI, and which of theirs it is.
@@ -61,7 +61,7 @@ impl Windows {
             signal: ServiceSignal::default(),
             only_messages,
             atomics,
-            lent: Lent::default(),
+            shared_pieces: SharedPieces::default(),
         }
     }
 
