@@ -21,7 +21,7 @@ pub fn start(runtime: &'static Runtime) -> Result<()> {
     }
     let thread = Builder::new()
         .name("weft progress".into())
-        .spawn(|| process.keep_serving());
+        .spawn(|| mpi_rma::keep_serving(process));
     // SAFETY: filled above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     let thread = thread.map_err(|error| {
@@ -42,7 +42,7 @@ pub fn end(runtime: &Runtime) {
     let Some(thread) = runtime.progress_thread.lock().take() else {
         return;
     };
-    runtime.process.end_serving();
+    mpi_rma::end_serving(&runtime.process);
     // It has no result, and a panic has ended the process already.
     let _ = thread.join();
 }

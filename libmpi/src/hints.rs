@@ -5,8 +5,8 @@ use mpi_coll::Choices;
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::{TagBits, Wishes};
 use mpi_core::info::{Entry, Info};
-use mpi_core::rma::{Promise, Window};
 use mpi_core::{Process, Result};
+use mpi_rma::{Promise, Window};
 
 /// Whether a value is one that the hint can have.
 type Check = fn(&[u8]) -> bool;
@@ -188,9 +188,9 @@ impl Hints {
     }
 
     /// What they say about a window.
-    pub fn of_window(&self) -> mpi_core::rma::Hints {
+    pub fn of_window(&self) -> mpi_rma::Hints {
         let ordering = self.get("accumulate_ordering", |value| Some(value == b"none"));
-        mpi_core::rma::Hints {
+        mpi_rma::Hints {
             vcis: Wishes {
                 unordered: ordering == Some(true),
                 ..self.wishes().for_window()

@@ -28,7 +28,7 @@ pub fn allocate(runtime: &Runtime, size: usize, info: Option<&Info>) -> Result<*
     if size >= SHARED
         && runtime.shared_alloc
         && align.is_none_or(|align| align <= PAGE)
-        && let Ok(piece) = runtime.process.lend(size)
+        && let Ok(piece) = mpi_rma::alloc_shared(&runtime.process, size)
     {
         return Ok(piece);
     }
@@ -56,7 +56,7 @@ pub fn allocate(runtime: &Runtime, size: usize, info: Option<&Info>) -> Result<*
 /// Nobody uses the memory any more.
 pub unsafe fn free(runtime: &Runtime, piece: *mut u8) -> Result<()> {
     // SAFETY: as for this function.
-    if unsafe { runtime.process.take_back(piece) } {
+    if unsafe { mpi_rma::free_shared(&runtime.process, piece) } {
         return Ok(());
     }
     let Some(layout) = runtime.pieces.lock().remove(&piece.addr()) else {

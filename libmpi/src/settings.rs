@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
 use mpi_core::process::CriticalSections;
-use mpi_core::rma::NetworkAtomics;
+use mpi_rma::NetworkAtomics;
 use netmod_kit::variables::Reader;
 pub use netmod_kit::variables::{Variable, parse_number};
 use parking_lot::Mutex;

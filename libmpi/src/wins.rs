@@ -5,8 +5,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use mpi_core::rma::{Flavor, Window};
 use mpi_core::{Class, Error, Result};
+use mpi_rma::{Flavor, Window};
 use parking_lot::Mutex;
 
 use crate::abi::{

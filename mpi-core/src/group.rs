@@ -262,7 +262,7 @@ impl Group {
     }
 
     /// As [`Group::incl`] with ranks that are known to be distinct and in range.
-    pub(crate) fn of_ranks(&self, ranks: &[u32]) -> Group {
+    pub fn of_ranks(&self, ranks: &[u32]) -> Group {
         // Often it is everybody, and then the same memory serves.
         if ranks.iter().copied().eq(0..self.size()) {
             return self.clone();

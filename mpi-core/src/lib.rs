@@ -13,7 +13,6 @@ pub mod info;
 mod lock;
 pub mod process;
 pub mod pt2pt;
-pub mod rma;
 mod sync;
 pub mod topo;
 pub mod vci;

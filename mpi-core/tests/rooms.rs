@@ -18,7 +18,6 @@ const ROOMS: &[&str] = &[
     "collective",
     "creation",
     "topo",
-    "rma",
 ];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {

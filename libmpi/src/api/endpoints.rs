@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::comm::Comm;
 use mpi_core::creation::endpoints::MAX_ENDPOINTS;
-use mpi_core::rma::{Flavor, Window};
 use mpi_core::{Class, Error, Result};
+use mpi_rma::{Flavor, Window};
 
 use super::null;
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Info, MPI_THREAD_MULTIPLE, MPI_Win};

@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use mpi_core::rma::{Flavor, Window};
 use mpi_core::{Class, Error, Result};
+use mpi_rma::{Flavor, Window};
 
 use super::env::put_text;
 use super::{attr, null, put};

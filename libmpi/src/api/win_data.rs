@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::datatype::{Datatype, Group};
 use mpi_core::op::PredefinedOp;
-use mpi_core::rma::{Form, Origin, Target, Window};
 use mpi_core::{Class, Error, RequestId, Result};
+use mpi_rma::{Form, Origin, Target, Window};
 
 use super::win::check_rank;
 pub(crate) use super::win_quick::{

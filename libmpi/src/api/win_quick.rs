@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use mpi_core::rma::{Change, Window, Word};
+use mpi_rma::{Change, Window, Word};
 
 use crate::abi::{
     MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_REPLACE,
@@ -44,7 +44,7 @@ pub(crate) unsafe fn win_put_fast(
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
-    let to = window.quick_place(target_rank, target_disp as isize, len)?;
+    let to = window.fast_place(target_rank, target_disp as isize, len)?;
     // SAFETY: the caller's contract: `len` bytes are readable; as many are there of the target's.
     Some(unsafe { copy(origin_addr.cast(), to, len) })
 }
@@ -66,7 +66,7 @@ pub(crate) unsafe fn win_get_fast(
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
-    let from = window.quick_place(target_rank, target_disp as isize, len)?;
+    let from = window.fast_place(target_rank, target_disp as isize, len)?;
     // SAFETY: the caller's contract: `len` bytes are writable; as many are there of the target's.
     Some(unsafe { copy(from, origin_addr.cast(), len) })
 }
@@ -124,7 +124,7 @@ pub(crate) unsafe fn win_rput_fast(
     if request.is_null() || !window.is_locked(target_rank) {
         return None;
     }
-    let to = window.quick_place(target_rank, target_disp as isize, len)?;
+    let to = window.fast_place(target_rank, target_disp as isize, len)?;
     // SAFETY: the caller's contract: `len` bytes are readable; as many are there of the target's;
     // `request` is not NULL.
     unsafe {
@@ -154,7 +154,7 @@ pub(crate) unsafe fn win_rget_fast(
     if request.is_null() || !window.is_locked(target_rank) {
         return None;
     }
-    let from = window.quick_place(target_rank, target_disp as isize, len)?;
+    let from = window.fast_place(target_rank, target_disp as isize, len)?;
     // SAFETY: the caller's contract: `len` bytes are writable; as many are there of the target's;
     // `request` is not NULL.
     unsafe {
@@ -208,7 +208,7 @@ unsafe fn change_one(
                 _ if origin.is_null() => return None,
                 _ => origin.cast::<W>().read_unaligned(),
             };
-            let found = window.quick_change(change, operand, rank, displacement as isize)?;
+            let found = window.fast_change(change, operand, rank, displacement as isize)?;
             if !result.is_null() {
                 result.cast::<W>().write_unaligned(found);
             }
@@ -396,7 +396,7 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
         unsafe {
             let compare = compare.cast::<W>().read_unaligned();
             let new = new.cast::<W>().read_unaligned();
-            let found = window.quick_swap(compare, new, rank, displacement as isize)?;
+            let found = window.fast_swap(compare, new, rank, displacement as isize)?;
             result.cast::<W>().write_unaligned(found);
         }
         Some(MPI_SUCCESS)
@@ -423,7 +423,7 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
 /// None is needed.
 #[inline(always)]
 pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
-    wins::quick(win)?.quick_flush(rank).then_some(MPI_SUCCESS)
+    wins::quick(win)?.fast_flush(rank).then_some(MPI_SUCCESS)
 }
 
 /// The short way of `MPI_Win_flush_local`.
@@ -433,6 +433,6 @@ pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> 
 #[inline(always)]
 pub(crate) unsafe fn win_flush_local_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
     wins::quick(win)?
-        .quick_flush_local(rank)
+        .fast_flush_local(rank)
         .then_some(MPI_SUCCESS)
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
-use mpi_core::rma::FenceAssert;
 use mpi_core::{Class, Error, Result};
+use mpi_rma::FenceAssert;
 
 use super::put;
 use super::win::check_rank;

@@ -12,8 +12,9 @@ pub mod vci_map;
 
 use netmod::{Peer, VciId};
 
+pub(crate) use self::pt2pt::send_to_member;
 pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, send_on, send_plain};
-pub(crate) use self::pt2pt::{receive_by, send_by, send_to_member};
+pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
 use crate::comm::attachment::Attachment;
 use crate::comm::points::Points;
 use crate::comm::vci_map::{VciMap, Wishes};
@@ -296,7 +297,7 @@ impl Comm {
     }
 
     /// The VCIs of a window's messages.
-    pub(crate) fn rma_vcis(&self) -> &[VciId] {
+    pub fn rma_vcis(&self) -> &[VciId] {
         match self.map.get() {
             Some(map) if map.is_by_thread() => map.vcis(),
             Some(map) => &map.vcis()[..1],
@@ -437,7 +438,7 @@ impl Comm {
     }
 
     /// Where windows' messages to a rank go from one of [`Comm::rma_vcis`].
-    pub(crate) fn rma_address(&self, rank: u32, vci: VciId) -> Address {
+    pub fn rma_address(&self, rank: u32, vci: VciId) -> Address {
         let to = self.to(rank, 0, Purpose::Rma);
         Address {
             peer: to.peer,

@@ -56,6 +56,11 @@ impl Comm {
         ))
     }
 
+    /// Whether ranks of it are endpoints.
+    pub fn has_endpoints(&self) -> bool {
+        self.points().is_some()
+    }
+
     /// Refuses what is not made for communicators with endpoints.
     ///
     /// # Errors

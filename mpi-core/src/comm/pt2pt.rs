@@ -31,8 +31,12 @@ pub fn send_on(
 }
 
 /// Starts a send of the library's own by a VCI that both sides have, of those that their
-/// communicator has.
-pub(crate) fn send_by(
+/// communicator has. `None`: it is complete.
+///
+/// # Errors
+/// The process of that rank is lost, or there are too many requests.
+#[inline]
+pub fn send_by(
     process: &Process,
     comm: &Comm,
     vci: VciId,
@@ -48,8 +52,12 @@ pub(crate) fn send_by(
     process.isend(vci, &to, buffer, Mode::Standard)
 }
 
-/// Starts a receive of what [`Process::send_by`] sends.
-pub(crate) fn receive_by(
+/// Starts a receive of what [`send_by`] sends.
+///
+/// # Errors
+/// The process of that rank is lost, or there are too many requests.
+#[inline]
+pub fn receive_by(
     process: &Process,
     comm: &Comm,
     vci: VciId,
@@ -61,7 +69,24 @@ pub(crate) fn receive_by(
     process.irecv(vci, &comm.from(rank, tag, purpose), buffer)
 }
 
-/// Starts a send of gapless data of the program's: [`Process::send_on`] on its shortest way.
+/// Takes a message that [`send_by`] has sent out of matching, if one has arrived and no other thread has
+/// the VCI.
+///
+/// # Errors
+/// The VCI is not open.
+#[inline]
+pub fn try_matched_probe_by(
+    process: &Process,
+    comm: &Comm,
+    vci: VciId,
+    purpose: Purpose,
+    rank: i32,
+    tag: i32,
+) -> Result<Option<MatchedMessage>> {
+    process.try_improbe(vci, &comm.from(rank, tag, purpose))
+}
+
+/// Starts a send of gapless data of the program's: [`send_on`] on its shortest way.
 ///
 /// # Safety
 /// If a request is returned, `data` must stay valid and unchanged until it is complete.
@@ -83,7 +108,7 @@ pub unsafe fn send_plain(
     unsafe { send_anyway(process, comm, data, rank, tag) }
 }
 
-/// What [`Process::send_plain`] does when the message can't leave at once.
+/// What [`send_plain`] does when the message can't leave at once.
 ///
 /// # Safety
 /// As there.
@@ -135,7 +160,7 @@ pub fn receive_on(
     receive_into(process, comm, purpose, || buffer, rank, tag)
 }
 
-/// As [`Process::receive_on`], for gapless data on hot paths.
+/// As [`receive_on`], for gapless data on hot paths.
 ///
 /// # Safety
 /// As for [`Buffer::bytes`].
@@ -176,7 +201,7 @@ pub fn probe_on(process: &Process, comm: &Comm, rank: i32, tag: i32) -> Result<O
     process.iprobe(vci, &comm.from(rank, tag, Purpose::PointToPoint))
 }
 
-/// As [`Process::probe_on`], and takes the message out of matching.
+/// As [`probe_on`], and takes the message out of matching.
 pub fn matched_probe_on(
     process: &Process,
     comm: &Comm,

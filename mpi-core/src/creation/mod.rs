@@ -3,7 +3,7 @@
 //!
 //! A context is chosen by one process, the leader, and told to the others. Of an intracommunicator
 //! the leader is rank 0. Of the two groups of an intercommunicator one is the *first*, and its
-//! rank 0 leads; within each group messages go in a context of their own ([`Comm::within`]), and
+//! rank 0 leads; within each group messages go in a context of their own (`Comm::within`), and
 //! between the groups from one rank 0 to the other.
 
 pub mod endpoints;
@@ -334,7 +334,7 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
 /// only (`MPI_Comm_create_group`). `tag` tells calls at the same time apart.
 ///
 /// # Errors
-/// As for [`Process::create_comm`].
+/// As for [`create_comm`].
 pub fn create_comm_group(
     process: &Process,
     comm: &Comm,

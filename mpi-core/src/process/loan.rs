@@ -17,7 +17,7 @@ use crate::vci::Ending;
 ///
 /// # Safety
 /// `bytes` gives the same memory each time, any bytes in it are a valid value, and nobody else has it.
-pub(crate) unsafe trait Memory {
+pub unsafe trait Memory {
     /// Where it is, and how much.
     fn bytes(&mut self) -> (*mut u8, usize);
 }
@@ -41,13 +41,16 @@ unsafe impl Memory for Vec<u8> {
 /// It comes back by [`Loan::take`], [`Loan::wait`] or [`Loan::end`]. If it is dropped before, it stays lent for
 /// ever.
 #[must_use = "memory that nobody takes back stays lent for ever"]
-pub(crate) struct Loan<M: Memory> {
+pub struct Loan<M: Memory> {
     id: RequestId,
     memory: ManuallyDrop<M>,
 }
 
 impl<M: Memory> Loan<M> {
     /// Lends memory to the receive that `post` starts. If it starts none, the memory is free.
+    ///
+    /// # Errors
+    /// Those of `post`.
     pub fn new(mut memory: M, post: impl FnOnce(Buffer) -> Result<RequestId>) -> Result<Loan<M>> {
         let (start, len) = memory.bytes();
         // SAFETY: any bytes may be there; nobody touches them before the operation is over, since only then does
@@ -58,6 +61,9 @@ impl<M: Memory> Loan<M> {
     }
 
     /// Lends memory to the send that `start` begins; none if that was complete at once.
+    ///
+    /// # Errors
+    /// Those of `start`.
     pub fn send(
         mut memory: M,
         start: impl FnOnce(Buffer) -> Result<Option<RequestId>>,
@@ -76,6 +82,9 @@ impl<M: Memory> Loan<M> {
     }
 
     /// The memory after an operation that is complete, and its error. One that is not is ended.
+    ///
+    /// # Errors
+    /// The VCI is not open, or the request is not there.
     pub fn take(self, process: &Process) -> Result<(M, Option<Error>)> {
         if !self.is_done(process) {
             return self.end(process).map(|memory| (memory, None));
@@ -99,6 +108,9 @@ impl<M: Memory> Loan<M> {
     }
 
     /// Ends the operation, whatever has become of it, and gives back the memory.
+    ///
+    /// # Errors
+    /// The VCI is not open.
     pub fn end(self, process: &Process) -> Result<M> {
         end(process, self.id)?;
         Ok(ManuallyDrop::into_inner(self.memory))

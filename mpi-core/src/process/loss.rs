@@ -62,7 +62,7 @@ impl Process {
     }
 
     /// How many processes have been found lost.
-    pub(crate) fn losses(&self) -> u32 {
+    pub fn losses(&self) -> u32 {
         self.losses.load(Ordering::Acquire)
     }
 
@@ -76,7 +76,7 @@ impl Process {
     }
 
     /// The loss of a process that `is_member`.
-    pub(crate) fn loss_among(&self, is_member: impl Fn(Peer) -> bool) -> Option<Error> {
+    pub fn loss_among(&self, is_member: impl Fn(Peer) -> bool) -> Option<Error> {
         if self.losses.load(Ordering::Acquire) == 0 {
             return None;
         }

@@ -1,11 +1,12 @@
 //! A process: the one value that everything hangs off.
 
 mod config;
-pub(crate) mod loan;
+pub mod loan;
 mod loss;
-pub(crate) mod notes;
+pub mod notes;
 mod operations;
 mod progress;
+mod remote;
 mod report;
 mod requests;
 pub mod source;
@@ -216,7 +217,7 @@ impl Process {
     }
 
     /// Whether several threads may call at once.
-    pub(crate) fn is_threaded(&self) -> bool {
+    pub fn is_threaded(&self) -> bool {
         self.threaded
     }
 
@@ -281,18 +282,19 @@ impl Process {
         Ok(self.vci(vci)?.lock())
     }
 
-    /// The state of a VCI, for windows.
+    /// The state of a VCI.
     pub(crate) fn lock_vci(&self, vci: VciId) -> Result<VciGuard<'_>> {
         self.lock(vci)
     }
 
     /// As [`Process::lock_vci`]; none if another thread has it.
+    #[cfg(test)]
     pub(crate) fn try_lock_vci(&self, vci: VciId) -> Result<Option<VciGuard<'_>>> {
         Ok(self.vci(vci)?.try_lock())
     }
 
     /// Whether the way to another process is through the memory of this node.
-    pub(crate) fn is_local(&self, peer: Peer) -> bool {
+    pub fn is_local(&self, peer: Peer) -> bool {
         self.router
             .route(peer)
             .is_ok_and(|route| self.transports[route].shared_memory().is_some())

@@ -11,15 +11,26 @@ use super::Process;
 
 /// What is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Awaited {
+pub enum Awaited {
     /// The lock of a rank's memory.
-    Lock { target: u32, exclusive: bool },
+    Lock {
+        /// Whose memory.
+        target: u32,
+        /// Nobody else may have it.
+        exclusive: bool,
+    },
     /// The lock of all.
     LockAll,
     /// That a rank calls `MPI_Win_post`.
-    Post { target: u32 },
+    Post {
+        /// Which one.
+        target: u32,
+    },
     /// That so many origins call `MPI_Win_complete`.
-    Complete { origins: u32 },
+    Complete {
+        /// How many.
+        origins: u32,
+    },
 }
 
 impl fmt::Display for Awaited {
@@ -76,7 +87,7 @@ impl Notes {
 }
 
 /// A wait that reports show until this is dropped.
-pub(crate) struct Note<'a>(&'a Notes, u64);
+pub struct Note<'a>(&'a Notes, u64);
 
 impl Drop for Note<'_> {
     fn drop(&mut self) {
@@ -88,12 +99,7 @@ impl Process {
     /// Takes note of what this thread waits for from now on. It is looked on a VCI after `peers`, if no
     /// request says that they are waited for.
     #[cold]
-    pub(crate) fn note(
-        &self,
-        what: Awaited,
-        vci: VciId,
-        peers: impl Iterator<Item = Peer>,
-    ) -> Note<'_> {
+    pub fn note(&self, what: Awaited, vci: VciId, peers: impl Iterator<Item = Peer>) -> Note<'_> {
         let mut notes = self.notes.0.lock();
         let number = notes.iter().map(|wait| wait.number + 1).max().unwrap_or(0);
         notes.push(Wait {

@@ -43,7 +43,7 @@ pub struct Source {
 }
 
 impl Source {
-    fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key {
         Key {
             context: self.context,
             source: self.rank,

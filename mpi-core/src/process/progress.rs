@@ -81,7 +81,7 @@ impl Process {
 
     /// One round of progress on a VCI and nothing else, if no other thread is at it. Returns
     /// whether anything happened.
-    pub(crate) fn progress_on(&self, vci: VciId) -> Result<bool> {
+    pub fn progress_on(&self, vci: VciId) -> Result<bool> {
         let state = self.vci(vci)?.try_lock();
         Ok(state.is_some_and(|state| self.progress(state)))
     }

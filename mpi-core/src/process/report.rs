@@ -19,7 +19,7 @@ impl Process {
     }
 
     /// Prints the report, if somebody has asked for it.
-    pub(crate) fn report_if_wanted(&self) {
+    pub fn report_if_wanted(&self) {
         if self.report_wanted.load(Ordering::Relaxed)
             && self.report_wanted.swap(false, Ordering::Relaxed)
         {

@@ -53,8 +53,9 @@ impl ContextId {
         ContextId(bits & !3)
     }
 
+    /// As messages of this purpose carry it.
     #[inline(always)]
-    pub(crate) fn of(self, purpose: Purpose) -> u64 {
+    pub fn of(self, purpose: Purpose) -> u64 {
         self.0 | purpose as u64
     }
 }

@@ -29,8 +29,10 @@ pub use counters::Counters;
 
 /// One VCI of one process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Address {
+pub struct Address {
+    /// The process.
     pub peer: Peer,
+    /// Which of its VCIs.
     pub vci: VciId,
 }
 
@@ -115,6 +117,24 @@ impl MatchedMessage {
     /// What the probe gave as owner.
     pub fn owner(&self) -> u32 {
         self.owner
+    }
+
+    /// The sender's rank, as the message says it.
+    #[inline]
+    pub fn source(&self) -> i32 {
+        self.key.source
+    }
+
+    /// Where it came from.
+    #[inline]
+    pub fn sender(&self) -> Address {
+        self.message.from
+    }
+
+    /// Its length in bytes, as the message says it.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.message.len()
     }
 
     /// What the probe says of it.
@@ -610,7 +630,7 @@ impl Sink for Engine {
 }
 
 /// The error of an operation whose other side is lost.
-pub(crate) fn lost_peer(peer: Peer, why: &str) -> Error {
+pub fn lost_peer(peer: Peer, why: &str) -> Error {
     Error::new(
         Class::ProcFailed,
         format!("process {peer} of the job is lost: {why}"),

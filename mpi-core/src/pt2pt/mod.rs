@@ -6,11 +6,13 @@ pub mod context;
 pub(crate) mod engine;
 pub(crate) mod flow;
 pub(crate) mod matching;
-pub(crate) mod operations;
+pub mod operations;
 pub mod request;
 pub(crate) mod wire;
 
 use netmod::Peer;
+
+pub use engine::{Address, lost_peer};
 
 /// No process; as the sender of a message, any.
 pub const NOBODY: Peer = Peer::MAX;

@@ -3,6 +3,9 @@
 //! The engine has a table of operations that are pending, named by tokens; a [`Flight`] is the same
 //! seen from a window: it knows for which targets something is still to come, in the order in which
 //! it was begun, so that a flush waits for what came before it and nothing else.
+//!
+//! For crates that stand above this one: they make an [`Access`] and start it by
+//! [`Process::start_access`](crate::Process::start_access).
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -20,15 +23,19 @@ use crate::pt2pt::request::{RequestId, Status};
 const MARK: u64 = 1 << 63;
 
 /// A run of bytes in a target's memory: its offset and length.
-pub(crate) type Run = (u64, usize);
+pub type Run = (u64, usize);
 
 /// One or several runs.
-pub(crate) enum Runs {
+pub enum Runs {
+    /// One.
     One([Run; 1]),
+    /// Several.
     Many(Box<[Run]>),
 }
 
 impl Runs {
+    /// All of them.
+    #[inline]
     pub fn list(&self) -> &[Run] {
         match self {
             Runs::One(one) => one,
@@ -38,16 +45,20 @@ impl Runs {
 }
 
 /// What an access does.
-pub(crate) enum Act {
+pub enum Act {
+    /// Reads.
     Get,
+    /// Writes.
     Put,
+    /// Changes words atomically.
     Change(Change),
 }
 
 /// Atomic operations on 8-byte words, which are the runs of an access.
-pub(crate) struct Change {
+pub struct Change {
     /// By which transport, as the process counts them: not always the one that leads to the peer.
     pub way: usize,
+    /// What is done to each word.
     pub op: AtomicOp,
     /// One for each word.
     pub operands: Operands,
@@ -58,13 +69,16 @@ pub(crate) struct Change {
 }
 
 /// One or several operands.
-pub(crate) enum Operands {
+pub enum Operands {
+    /// One.
     One(u64),
+    /// Several.
     Many(Box<[u64]>),
 }
 
 impl Operands {
     /// That of the word of this number.
+    #[inline]
     pub fn get(&self, number: usize) -> u64 {
         match self {
             Operands::One(one) => *one,
@@ -74,13 +88,16 @@ impl Operands {
 }
 
 /// A put, a get, or atomics.
-pub(crate) struct Access {
+pub struct Access {
+    /// Where the target is.
     pub to: Address,
     /// The exposed piece that the runs lie in.
     pub key: RemoteKey,
+    /// What is done.
     pub act: Act,
     /// The target's rank in the window.
     pub target: u32,
+    /// Where in the piece.
     pub runs: Runs,
     /// Where the data comes from or goes to, without gaps; NULL for atomics whose results nobody
     /// wants. Valid until the access has ended.
@@ -91,17 +108,18 @@ pub(crate) struct Access {
     pub buffer: Option<Buffer>,
     /// The program's request, which the access completes.
     pub outer: Option<RequestId>,
+    /// What it is under way in.
     pub flight: Arc<Flight>,
     /// Its number there.
     pub number: u64,
     /// How many runs have been issued, and their bytes.
-    pub next: usize,
-    pub moved: usize,
+    pub(crate) next: usize,
+    pub(crate) moved: usize,
     /// Issued and not complete.
-    pub parts: u32,
-    pub failed: Option<LaneError>,
+    pub(crate) parts: u32,
+    pub(crate) failed: Option<LaneError>,
     /// Somebody is about to issue more of it.
-    pub held: bool,
+    pub(crate) held: bool,
 }
 
 // SAFETY: `local` is memory that the program has lent until the access is complete, or the
@@ -109,13 +127,43 @@ pub(crate) struct Access {
 unsafe impl Send for Access {}
 
 impl Access {
+    /// One that has not begun, of a member of a window: `local` is where the data comes from or goes
+    /// to, as the field of that name says.
+    #[inline(always)]
+    pub fn new(
+        (target, to): (u32, Address),
+        (key, runs): (RemoteKey, Runs),
+        act: Act,
+        local: *mut u8,
+        flight: Arc<Flight>,
+    ) -> Access {
+        Access {
+            to,
+            key,
+            act,
+            target,
+            runs,
+            local,
+            packed: None,
+            buffer: None,
+            outer: None,
+            flight,
+            number: 0,
+            next: 0,
+            moved: 0,
+            parts: 0,
+            failed: None,
+            held: false,
+        }
+    }
+
     /// Bytes of all runs.
-    pub fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.runs.list().iter().map(|run| run.1).sum()
     }
 
     /// Nothing is left to do for the lane.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let issued = self.next == self.runs.list().len() || self.failed.is_some();
         issued && self.parts == 0 && !self.held
     }
@@ -255,12 +303,12 @@ impl Engine {
 
 impl Access {
     /// Whether it is of atomics, which the network alone can carry out.
-    pub fn is_atomic(&self) -> bool {
+    pub(crate) fn is_atomic(&self) -> bool {
         matches!(self.act, Act::Change(_))
     }
 
     /// Its data is here: brings it to its place.
-    pub fn arrive(&mut self) {
+    pub(crate) fn arrive(&mut self) {
         if let (Some(buffer), Act::Change(change)) = (&mut self.buffer, &self.act)
             && let Some(found) = &change.found
         {
@@ -281,7 +329,7 @@ pub(crate) fn failed(error: LaneError) -> Error {
 
 /// The error of atomics that a transport refuses though it said that it can.
 #[cold]
-pub(crate) fn refused(target: u32, why: LaneError) -> Error {
+pub fn refused(target: u32, why: LaneError) -> Error {
     Error::new(
         Class::Other,
         format!(
@@ -297,7 +345,7 @@ const BURST: usize = 8;
 
 /// What a window has under way by one VCI.
 #[derive(Default)]
-pub(crate) struct Flight {
+pub struct Flight {
     state: Mutex<State>,
     /// How much there is in `state`: looked at without its lock.
     noted: AtomicUsize,
@@ -344,16 +392,19 @@ impl Flight {
     }
 
     /// Something towards a target is under way from now on; returns its number.
+    #[inline]
     pub fn begin(&self, target: u32) -> u64 {
         self.with(|state| state.begin(target))
     }
 
     /// Takes note that a target's memory was written to.
+    #[inline]
     pub fn wrote(&self, target: u32) {
         self.with(|state| state.written.insert(target));
     }
 
     /// Counts small accesses. Returns whether there are many between two flushes.
+    #[inline]
     pub fn is_burst(&self) -> bool {
         // Threads that count at the same time may lose some, which matters to nobody.
         let small = self.small.load(Ordering::Relaxed) + 1;
@@ -362,6 +413,7 @@ impl Flight {
     }
 
     /// A flush: what comes next is taken to be as what came before it.
+    #[inline]
     pub fn end_burst(&self) {
         let small = self.small.load(Ordering::Relaxed);
         if small != 0 {
@@ -401,6 +453,7 @@ impl Flight {
     }
 
     /// The number of what is begun next.
+    #[inline]
     pub fn mark(&self) -> u64 {
         let state = self.state.lock();
         state.first + state.entries.len() as u64
@@ -408,6 +461,7 @@ impl Flight {
 
     /// Whether something is under way to a target (to any, if none is said) that was begun before
     /// `until`.
+    #[inline]
     pub fn awaits(&self, target: Option<u32>, until: u64) -> bool {
         let state = self.state.lock();
         let early = until.saturating_sub(state.first) as usize;

@@ -106,7 +106,7 @@ pub fn create_cart_sub(process: &Process, comm: &Comm, remain: &[bool]) -> Resul
 }
 
 /// Makes a communicator with a graph topology (`MPI_Graph_create`); `node` as for
-/// [`Process::create_cart`]. None for processes beyond the number of nodes.
+/// [`create_cart`]. None for processes beyond the number of nodes.
 pub fn create_graph(
     process: &Process,
     comm: &Comm,
@@ -126,7 +126,7 @@ pub fn create_graph(
 }
 
 /// Makes a communicator with a distributed graph topology of which each process gives its own
-/// edges (`MPI_Dist_graph_create_adjacent`). With `node`, as for [`Process::create_cart`],
+/// edges (`MPI_Dist_graph_create_adjacent`). With `node`, as for [`create_cart`],
 /// processes may take the places of others.
 pub fn create_dist_graph(
     process: &Process,
@@ -199,7 +199,7 @@ fn hand_over(
         .ok_or_else(|| Error::new(Class::Intern, "the edges of another process are garbled"))
 }
 
-/// As [`Process::create_dist_graph`] of edges that any process may give
+/// As [`create_dist_graph`] of edges that any process may give
 /// (`MPI_Dist_graph_create`). `weighted` is false for `MPI_UNWEIGHTED`.
 ///
 /// # Errors

@@ -29,7 +29,7 @@ mod send;
 
 pub(crate) use ending::Ending;
 pub(crate) use guard::{NO_LOCK, SharedLock, Vci, VciGuard, VciSlot};
-pub(crate) use remote::Started;
+pub use remote::Started;
 pub use send::Mode;
 
 /// Finds the transport that reaches a peer. May be slow; asked once per peer and VCI.

@@ -11,12 +11,12 @@ use crate::pt2pt::operations::{Access, Act, Flight, Op, Ops, failed};
 use crate::pt2pt::request::{RequestId, Role};
 
 /// What came of an access.
-pub(crate) enum Started {
+pub enum Started {
     /// It is complete.
     Done,
     /// It is under way; the program's request, if it wanted one.
     Pending(Option<RequestId>),
-    /// A part of it: there is no room for the rest, which [`VciState::go_on`] issues.
+    /// A part of it: there is no room for the rest, which [`Process::go_on_with_access`](crate::Process::go_on_with_access) issues.
     Partly(u32, Option<RequestId>),
     /// No room; nothing was done.
     Full(Access),

@@ -1,0 +1,102 @@
+//! The memory that a program has attached to a dynamic window (section 11.2.4).
+
+use std::collections::BTreeMap;
+
+/// Stretches that don't overlap, by where they begin: their lengths.
+#[derive(Default)]
+pub(crate) struct Attached(BTreeMap<usize, usize>);
+
+impl Attached {
+    /// Adds a stretch, or gives one that it overlaps with.
+    pub fn add(&mut self, start: usize, len: usize) -> Result<(), (usize, usize)> {
+        let end = start.saturating_add(len);
+        let before = self.0.range(..end).next_back();
+        if let Some((&other, &of)) = before
+            && other + of > start
+        {
+            return Err((other, of));
+        }
+        // One without bytes is still to be detached, by its address.
+        let at = self.0.entry(start).or_default();
+        *at = (*at).max(end - start);
+        Ok(())
+    }
+
+    /// Takes away the stretch that begins there. Returns whether there was one.
+    pub fn remove(&mut self, start: usize) -> bool {
+        self.0.remove(&start).is_some()
+    }
+
+    /// Whether all of `len` bytes at `start` are attached: in one stretch, or in several of which each
+    /// begins where the one before ends.
+    pub fn covers(&self, start: usize, len: usize) -> bool {
+        let Some(end) = start.checked_add(len) else {
+            return false;
+        };
+        let Some((&first, &of)) = self.0.range(..=start).next_back() else {
+            return false;
+        };
+        let mut reached = first + of;
+        if reached < start {
+            return false;
+        }
+        while reached < end {
+            match self.0.get(&reached) {
+                Some(&of) if of > 0 => reached += of,
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_attached_is_one_memory_however_many_stretches_it_was() {
+        let mut attached = Attached::default();
+        for (start, len) in [(100, 50), (150, 10), (160, 40), (300, 10)] {
+            assert_eq!(attached.add(start, len), Ok(()));
+        }
+        for (start, len) in [
+            (100, 100),
+            (149, 2),
+            (120, 60),
+            (199, 1),
+            (200, 0),
+            (300, 10),
+        ] {
+            assert!(attached.covers(start, len), "{start} {len}");
+        }
+        for (start, len) in [
+            (99, 2),
+            (199, 2),
+            (200, 1),
+            (250, 0),
+            (299, 1),
+            (309, 2),
+            (0, 1),
+        ] {
+            assert!(!attached.covers(start, len), "{start} {len}");
+        }
+        assert!(!attached.covers(100, usize::MAX));
+        assert!(attached.remove(150) && !attached.remove(150) && !attached.remove(151));
+        assert!(!attached.covers(149, 2) && attached.covers(149, 1) && attached.covers(160, 40));
+    }
+
+    #[test]
+    fn stretches_that_overlap_are_refused() {
+        let mut attached = Attached::default();
+        assert_eq!(attached.add(100, 50), Ok(()));
+        for (start, len) in [(100, 50), (99, 2), (149, 1), (90, 100), (120, usize::MAX)] {
+            assert_eq!(attached.add(start, len), Err((100, 50)), "{start} {len}");
+        }
+        assert_eq!(attached.add(150, 0), Ok(()));
+        assert_eq!(attached.add(150, 8), Ok(()));
+        assert!(attached.covers(100, 58));
+        assert_eq!(attached.add(90, 10), Ok(()));
+        assert!(attached.covers(90, 68));
+    }
+}

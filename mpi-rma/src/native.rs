@@ -1,0 +1,289 @@
+//! Puts and gets by the network's remote memory, and the completion of these and of atomics.
+//!
+//! Whatever synchronises goes by messages, and only when the data is at its target: who sends a
+//! message that ends an epoch has flushed the lanes before.
+
+use std::sync::atomic::Ordering;
+
+use netmod::{LaneError, RemoteKey};
+
+use crate::buffers::{Form, Origin, Target};
+use crate::keys::Far;
+use crate::message::{self, Kind};
+use crate::service::Service;
+use crate::window::{Way, Window};
+use mpi_core::process::Process;
+use mpi_core::pt2pt::buffer::Buffer;
+use mpi_core::pt2pt::operations::{Access, Act, Runs};
+use mpi_core::pt2pt::request::{RequestId, Status};
+use mpi_core::vci::Started;
+use mpi_types::error::Result;
+
+/// So many runs are worth an operation each, however short they are …
+const FEW_RUNS: usize = 4;
+/// … and more, if they are at least so long in the mean: below that a message with all of them costs
+/// less.
+const LONG_RUN: usize = 512;
+
+/// Puts and gets up to this size travel together as messages, where messages do.
+const SMALL: usize = 256;
+
+impl Window {
+    /// Moves data between an origin's buffer and a far target's memory by the network, if it can:
+    /// `at` is the place in the target's memory. `None`: it can't, and nothing was done.
+    ///
+    /// # Safety
+    /// As for [`Window::put`] and [`Window::get`]; the place is within the target's memory.
+    #[inline]
+    pub(crate) unsafe fn move_natively(
+        &self,
+        process: &Process,
+        origin: &Origin<'_>,
+        target: &Target<'_>,
+        at: i64,
+        write: bool,
+        form: Form,
+    ) -> Result<Option<Option<RequestId>>> {
+        let service = self.service()?;
+        if !service.keys.on {
+            return Ok(None);
+        }
+        let lane = service.lanes.any();
+        let Some(Far { key, few_small }) = service.key(process, target.rank, lane)? else {
+            return Ok(None);
+        };
+        let is_small = few_small && form == Form::Plain && target.len() <= SMALL;
+        if is_small && service.lanes.get(lane).flight.is_burst() {
+            return Ok(None);
+        }
+        let Some(runs) = self.native_runs(target, at) else {
+            return Ok(None);
+        };
+        // SAFETY: passed on.
+        let access = unsafe { self.access(service, origin, target, (key, lane), runs, write) };
+        match self.issue(process, service, access, lane, form)? {
+            Ok(request) => Ok(Some(request)),
+            Err(access) => {
+                service.keys.forget(access.target);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The runs of a target's data, if it is worth an operation for each.
+    fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Runs> {
+        if let Some((skip, len)) = target.datatype.as_run(target.count) {
+            return Some(Runs::One([((at + skip as i64) as u64, len)]));
+        }
+        let total = target.count * target.datatype.size();
+        let null = std::ptr::null_mut();
+        let pieces = target.datatype.pieces(null, target.count, 0, usize::MAX);
+        let most = FEW_RUNS.max(total / LONG_RUN);
+        let mut runs = Vec::new();
+        for (piece, len) in pieces {
+            if runs.len() == most {
+                return None;
+            }
+            runs.push((at.wrapping_add(piece.addr() as i64) as u64, len));
+        }
+        Some(Runs::Many(runs.into()))
+    }
+
+    /// # Safety
+    /// As for [`Window::move_natively`].
+    unsafe fn access(
+        &self,
+        service: &Service,
+        origin: &Origin<'_>,
+        target: &Target<'_>,
+        (key, lane): (RemoteKey, usize),
+        runs: Runs,
+        write: bool,
+    ) -> Access {
+        let mut packed = None;
+        let mut buffer = None;
+        let local = match origin.plain() {
+            Some(local) => local,
+            None => {
+                let mut data = vec![0; origin.len()];
+                match write {
+                    // SAFETY: the caller's promise for the origin's buffer.
+                    true => unsafe { origin.pack(&mut data) },
+                    // SAFETY: as above.
+                    false => buffer = Some(unsafe { origin.buffer() }),
+                }
+                packed.insert(data).as_mut_ptr()
+            }
+        };
+        let mut access = Access::new(
+            (target.rank, service.address(target.rank, lane).there),
+            (key, runs),
+            if write { Act::Put } else { Act::Get },
+            local,
+            service.lanes.get(lane).flight.clone(),
+        );
+        access.packed = packed;
+        access.buffer = buffer;
+        access
+    }
+
+    /// Begins an access, as soon as there is room. Gives the request, if one was asked for and it is not
+    /// complete, or the access, if the transport can't do it.
+    pub(crate) fn issue(
+        &self,
+        process: &Process,
+        service: &Service,
+        access: Access,
+        lane: usize,
+        form: Form,
+    ) -> Result<std::result::Result<Option<RequestId>, Access>> {
+        let vci = service.lanes.get(lane).vci;
+        let owner = (form == Form::Request).then(|| self.comm.owner());
+        let target = Some(access.target);
+        let mut access = Some(access);
+        let started = service.wait_for(process, vci, target, || {
+            let Some(now) = access.take() else {
+                return Ok(None);
+            };
+            // SAFETY: the program has lent the origin's buffer until the access is complete, and
+            // the target its memory until the window is freed.
+            match unsafe { process.start_access(vci, now, owner)? } {
+                Started::Full(back) => {
+                    access = Some(back);
+                    Ok(None)
+                }
+                started => Ok(Some(started)),
+            }
+        })?;
+        match started {
+            Started::Done => Ok(Ok(None)),
+            Started::Pending(outer) => Ok(Ok(outer)),
+            Started::Partly(index, outer) => {
+                let all = service.wait_for(process, vci, target, || {
+                    Ok(process.go_on_with_access(vci, index)?.then_some(()))
+                });
+                if let Err(error) = all {
+                    let why = LaneError::lost(0, error.to_string());
+                    process.give_up_access(vci, index, why)?;
+                    return Err(error);
+                }
+                Ok(Ok(outer))
+            }
+            Started::Refused(access) | Started::Full(access) => Ok(Err(access)),
+        }
+    }
+
+    /// Completes what has gone to a target by the network, or to all: on this side, and, with
+    /// `there`, also on the other. What other threads go on issuing is none of its business.
+    #[inline]
+    pub(crate) fn complete_native(
+        &self,
+        process: &Process,
+        target: Option<u32>,
+        there: bool,
+    ) -> Result<()> {
+        match &self.service {
+            Some(service) if service.keys.on && self.way == Way::Messages => {
+                service.complete_native(process, target, there)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Service {
+    fn complete_native(&self, process: &Process, target: Option<u32>, there: bool) -> Result<()> {
+        // All lanes are asked before the first is waited for.
+        for (number, lane) in self.lanes.iter().enumerate() {
+            lane.flight.end_burst();
+            if !there || lane.flight.is_quiet() {
+                continue;
+            }
+            let mut flushes = lane.flight.begin_flushes(target).into_iter();
+            while let Some((target, flush)) = flushes.next() {
+                let to = self.address(target, number).there;
+                let flushed = self.wait_for(process, lane.vci, Some(target), || {
+                    let room = process.start_flush(lane.vci, to, &lane.flight, flush)?;
+                    Ok(room.then_some(()))
+                });
+                if let Err(error) = flushed {
+                    // Nobody is to wait for what was not begun.
+                    lane.flight.end(flush, None);
+                    flushes.for_each(|(_, flush)| lane.flight.end(flush, None));
+                    return Err(error);
+                }
+            }
+        }
+        let mut result = Ok(());
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if lane.flight.is_quiet() {
+                continue;
+            }
+            let until = lane.flight.mark();
+            self.wait_for(process, lane.vci, target, || {
+                if lane.flight.has_back() {
+                    self.do_by_messages(process, number)?;
+                }
+                Ok((!lane.flight.awaits(target, until)).then_some(()))
+            })?;
+            result = result.and(lane.flight.take_error(target).map_or(Ok(()), Err));
+        }
+        result
+    }
+
+    /// Does by messages what a lane accepted and then could not do. Returns whether there was
+    /// something.
+    #[cold]
+    pub fn do_by_messages(&self, process: &Process, number: usize) -> Result<bool> {
+        let flight = &self.lanes.get(number).flight;
+        let back = flight.take_back();
+        let any = !back.is_empty();
+        for (access, why) in back {
+            if why == LaneError::Unsupported {
+                self.keys.forget(access.target);
+            }
+            let ended = access.number;
+            let asked = self.ask_for_access(process, number, access);
+            // From here on the flush finds it among messages.
+            flight.end(ended, None);
+            asked?;
+        }
+        Ok(any)
+    }
+
+    fn ask_for_access(&self, process: &Process, number: usize, access: Access) -> Result<()> {
+        let lane = self.lanes.get(number);
+        let to = (access.target, number);
+        let runs: Vec<(i64, usize)> = access
+            .runs
+            .list()
+            .iter()
+            .map(|run| (run.0 as i64, run.1))
+            .collect();
+        let len = access.bytes();
+        if matches!(access.act, Act::Put) {
+            // SAFETY: the data is valid until the access is complete, which it is not yet.
+            let data = unsafe { std::slice::from_raw_parts(access.local, len) };
+            let fill = |out: &mut [u8]| out.copy_from_slice(data);
+            let message = message::encode(Kind::Put, 0, [0; 2], &runs, len, fill);
+            self.ask(process, to, message)?;
+            lane.mark_dirty(access.target);
+            if let Some(outer) = access.outer {
+                process.complete(outer, Status::EMPTY, None)?;
+            }
+            return Ok(());
+        }
+        let tag = lane.tag();
+        let buffer = match access.buffer {
+            Some(buffer) => buffer,
+            // SAFETY: the program's buffer, lent until the access is complete.
+            None => unsafe { Buffer::bytes(access.local, len) },
+        };
+        let id = self.expect(process, to, tag, buffer)?;
+        self.fetch(to, id, access.outer);
+        let message = message::encode(Kind::Get, tag, [0; 2], &runs, 0, |_| {});
+        self.ask(process, to, message)?;
+        lane.active.store(true, Ordering::Release);
+        Ok(())
+    }
+}

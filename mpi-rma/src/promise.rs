@@ -1,0 +1,215 @@
+//! What a program promises of the accumulates on a window, by hints, so that the network's atomics can
+//! carry them all out.
+
+use mpi_types::datatype::Kind;
+use mpi_types::error::{Class, Error, Result};
+use mpi_types::op::PredefinedOp;
+
+/// A word of the network's.
+pub(crate) const WORD: usize = 8;
+
+/// The most bytes that an accumulate may be promised to have at most: each word is an operation.
+const MOST: u32 = 64;
+
+/// What accumulates can be, by the names in the hint.
+const OPS: [(&str, AccumulateKind); 7] = [
+    ("sum", AccumulateKind::Reduce(PredefinedOp::Sum)),
+    ("band", AccumulateKind::Reduce(PredefinedOp::Band)),
+    ("bor", AccumulateKind::Reduce(PredefinedOp::Bor)),
+    ("bxor", AccumulateKind::Reduce(PredefinedOp::Bxor)),
+    ("replace", AccumulateKind::Reduce(PredefinedOp::Replace)),
+    ("no_op", AccumulateKind::Reduce(PredefinedOp::NoOp)),
+    ("cswap", AccumulateKind::CompareAndSwap),
+];
+
+/// What an accumulate does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AccumulateKind {
+    Reduce(PredefinedOp),
+    CompareAndSwap,
+}
+
+/// The accumulates on a window are of these operations, on 8-byte integers that are aligned to 8
+/// bytes, and of so many bytes at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Promise {
+    /// A bit for each of `OPS`.
+    ops: u8,
+    bytes: u32,
+}
+
+impl Promise {
+    /// From hints: operations as a list ("sum,no_op,cswap"), and the most bytes, 8 if nothing is said.
+    /// `None` for operations or lengths that the network's atomics don't cover, or for no list.
+    pub fn parse(ops: &str, bytes: Option<u32>) -> Option<Promise> {
+        let bit = |name: &str| {
+            let place = OPS.iter().position(|(known, _)| *known == name.trim())?;
+            Some(1u8 << place)
+        };
+        let bits: Option<Vec<u8>> = ops.split(',').map(bit).collect();
+        let bytes = bytes.unwrap_or(WORD as u32);
+        let promise = Promise {
+            ops: bits?.into_iter().fold(0, |all, bit| all | bit),
+            bytes,
+        };
+        (WORD as u32..=MOST).contains(&bytes).then_some(promise)
+    }
+
+    /// Whether a hint names operations that accumulates can have, covered or not.
+    pub fn is_list(ops: &str) -> bool {
+        let others = [
+            "max", "min", "prod", "land", "lor", "lxor", "maxloc", "minloc",
+        ];
+        let known = |name: &str| {
+            let name = name.trim();
+            others.contains(&name) || OPS.iter().any(|(known, _)| *known == name)
+        };
+        ops.split(',').all(known)
+    }
+
+    /// The operations, as the hint has them.
+    pub fn ops(&self) -> String {
+        let named = (0..).zip(OPS);
+        let promised = named.filter(|(place, _)| self.ops >> place & 1 == 1);
+        let names: Vec<&str> = promised.map(|(_, (name, _))| name).collect();
+        names.join(",")
+    }
+
+    /// The most bytes of an accumulate.
+    pub fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// As a word that is not 0; members with other promises have others.
+    pub(crate) fn word(&self) -> u64 {
+        1 << 63 | u64::from(self.bytes) << 8 | u64::from(self.ops)
+    }
+
+    /// Whether an accumulate keeps to it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_OP`, `MPI_ERR_RMA_CONFLICT` for other elements, `MPI_ERR_ARG` for too many.
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        operation: AccumulateKind,
+        kind: Option<Kind>,
+        bytes: usize,
+    ) -> Result<()> {
+        let place = OPS.iter().position(|(_, known)| *known == operation);
+        if place.is_some_and(|place| self.ops >> place & 1 == 1)
+            && matches!(kind, Some(Kind::I64 | Kind::U64))
+            && bytes <= self.bytes as usize
+        {
+            return Ok(());
+        }
+        Err(self.broken(operation, kind, bytes))
+    }
+
+    #[cold]
+    fn broken(&self, operation: AccumulateKind, kind: Option<Kind>, bytes: usize) -> Error {
+        let place = OPS.iter().position(|(_, known)| *known == operation);
+        let or_nothing = "leave the hint which_accumulate_ops out to have every accumulate allowed";
+        if place.is_none_or(|place| self.ops >> place & 1 == 0) {
+            let (what, to_do) = match (place, operation) {
+                (Some(place), _) => (OPS[place].0.to_string(), "declare it there, or "),
+                (None, AccumulateKind::Reduce(op)) => (format!("{op:?}").to_lowercase(), ""),
+                (None, AccumulateKind::CompareAndSwap) => ("cswap".to_string(), ""),
+            };
+            return Error::new(
+                Class::Op,
+                format!(
+                    "the operation {what} is not among those that the window's hint \
+                     which_accumulate_ops={} promises, and the network carries out; {to_do}{or_nothing}",
+                    self.ops()
+                ),
+            );
+        }
+        if !matches!(kind, Some(Kind::I64 | Kind::U64)) {
+            return Error::new(
+                Class::RmaConflict,
+                format!(
+                    "the elements are not 8-byte integers, which the window's hint \
+                     weft_accumulate_type=int64 promises; {or_nothing}"
+                ),
+            );
+        }
+        Error::new(
+            Class::Arg,
+            format!(
+                "{bytes} bytes are more than the window's hint accumulate_max_bytes={} promises (without \
+                 it, it is {WORD}: one element); set it to as many, up to {MOST}, or {or_nothing}",
+                self.bytes
+            ),
+        )
+    }
+
+    /// Whether a place keeps to it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ARG` if it is not aligned to 8 bytes.
+    #[inline]
+    pub(crate) fn check_place(&self, at: i64) -> Result<()> {
+        match at as usize % WORD {
+            0 => Ok(()),
+            _ => Err(Error::new(
+                Class::Arg,
+                format!(
+                    "the element at {at} bytes from the beginning of the target's memory is not aligned \
+                     to {WORD} bytes, which the window's hint weft_accumulate_type=int64 promises; choose \
+                     other displacements, or leave the hint out"
+                ),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_are_read_and_told_and_what_is_not_covered_is_none() {
+        let promise = Promise::parse("no_op, sum,cswap", Some(16)).unwrap();
+        assert_eq!(
+            (promise.ops().as_str(), promise.bytes()),
+            ("sum,no_op,cswap", 16)
+        );
+        assert_eq!(Promise::parse(&promise.ops(), Some(16)), Some(promise));
+        assert_eq!(Promise::parse("sum", None).map(|one| one.bytes()), Some(8));
+        for (ops, bytes) in [
+            ("sum,max", 8),
+            ("", 8),
+            ("sum,", 8),
+            ("sum", 7),
+            ("sum", 65),
+        ] {
+            assert_eq!(Promise::parse(ops, Some(bytes)), None, "{ops} {bytes}");
+        }
+        assert!(Promise::is_list("sum,max") && !Promise::is_list("sum,what"));
+        let words = [("sum", 8), ("sum", 16), ("sum,no_op", 8)];
+        let words = words.map(|(ops, bytes)| Promise::parse(ops, Some(bytes)).unwrap().word());
+        assert!(words[0] != words[1] && words[0] != words[2] && words[1] != words[2]);
+    }
+
+    #[test]
+    fn who_breaks_a_promise_is_told_which() {
+        let promise = Promise::parse("sum,no_op", None).unwrap();
+        let check = |op, kind, bytes| {
+            let checked = promise.check(AccumulateKind::Reduce(op), Some(kind), bytes);
+            checked.map_err(|error| error.class())
+        };
+        assert_eq!(check(PredefinedOp::Sum, Kind::I64, 8), Ok(()));
+        assert_eq!(check(PredefinedOp::NoOp, Kind::U64, 8), Ok(()));
+        assert_eq!(check(PredefinedOp::Band, Kind::I64, 8), Err(Class::Op));
+        assert_eq!(check(PredefinedOp::Max, Kind::I64, 8), Err(Class::Op));
+        assert_eq!(
+            check(PredefinedOp::Sum, Kind::I32, 4),
+            Err(Class::RmaConflict)
+        );
+        assert_eq!(check(PredefinedOp::Sum, Kind::I64, 16), Err(Class::Arg));
+        let swap = promise.check(AccumulateKind::CompareAndSwap, Some(Kind::I64), 8);
+        assert_eq!(swap.unwrap_err().class(), Class::Op);
+        assert!(promise.check_place(8).is_ok() && promise.check_place(12).is_err());
+    }
+}

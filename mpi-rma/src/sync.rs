@@ -1,0 +1,441 @@
+//! Synchronisation (section 11.5): how epochs begin and end.
+
+use std::sync::atomic::Ordering;
+
+use crate::control::full_fence;
+use crate::epochs::{
+    DIRTY, EPOCHS, EXCLUSIVE, FENCE, FenceAssert, LOCK_ALL, LOCK_ALL_UNCHECKED, OF_ALL, SHARED,
+    UNCHECKED, sync_error,
+};
+use crate::message::{self, Kind};
+use crate::queue::GRANTED;
+use crate::window::{Way, Window};
+use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
+use mpi_core::process::notes::Awaited;
+use mpi_types::error::{Class, Error, Result};
+
+impl Window {
+    /// Checks that `target` may be accessed, and takes its lock where that was put off.
+    #[inline(always)]
+    pub(crate) fn enter(&self, process: &Process, target: u32) -> Result<()> {
+        self.epochs.check(target as usize)?;
+        if self.way == Way::Messages && self.epochs.all() & LOCK_ALL != 0 {
+            self.lock_late(process, target, true)?;
+        }
+        Ok(())
+    }
+
+    /// Opens or closes an epoch between two fences (`MPI_Win_fence`).
+    pub fn fence(&self, process: &Process, assert: FenceAssert) -> Result<()> {
+        {
+            let state = self.epochs.state.lock();
+            if state.locks > 0 || self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "a target is locked; unlock it before MPI_Win_fence",
+                ));
+            }
+            if state.started.is_some() || state.posted.is_some() {
+                return Err(sync_error(
+                    "an epoch of MPI_Win_start or MPI_Win_post is open; end it before MPI_Win_fence",
+                ));
+            }
+            if assert.no_precede && self.epochs.fence_used.load(Ordering::Relaxed) {
+                return Err(Error::new(
+                    Class::Assert,
+                    "MPI_MODE_NOPRECEDE was given, but something was done since the last fence",
+                ));
+            }
+            self.epochs.fence_used.store(false, Ordering::Relaxed);
+            self.epochs
+                .all
+                .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
+        }
+        self.flush_dirty(process)?;
+        full_fence();
+        mpi_core::collective::barrier(process, &self.comm)?;
+        full_fence();
+        Ok(())
+    }
+
+    /// Locks a target (`MPI_Win_lock`).
+    pub fn lock(
+        &self,
+        process: &Process,
+        target: u32,
+        exclusive: bool,
+        unchecked: bool,
+    ) -> Result<()> {
+        let held;
+        {
+            let mut state = self.epochs.state.lock();
+            if self.epochs.one(target as usize) & (SHARED | EXCLUSIVE) != 0 {
+                return Err(sync_error(format!(
+                    "rank {target} is locked already; call MPI_Win_unlock first"
+                )));
+            }
+            if self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "all targets are locked by MPI_Win_lock_all; call MPI_Win_unlock_all first",
+                ));
+            }
+            if state.started.is_some() {
+                return Err(sync_error(
+                    "an access epoch of MPI_Win_start is open; call MPI_Win_complete first",
+                ));
+            }
+            self.epochs.leave_fence()?;
+            let kind = if exclusive { EXCLUSIVE } else { SHARED };
+            let note = if unchecked { UNCHECKED } else { 0 };
+            self.epochs.targets.change(target, EPOCHS, kind | note);
+            held = state.locks > 0;
+            state.locks += 1;
+        }
+        if unchecked {
+            return Ok(());
+        }
+        let taken = self.take_lock(process, target, exclusive, held);
+        if taken.is_err() {
+            self.epochs.state.lock().locks -= 1;
+            self.epochs.targets.change(target, EPOCHS, 0);
+        }
+        taken
+    }
+
+    /// `held`: this process holds other locks of the window.
+    fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
+        if self.service.is_some() {
+            let how = u64::from(exclusive) | u64::from(held) << 1;
+            let what = match self.epochs.all() & LOCK_ALL {
+                0 => Awaited::Lock { target, exclusive },
+                _ => Awaited::LockAll,
+            };
+            let _note = process.note(what, self.comm.vci(), std::iter::empty());
+            match self.request(process, target, Kind::Lock, how)? {
+                GRANTED => Ok(()),
+                dead => Err(self.holder_lost(process, target, dead - 1)),
+            }
+        } else {
+            let (control, vci) = (self.control()?, self.comm.vci());
+            control.lock(process, vci, target as usize, exclusive, held)
+        }
+    }
+
+    #[cold]
+    fn holder_lost(&self, process: &Process, target: u32, dead: u64) -> Error {
+        let rank = u32::try_from(dead).ok().filter(|rank| *rank < self.size());
+        let known = rank.and_then(|rank| self.check_member(process, rank).err());
+        known.unwrap_or_else(|| {
+            Error::new(
+                Class::ProcFailed,
+                format!(
+                    "rank {dead} is lost, which had the lock of rank {target} when this process waited \
+                     for it; the lock is free again"
+                ),
+            )
+        })
+    }
+
+    fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
+        if self.service.is_some() {
+            self.complete_native(process, Some(target), true)?;
+            self.await_answers(process, Some(target))?;
+            self.flush_lanes(process, Some(target))?;
+            self.epochs.take_dirty(target);
+            let failed = self.request(process, target, Kind::Unlock, u64::from(exclusive))?;
+            report(target, failed)
+        } else {
+            full_fence();
+            self.control()?.unlock(target as usize, exclusive);
+            Ok(())
+        }
+    }
+
+    /// Unlocks a target (`MPI_Win_unlock`): all is complete there.
+    pub fn unlock(&self, process: &Process, target: u32) -> Result<()> {
+        let held = {
+            let mut state = self.epochs.state.lock();
+            let held = self.epochs.one(target as usize);
+            if held & (SHARED | EXCLUSIVE) == 0 || held & OF_ALL != 0 {
+                return Err(sync_error(format!(
+                    "rank {target} is not locked by MPI_Win_lock; call that first"
+                )));
+            }
+            self.epochs.targets.change(target, EPOCHS, 0);
+            state.locks -= 1;
+            held
+        };
+        if held & UNCHECKED != 0 {
+            self.flush_one(process, target)
+        } else {
+            self.give_lock(process, target, held & EXCLUSIVE != 0)
+        }
+    }
+
+    /// Locks all targets (`MPI_Win_lock_all`).
+    ///
+    /// Where targets are asked by messages, each but this process itself is asked when it is first
+    /// accessed.
+    pub fn lock_all(&self, process: &Process, unchecked: bool) -> Result<()> {
+        {
+            let state = self.epochs.state.lock();
+            if self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "all targets are locked already; call MPI_Win_unlock_all first",
+                ));
+            }
+            if state.locks > 0 || state.started.is_some() {
+                return Err(sync_error(
+                    "an epoch of MPI_Win_lock or MPI_Win_start is open; end it before \
+                     MPI_Win_lock_all",
+                ));
+            }
+            self.epochs.leave_fence()?;
+            let note = if unchecked { LOCK_ALL_UNCHECKED } else { 0 };
+            self.epochs.all.fetch_or(LOCK_ALL | note, Ordering::Relaxed);
+        }
+        if unchecked {
+            return Ok(());
+        }
+        let locked = match self.way {
+            Way::Messages => self.lock_late(process, self.rank(), false),
+            _ => self.control()?.lock_all(process, self.comm.vci()),
+        };
+        if locked.is_err() {
+            self.epochs.all.fetch_and(!LOCK_ALL, Ordering::Relaxed);
+        }
+        locked
+    }
+
+    /// Takes a lock of `MPI_Win_lock_all`'s: the first, or one that was left for later (`held`: others
+    /// are held).
+    fn lock_late(&self, process: &Process, target: u32, held: bool) -> Result<()> {
+        if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 {
+            return Ok(());
+        }
+        let targets = &self.epochs.targets;
+        if targets.get(target) & OF_ALL == 0 {
+            // Other threads wait here until it is granted.
+            let _one_at_a_time = self.epochs.late.lock();
+            if targets.get(target) & OF_ALL == 0 {
+                self.take_lock(process, target, false, held)?;
+                targets.change(target, 0, OF_ALL | SHARED);
+            }
+        }
+        Ok(())
+    }
+
+    /// Unlocks all targets (`MPI_Win_unlock_all`).
+    pub fn unlock_all(&self, process: &Process) -> Result<()> {
+        let unchecked = {
+            let _state = self.epochs.state.lock();
+            let all = self.epochs.all();
+            if all & LOCK_ALL == 0 {
+                return Err(sync_error(
+                    "the targets are not locked by MPI_Win_lock_all; call that first",
+                ));
+            }
+            let bits = LOCK_ALL | LOCK_ALL_UNCHECKED;
+            self.epochs.all.fetch_and(!bits, Ordering::Relaxed);
+            all & LOCK_ALL_UNCHECKED != 0
+        };
+        if unchecked {
+            return self.flush_dirty(process);
+        }
+        if self.way != Way::Messages {
+            full_fence();
+            self.control()?.unlock_all();
+            return Ok(());
+        }
+        // All targets at once; then one after the other has nothing left.
+        let mut result = self.complete_native(process, None, true);
+        for target in self.epochs.targets.with(OF_ALL) {
+            self.epochs.targets.change(target, OF_ALL | SHARED, 0);
+            result = result.and(self.give_lock(process, target, false));
+        }
+        result
+    }
+
+    /// Completes everything at a target (`MPI_Win_flush`).
+    #[inline]
+    pub fn flush(&self, process: &Process, target: u32) -> Result<()> {
+        self.epochs.check_passive(target as usize)?;
+        self.flush_one(process, target)
+    }
+
+    #[inline]
+    fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
+        if self.way != Way::Messages {
+            full_fence();
+            return Ok(());
+        }
+        self.complete_native(process, Some(target), true)?;
+        self.await_answers(process, Some(target))?;
+        self.flush_lanes(process, Some(target))?;
+        if !self.epochs.take_dirty(target) {
+            return self.let_others(process);
+        }
+        let failed = self.request(process, target, Kind::Flush, 0)?;
+        report(target, failed)
+    }
+
+    /// Completes everything at all targets (`MPI_Win_flush_all`).
+    pub fn flush_all(&self, process: &Process) -> Result<()> {
+        self.epochs.check_any_passive()?;
+        self.flush_dirty(process)
+    }
+
+    /// Completes everything that is under way; asks all targets before it waits for the first.
+    pub(crate) fn flush_dirty(&self, process: &Process) -> Result<()> {
+        if self.way != Way::Messages {
+            full_fence();
+            return Ok(());
+        }
+        self.complete_native(process, None, true)?;
+        self.await_answers(process, None)?;
+        self.flush_lanes(process, None)?;
+        let mut answers = Vec::new();
+        for target in self.epochs.targets.with(DIRTY) {
+            if self.epochs.take_dirty(target) {
+                match self.request_to(process, (target, 0), Kind::Flush, 0) {
+                    Ok(answer) => answers.push((target, answer)),
+                    Err(error) => return await_all(process, answers).and(Err(error)),
+                }
+            }
+        }
+        if answers.is_empty() {
+            return self.let_others(process);
+        }
+        await_all(process, answers)
+    }
+
+    /// Makes progress where nothing is waited for: who looks at memory that is reached directly until
+    /// another process has changed it must let that come in.
+    #[inline]
+    pub(crate) fn let_others(&self, process: &Process) -> Result<()> {
+        match self.way {
+            Way::Messages => process.poll(self.comm.vci()).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes everything on this side (`MPI_Win_flush_local`): data to be sent was copied.
+    #[inline]
+    pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
+        self.epochs.check_passive(target as usize)?;
+        self.complete_native(process, Some(target), false)?;
+        self.await_answers(process, Some(target))?;
+        self.let_others(process)
+    }
+
+    /// The same for all targets (`MPI_Win_flush_local_all`).
+    pub fn flush_local_all(&self, process: &Process) -> Result<()> {
+        self.epochs.check_any_passive()?;
+        self.complete_native(process, None, false)?;
+        self.await_answers(process, None)?;
+        self.let_others(process)
+    }
+
+    /// Makes this process's view of its memory and the others' the same (`MPI_Win_sync`).
+    pub fn sync(&self, process: &Process) -> Result<()> {
+        full_fence();
+        process.poll(self.comm.vci())?;
+        Ok(())
+    }
+
+    /// Waits for the answers of a target, or of all, that are under way now: what other threads go
+    /// on asking for is none of this flush's business.
+    #[inline]
+    pub(crate) fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        let Some(service) = &self.service else {
+            return Ok(());
+        };
+        for lane in service.lanes.iter() {
+            let until = lane.origin.lock().mark();
+            // Answers of lost processes end with an error.
+            process.wait_despite_loss(lane.vci, || {
+                Ok((!lane.origin.lock().awaits(target, until)).then_some(()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Completes what went by other lanes than the first, which what synchronises is not behind; and
+    /// by that one what came back from the network and is noted nowhere else.
+    #[inline]
+    pub(crate) fn flush_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        match &self.service {
+            Some(service) if service.lanes.len() > 1 || service.keys.on => {
+                self.flush_other_lanes(process, target)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn flush_other_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        let mut answers = Vec::new();
+        for (number, lane) in self.service()?.lanes.iter().enumerate() {
+            for target in lane.take_dirty(target) {
+                match self.request_to(process, (target, number), Kind::Flush, 0) {
+                    Ok(answer) => answers.push((target, answer)),
+                    Err(error) => return await_all(process, answers).and(Err(error)),
+                }
+            }
+        }
+        await_all(process, answers)
+    }
+
+    /// Asks `target` for something that it answers by a word, and waits for that.
+    fn request(&self, process: &Process, target: u32, kind: Kind, a: u64) -> Result<u64> {
+        let answer = self.request_to(process, (target, 0), kind, a)?;
+        answer.wait(process).map(|word| word[0])
+    }
+
+    /// As [`Window::request`] by a lane, and doesn't wait.
+    fn request_to(
+        &self,
+        process: &Process,
+        to: (u32, usize),
+        kind: Kind,
+        a: u64,
+    ) -> Result<Answer> {
+        let service = self.service()?;
+        let tag = service.lanes.get(to.1).tag();
+        let post = |buffer| service.expect(process, to, tag, buffer);
+        let answer = Loan::new(Box::new([0]), post)?;
+        let message = message::encode(kind, tag, [a, 0], &[], 0, |_| {});
+        match service.ask(process, to, message) {
+            Ok(()) => Ok(answer),
+            Err(error) => {
+                answer.end(process)?;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A word that a target answers by.
+type Answer = Loan<Box<[u64; 1]>>;
+
+/// Waits for the answers of several targets, all of them; the first error.
+fn await_all(process: &Process, answers: Vec<(u32, Answer)>) -> Result<()> {
+    let mut result = Ok(());
+    for (target, answer) in answers {
+        let failed = answer.wait(process);
+        result = result.and(failed.and_then(|failed| report(target, failed[0])));
+    }
+    result
+}
+
+fn report(target: u32, failed: u64) -> Result<()> {
+    if failed == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        Class::RmaRange,
+        format!(
+            "{failed} operations on rank {target} went beyond the memory of its window; check \
+             displacements and what is attached there"
+        ),
+    ))
+}

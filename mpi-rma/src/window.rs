@@ -1,0 +1,400 @@
+//! A window: what it consists of, and what can be asked of it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use netmod::SharedSegment;
+use parking_lot::Mutex;
+
+use crate::attached::Attached;
+use crate::control::Control;
+use crate::epochs::Epochs;
+use crate::fast_targets::FastTargets;
+use crate::keys::Keys;
+use crate::members::{Members, Reach};
+use crate::promise::Promise;
+use crate::service::Service;
+use crate::{serve, target_requests, windows};
+use mpi_core::comm::Comm;
+use mpi_core::comm::vci_map::Wishes;
+use mpi_core::group::Group;
+use mpi_core::process::Process;
+use mpi_types::error::{Class, Error, Result};
+
+pub(crate) const PAGE: usize = 4096;
+
+/// What memory a window is made of (`MPI_WIN_CREATE_FLAVOR`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flavor {
+    /// The program's (`MPI_Win_create`), at this address.
+    Created(*mut u8),
+    /// The library's (`MPI_Win_allocate`).
+    Allocated,
+    /// The library's, to be used by all members directly (`MPI_Win_allocate_shared`), of one piece
+    /// or each member's on pages of its own.
+    Shared {
+        /// One member's memory follows the other's without a gap.
+        contiguous: bool,
+    },
+    /// What the program attaches later (`MPI_Win_create_dynamic`).
+    Dynamic,
+}
+
+/// What a program's hints say about a window.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Hints {
+    /// Which VCIs it is to use.
+    pub vcis: Wishes,
+    /// The memory that is allocated for it is to be taken at once, and not when it is touched.
+    pub memory_at_once: bool,
+    /// What its accumulates are, so that the network may carry them out.
+    pub accumulates: Option<Promise>,
+}
+
+/// How members reach each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    Mapped,
+    Copied,
+    Messages,
+}
+
+/// A window.
+pub struct Window {
+    pub(crate) comm: Arc<Comm>,
+    pub(crate) flavor: Flavor,
+    pub(crate) base: *mut u8,
+    pub(crate) members: Members,
+    pub(crate) fast: FastTargets,
+    pub(crate) way: Way,
+    pub(crate) control: Option<Control>,
+    pub(crate) service: Option<Arc<Service>>,
+    pub(crate) epochs: Epochs,
+    pub(crate) hit_rate: target_requests::HitRate,
+    pub(crate) attached: Mutex<Attached>,
+    pub(crate) name: Mutex<String>,
+    /// What the way was chosen by: read by others, to find out whether they can.
+    pub(crate) _probe: Box<AtomicU64>,
+    /// Last, since the above is in it.
+    pub(crate) _memory: Memory,
+}
+
+// SAFETY: the pointers are to the window's memory, which the program has lent for it (section
+// 11.2.1) or which the window owns; who may change it when is for the program to settle by epochs.
+unsafe impl Send for Window {}
+
+// SAFETY: as above; everything else is atomics and locks.
+unsafe impl Sync for Window {}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // The process may still have the service, if the window was not freed in order.
+        if let Some(service) = &self.service {
+            service.keys.withdraw();
+        }
+    }
+}
+
+/// What a window owns.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) piece: Option<Box<dyn SharedSegment>>,
+    /// What the program's memory lies in, of other members.
+    pub(crate) mapped: Vec<Box<dyn SharedSegment>>,
+    pub(crate) heap: Vec<Heap>,
+}
+
+/// Zeroed memory of this process alone, had when it is touched, and its length.
+pub(crate) struct Heap(pub(crate) *mut u8, usize);
+
+impl Heap {
+    pub(crate) fn new(len: usize) -> Result<Heap> {
+        // (What allocators give zeroed at the beginning of a page they have written to.)
+        let (access, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        let len = len.max(1);
+        // SAFETY: a new mapping, placed by the kernel.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(Error::new(
+                Class::NoMem,
+                format!("{len} bytes of memory for a window are not to be had; ask for less"),
+            ));
+        }
+        Ok(Heap(base.cast(), len))
+    }
+
+    /// Has the system find the memory now, and not when it is touched.
+    pub(crate) fn touch(&self) {
+        for at in (0..self.1).step_by(PAGE) {
+            // SAFETY: within the memory, which is zero and nobody else's yet.
+            unsafe { self.0.add(at).write_volatile(0) };
+        }
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length, and the window that used it is gone.
+        unsafe { libc::munmap(self.0.cast(), self.1) };
+    }
+}
+
+impl Window {
+    /// Ends the window; all members call it (`MPI_Win_free`). Drop it afterwards.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC` within an epoch.
+    pub fn free(&self, process: &Process) -> Result<()> {
+        self.check_free()?;
+        if let Some(service) = &self.service {
+            // What this process has under way must be complete at its targets.
+            self.flush_dirty(process)?;
+            mpi_core::collective::barrier(process, &self.comm)?;
+            process.wait_until(self.comm.vci(), || {
+                for lane in service.lanes.iter().skip(1) {
+                    process.poll(lane.vci)?;
+                }
+                Ok(service.is_idle(process).then_some(()))
+            })?;
+            serve::end_service(process, service);
+        }
+        // Invariant: memory goes only after all are done with it.
+        mpi_core::collective::barrier(process, &self.comm)?;
+        if let Some(service) = &self.service {
+            service.keys.withdraw();
+        }
+        if let (Way::Copied, Some(control)) = (self.way, &self.control) {
+            windows::remove_slot(process, self.base, control);
+        }
+        Ok(())
+    }
+
+    /// Whether it may be freed now.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC` within an epoch.
+    pub fn check_free(&self) -> Result<()> {
+        self.epochs.check_free()
+    }
+
+    /// The processes of the window (`MPI_Win_get_group`).
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM` if it has endpoints.
+    pub fn group(&self) -> Result<&Group> {
+        self.comm.check_groups()?;
+        Ok(self.comm.local())
+    }
+
+    /// Of hints about VCIs, those that are in force.
+    pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
+        self.comm.vci_hints(wishes)
+    }
+
+    /// What kind of memory it is made of.
+    pub fn flavor(&self) -> Flavor {
+        self.flavor
+    }
+
+    /// Where this process's memory begins; NULL for a dynamic window, and for none in a shared one.
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// This process's rank.
+    pub fn rank(&self) -> u32 {
+        self.comm.rank()
+    }
+
+    /// How many members it has.
+    pub fn size(&self) -> u32 {
+        self.comm.size()
+    }
+
+    /// A member's memory in bytes and its unit of displacement.
+    pub fn extent_of(&self, rank: u32) -> (u64, i64) {
+        let member = self.members.get(rank);
+        (member.size, member.unit)
+    }
+
+    /// Where a member's memory is here (`MPI_Win_shared_query`); without a rank, that of the first
+    /// that has some. `None` for windows that are not shared.
+    pub fn shared_query(&self, rank: Option<u32>) -> Option<(*mut u8, u64, i64)> {
+        if !matches!(self.flavor, Flavor::Shared { .. }) {
+            return None;
+        }
+        let rank = match rank {
+            Some(rank) if rank >= self.size() => return None,
+            Some(rank) => rank,
+            None => (0..self.size())
+                .find(|rank| self.members.get(*rank).size > 0)
+                .unwrap_or(0),
+        };
+        let member = self.members.get(rank);
+        match member.reach {
+            // Who has no memory has no address.
+            Reach::Here(_) if member.size == 0 => Some((std::ptr::null_mut(), 0, member.unit)),
+            Reach::Here(here) => Some((here, member.size, member.unit)),
+            _ => None,
+        }
+    }
+
+    /// Adds memory to a dynamic window (`MPI_Win_attach`).
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_FLAVOR` for a window that is not dynamic, `MPI_ERR_RMA_ATTACH` for memory that
+    /// overlaps with what is attached.
+    ///
+    /// # Safety
+    /// The memory is valid until it is detached or the window freed.
+    pub unsafe fn attach(&self, base: *mut u8, size: usize) -> Result<()> {
+        self.check_dynamic("MPI_Win_attach")?;
+        let start = base.expose_provenance();
+        let mut attached = self.attached.lock();
+        if let Err((other, len)) = attached.add(start, size) {
+            return Err(Error::new(
+                Class::RmaAttach,
+                format!(
+                    "{size} bytes at {base:p} overlap with {len} bytes at {other:#x}, which are \
+                     attached already; detach them first"
+                ),
+            ));
+        }
+        if let Some(service) = &self.service {
+            service.attach(start, size);
+        }
+        Ok(())
+    }
+
+    /// Takes memory that was attached away (`MPI_Win_detach`).
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_FLAVOR` for a window that is not dynamic, `MPI_ERR_RMA_ATTACH` for an address
+    /// at which nothing was attached.
+    pub fn detach(&self, base: *const u8) -> Result<()> {
+        self.check_dynamic("MPI_Win_detach")?;
+        let start = base.addr();
+        if !self.attached.lock().remove(start) {
+            return Err(Error::new(
+                Class::RmaAttach,
+                format!("nothing is attached at {base:p}; give the address that was attached"),
+            ));
+        }
+        if let Some(service) = &self.service {
+            service.detach(start);
+        }
+        Ok(())
+    }
+
+    /// Whether all from `low` to `high` is attached here.
+    pub(crate) fn has_attached(&self, low: i64, high: i64) -> bool {
+        let (low, high) = (low as usize, high as usize);
+        low <= high && self.attached.lock().covers(low, high - low)
+    }
+
+    fn check_dynamic(&self, function: &str) -> Result<()> {
+        if self.flavor == Flavor::Dynamic {
+            return Ok(());
+        }
+        Err(Error::new(
+            Class::RmaFlavor,
+            format!("{function} is for windows made by MPI_Win_create_dynamic only"),
+        ))
+    }
+
+    /// Its name (`MPI_Win_get_name`).
+    pub fn name(&self) -> String {
+        self.name.lock().clone()
+    }
+
+    /// Gives it a name.
+    pub fn set_name(&self, new: &str) {
+        new.clone_into(&mut self.name.lock());
+    }
+
+    /// The part of the window that messages serve.
+    pub(crate) fn service(&self) -> Result<&Arc<Service>> {
+        let lacks = || Error::new(Class::Intern, "the window is not served by messages");
+        self.service.as_ref().ok_or_else(lacks)
+    }
+
+    /// Bytes of memory that the window takes in this process beside what it exposes, its
+    /// communicator and what is under way, with `noted` targets in epochs and `known` ones that were
+    /// reached by the network.
+    pub fn footprint(&self, noted: usize, known: usize) -> usize {
+        size_of::<Window>()
+            + self.members.bytes()
+            + self.fast.bytes()
+            + self.epochs.bytes(noted)
+            + self
+                .service
+                .as_ref()
+                .map_or(0, |_| size_of::<Service>() + Keys::bytes(known))
+    }
+
+    pub(crate) fn control(&self) -> Result<&Control> {
+        let lacks = || Error::new(Class::Intern, "the window has no control blocks");
+        self.control.as_ref().ok_or_else(lacks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpi_core::comm::ContextId;
+
+    /// A window of `size` members as one of them has it, with 64 on its node.
+    fn window(size: u32, flavor: Flavor) -> Window {
+        let comm = Arc::new(Comm::new(ContextId::new(0, 0), Group::identity(size), 0));
+        let near = (0..64).map(|rank| (rank, Reach::Here(std::ptr::null_mut())));
+        Window {
+            flavor,
+            base: std::ptr::null_mut(),
+            members: Members::Alike {
+                size: 1 << 20,
+                unit: 8,
+                near: near.collect(),
+            },
+            fast: FastTargets::default(),
+            way: Way::Messages,
+            control: None,
+            service: Some(Arc::new(Service::new(comm.clone(), None, false, true))),
+            epochs: Epochs::new(size as usize),
+            hit_rate: target_requests::HitRate::default(),
+            attached: Mutex::default(),
+            name: Mutex::default(),
+            _probe: Box::default(),
+            _memory: Memory::default(),
+            comm,
+        }
+    }
+
+    #[test]
+    fn a_window_of_a_million_takes_as_much_memory_as_one_of_thousands() {
+        let flavors = [
+            ("allocated", Flavor::Allocated),
+            ("created", Flavor::Created(std::ptr::null_mut())),
+            ("dynamic", Flavor::Dynamic),
+        ];
+        for (name, flavor) in flavors {
+            let few = window(1 << 12, flavor).footprint(0, 0);
+            let many = window(1 << 20, flavor);
+            for noted in [0, 20, 1000] {
+                println!(
+                    "{name} window, 2^20 members alike, 64 of a node, {noted} targets in epochs: \
+                     {} bytes per process, {} if they were reached by the network",
+                    many.footprint(noted, 0),
+                    many.footprint(noted, noted)
+                );
+            }
+            assert_eq!(many.footprint(0, 0), few);
+            assert!(few < 4096, "{few}");
+            // Locking all notes nothing per target.
+            assert!(many.footprint(1000, 0) < few + 32 * 1024);
+            assert!(many.footprint(0, 1000) < few + 128 * 1024);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The windows of a process that others reach by messages or by requests through shared memory, as a
+//! source of its progress.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+use netmod::{Peer, VciId};
+use parking_lot::Mutex;
+
+use crate::control::Control;
+use crate::network_atomics::NetworkAtomics;
+use crate::service::Service;
+use crate::service_signal::ServiceSignal;
+use crate::shared_pieces::SharedSegments;
+use crate::target_requests::ServedSlot;
+use mpi_core::process::Process;
+use mpi_core::process::source::{Source, WINDOWS, Work};
+
+/// The windows of a process that are served by messages, and the memory that windows are made of.
+pub struct Windows {
+    /// By VCI: who polls one serves what may have arrived there. Made with the first such window.
+    served: OnceLock<Box<[CachePadded<Served>]>>,
+    pub(crate) slots: Mutex<Vec<ServedSlot>>,
+    /// How many there are of all these.
+    count: Mutex<usize>,
+    /// Where the thread that serves windows beside the program's own sleeps.
+    pub(crate) signal: ServiceSignal,
+    /// Remote memory is not to be used: windows go by messages whatever the network can do.
+    pub(crate) only_messages: bool,
+    /// When the network's atomics are to be used for accumulates.
+    atomics: NetworkAtomics,
+    /// Such memory that the program has.
+    pub(crate) shared_pieces: SharedSegments,
+}
+
+/// Windows that have a lane on a VCI, and which of theirs it is.
+#[derive(Default)]
+pub(crate) struct Served {
+    pub(crate) count: AtomicUsize,
+    pub(crate) list: Mutex<Vec<(Arc<Service>, usize)>>,
+}
+
+impl Served {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Vec<(Arc<Service>, usize)>)) {
+        let mut list = self.list.lock();
+        change(&mut list);
+        self.count.store(list.len(), Ordering::Release);
+    }
+}
+
+impl Windows {
+    /// `only_messages`: remote memory is not to be used, whatever the network can do; `atomics`: when
+    /// its atomics are to be used for accumulates.
+    pub fn new(only_messages: bool, atomics: NetworkAtomics) -> Windows {
+        Windows {
+            served: OnceLock::new(),
+            slots: Mutex::default(),
+            count: Mutex::default(),
+            signal: ServiceSignal::default(),
+            only_messages,
+            atomics,
+            shared_pieces: SharedSegments::default(),
+        }
+    }
+
+    /// When the network's atomics are to be used.
+    pub(crate) fn atomics(&self) -> NetworkAtomics {
+        self.atomics
+    }
+
+    /// There are so many more, or fewer, things to serve.
+    pub(crate) fn count(&self, process: &Process, more: isize) {
+        let mut count = self.count.lock();
+        *count = count.saturating_add_signed(more);
+        process.set_work::<Windows>(Work {
+            any: *count > 0,
+            stores: false,
+        });
+    }
+
+    /// The processes that others wait for here.
+    #[cold]
+    pub(crate) fn holders_on(&self, vci: VciId) -> Vec<Peer> {
+        let Some(list) = self
+            .served_on(vci)
+            .and_then(|served| served.list.try_lock())
+        else {
+            return Vec::new();
+        };
+        list.iter()
+            .flat_map(|(service, _)| service.holders_awaited())
+            .collect()
+    }
+
+    /// The windows that have a lane on a VCI, if there are some.
+    #[inline]
+    pub(crate) fn served_on(&self, vci: VciId) -> Option<&Served> {
+        let served = &self.served.get()?[usize::from(vci)];
+        (served.count.load(Ordering::Acquire) != 0).then_some(served)
+    }
+
+    /// The VCIs that windows have lanes on.
+    pub(crate) fn vcis(&self) -> impl Iterator<Item = VciId> {
+        let pool = self.served.get().map_or(0, |served| served.len());
+        (0..pool as VciId).filter(|vci| self.served_on(*vci).is_some())
+    }
+
+    pub(crate) fn of_vci(&self, process: &Process, vci: VciId) -> &Served {
+        let make = || {
+            (0..process.pool())
+                .map(|_| CachePadded::default())
+                .collect()
+        };
+        &self.served.get_or_init(make)[usize::from(vci)]
+    }
+}
+
+impl Source for Windows {
+    const PLACE: usize = WINDOWS;
+
+    fn new(_process: &Process) -> Self {
+        Windows::new(false, NetworkAtomics::default())
+    }
+}
+
+/// Serves a slot from now on.
+pub(crate) fn add_slot(process: &Process, slot: ServedSlot) {
+    process.source::<Windows>().slots.lock().push(slot);
+    process.source::<Windows>().count(process, 1);
+}
+
+/// Serves it no more. Nobody may ask any more.
+pub(crate) fn remove_slot(process: &Process, base: *mut u8, control: &Control) {
+    let mut slots = process.source::<Windows>().slots.lock();
+    let before = slots.len();
+    slots.retain(|other| other.base != base || !other.control.is_same(control));
+    let closed = before - slots.len();
+    process
+        .source::<Windows>()
+        .count(process, -(closed as isize));
+}
+
+/// Serves all slots once. Returns whether there was something.
+pub(crate) fn serve_slots(process: &Process) -> bool {
+    match process.source::<Windows>().slots.try_lock() {
+        Some(slots) => slots.iter().fold(false, |any, one| any | one.serve()),
+        None => false,
+    }
+}

@@ -1,0 +1,732 @@
+//! Windows against a model: random transfers of random layouts under exclusive locks, between ranks
+//! that are threads of this process, in each of the ways in which members reach each other.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use mpi_core::Class;
+use mpi_core::comm::{Comm, ContextId};
+use mpi_core::datatype::{Datatype, Predefined};
+use mpi_core::group::Group;
+use mpi_core::op::{Op, PredefinedOp};
+use mpi_core::process::source::Sources;
+use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
+use mpi_core::wait::WaitPolicy;
+use mpi_rma::{Flavor, Form, Hints, Origin, Promise, Target, Window};
+use netmod::{OpenError, Peer, Resolver, Transport, VciId};
+use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
+
+const RANKS: u32 = 3;
+/// 8-byte elements in each rank's memory.
+const ELEMENTS: usize = 64;
+
+#[derive(Clone, Default)]
+struct Book(Arc<Mutex<HashMap<Peer, Vec<u8>>>>);
+
+impl Resolver for Book {
+    fn resolve(&self, peer: Peer, _vci: VciId) -> Result<Vec<u8>, OpenError> {
+        let found = self.0.lock().unwrap().get(&peer).cloned();
+        found.ok_or_else(|| OpenError(format!("no process {peer}")))
+    }
+}
+
+struct First;
+
+impl Router for First {
+    fn route(&self, _peer: Peer) -> Result<usize, OpenError> {
+        Ok(1)
+    }
+}
+
+fn process(
+    me: Peer,
+    transport: Arc<dyn Transport>,
+    memory: Option<Arc<dyn netmod::SharedMemory>>,
+) -> Process {
+    Process::new(Config {
+        me,
+        transports: vec![transport],
+        router: Arc::new(First),
+        wait: WaitPolicy::for_share(8, 2),
+        clock: None,
+        eager_limit: Some(300),
+        window: 5_000,
+        max_vcis: 1,
+        // SAFETY: each process is used by one thread.
+        threads: Threads::One(unsafe { OneAtATime::promise() }),
+        critical: CriticalSections::default(),
+        request_caches: true,
+        nodes: Vec::new(),
+        shared_memory: memory,
+        sources: Sources::default(),
+    })
+    .unwrap()
+}
+
+/// A process whose others are reached by shared memory, or, with `shared`, share windows with it.
+fn near(book: &Book, me: Peer, shared: bool) -> Process {
+    let config = shmmod::Config {
+        me,
+        single_copy: true,
+    };
+    let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
+    let memory =
+        shared.then(|| -> Arc<dyn netmod::SharedMemory> { Arc::new(shmmod::SharedSegments) });
+    let process = process(me, shm.clone(), memory);
+    book.0.lock().unwrap().insert(me, shm.address(0));
+    process
+}
+
+/// `count` elements of some layout that fits, their type, and where they lie from the first.
+fn layout(rng: &mut Rng) -> (Datatype, usize, Vec<usize>) {
+    let word = Datatype::predefined(Predefined::Uint64T);
+    match rng.index(3) {
+        0 => {
+            let count = 1 + rng.index(20);
+            (word, count, (0..count).collect())
+        }
+        1 => {
+            let (blocks, block) = (1 + rng.index(4), 1 + rng.index(3));
+            let stride = block + rng.index(4);
+            let datatype = word
+                .vector(blocks as i64, block as i64, stride as i64)
+                .unwrap();
+            let place = |i: usize| i / block * stride + i % block;
+            (datatype, 1, (0..blocks * block).map(place).collect())
+        }
+        _ => {
+            let datatype = word.vector(2, 1, 2).unwrap();
+            let count = 1 + rng.index(5);
+            let places = (0..count).flat_map(|i| [3 * i, 3 * i + 2]).collect();
+            (datatype, count, places)
+        }
+    }
+}
+
+type Model = Vec<Mutex<Vec<u64>>>;
+
+fn work(process: &Process, window: &Window, model: &Model, rng: &mut Rng) {
+    let ops = [
+        PredefinedOp::Sum,
+        PredefinedOp::Bxor,
+        PredefinedOp::Max,
+        PredefinedOp::Replace,
+    ]
+    .map(|op| (op, Op::predefined(op)));
+    let no_op = Op::predefined(PredefinedOp::NoOp);
+    let word = Datatype::predefined(Predefined::Uint64T);
+    let operations = 180 / model.len();
+    for _ in 0..operations.max(12) {
+        let rank = rng.index(RANKS as usize) as u32;
+        let (datatype, count, places) = layout(rng);
+        let last = places.iter().max().unwrap();
+        let first = rng.index(ELEMENTS - last);
+        let target = Target {
+            rank,
+            displacement: first as isize,
+            count,
+            datatype: &datatype,
+        };
+        let mut data: Vec<u64> = places.iter().map(|_| rng.index(1 << 30) as u64).collect();
+        let mut found = vec![u64::MAX; places.len()];
+        let buffer = |data: &mut Vec<u64>| Origin {
+            base: data.as_mut_ptr().cast(),
+            count: data.len(),
+            datatype: &word,
+        };
+        let given = data.clone();
+        let (origin, result) = (buffer(&mut data), buffer(&mut found));
+        window.lock(process, rank, true, false).unwrap();
+        let mut memory = model[rank as usize].lock().unwrap();
+        let old: Vec<u64> = places.iter().map(|at| memory[first + at]).collect();
+        let what = rng.index(5);
+        let (op, made) = &ops[rng.index(ops.len())];
+        // SAFETY: the buffers live until the unlock, which completes all.
+        unsafe {
+            match what {
+                0 => window.put(process, origin, target, Form::Plain).map(drop),
+                1 => window.get(process, result, target, Form::Plain).map(drop),
+                2 => {
+                    let none =
+                        window.accumulate(process, Some(origin), None, target, made, Form::Plain);
+                    none.map(drop)
+                }
+                3 => {
+                    let made = window.accumulate(
+                        process,
+                        Some(origin),
+                        Some(result),
+                        target,
+                        made,
+                        Form::Request,
+                    );
+                    made.map(|id| {
+                        if let Some(id) = id {
+                            assert_eq!(process.wait(id).unwrap().1, None);
+                        }
+                    })
+                }
+                _ => {
+                    let none =
+                        window.accumulate(process, None, Some(result), target, &no_op, Form::Plain);
+                    none.map(drop)
+                }
+            }
+            .unwrap();
+        }
+        for (&at, &new) in places.iter().zip(&given) {
+            let slot = &mut memory[first + at];
+            match (what, op) {
+                (0, _) | (2 | 3, PredefinedOp::Replace) => *slot = new,
+                (2 | 3, PredefinedOp::Sum) => *slot = slot.wrapping_add(new),
+                (2 | 3, PredefinedOp::Bxor) => *slot ^= new,
+                (2 | 3, _) => *slot = new.max(*slot),
+                _ => {}
+            }
+        }
+        drop(memory);
+        window.unlock(process, rank).unwrap();
+        if matches!(what, 1 | 3 | 4) {
+            assert_eq!(found, old, "what was there before operation {what}");
+        }
+    }
+}
+
+fn run(seed: u64, shared: bool, created: bool) {
+    let book = Book::default();
+    eprintln!("shared {shared}");
+    run_on(seed, created, RANKS, &|me| near(&book, me, shared));
+}
+
+/// Runs on `ranks` processes that `make` makes. Gives the puts and gets that went by the network's
+/// remote memory.
+fn run_on(
+    seed: u64,
+    created: bool,
+    ranks: u32,
+    make: &(dyn Fn(Peer) -> Process + Sync),
+) -> (u64, u64) {
+    eprintln!("seed {seed}, created {created}");
+    let model: Model = (0..ranks).map(|_| Mutex::new(vec![0; ELEMENTS])).collect();
+    let ready = Barrier::new(ranks as usize);
+    let counts = Mutex::new((0, 0));
+    thread::scope(|scope| {
+        for rank in 0..ranks {
+            let (model, ready, counts) = (&model, &ready, &counts);
+            scope.spawn(move || {
+                let process = make(rank);
+                ready.wait();
+                let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
+                let mut memory = vec![0u64; ELEMENTS];
+                let flavor = match created {
+                    true => Flavor::Created(memory.as_mut_ptr().cast()),
+                    false => Flavor::Allocated,
+                };
+                // SAFETY: the memory outlives the window.
+                let window = unsafe {
+                    Window::new(&process, &comm, flavor, ELEMENTS * 8, 8, &Hints::default())
+                }
+                .unwrap();
+                let mut rng = Rng::new(seed * 100 + u64::from(rank));
+                // In large windows the others only serve.
+                if rank < 2 * RANKS {
+                    work(&process, &window, model, &mut rng);
+                }
+                mpi_core::collective::barrier(&process, &comm).unwrap();
+                // SAFETY: all have unlocked; the memory holds so many elements.
+                let now = unsafe {
+                    std::slice::from_raw_parts(window.base().cast::<u64>(), ELEMENTS).to_vec()
+                };
+                assert_eq!(now, *model[rank as usize].lock().unwrap());
+                window.free(&process).unwrap();
+                process.drain().unwrap();
+                let counted = process.counters(0).unwrap();
+                let mut counts = counts.lock().unwrap();
+                counts.0 += counted.native_puts;
+                counts.1 += counted.native_gets;
+                drop(counts);
+                // Others may still need this one's part in the last barrier.
+                ready.wait();
+            });
+        }
+    });
+    counts.into_inner().unwrap()
+}
+
+/// Runs on a simulated network with remote memory.
+fn run_far(seed: u64, created: bool, ranks: u32, network: SimConfig) -> (u64, u64) {
+    let sim = Simulation::new(seed, network);
+    let counts = run_on(seed, created, ranks, &|me| {
+        process(me, sim.transport(me), None)
+    });
+    assert_eq!(sim.exposed(), 0, "memory is still exposed");
+    counts
+}
+
+fn seeds() -> Vec<u64> {
+    match std::env::var("WEFT_TEST_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
+        Some(seed) => vec![seed],
+        None => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            let first = now.map_or(1, |now| u64::from(now.subsec_nanos()));
+            (first..first + 5).collect()
+        }
+    }
+}
+
+#[test]
+fn by_messages() {
+    for seed in seeds() {
+        run(seed, false, false);
+        run(seed, false, true);
+    }
+}
+
+#[test]
+fn by_mapped_memory() {
+    seeds().into_iter().for_each(|seed| run(seed, true, false));
+}
+
+#[test]
+fn by_single_copy() {
+    seeds().into_iter().for_each(|seed| run(seed, true, true));
+}
+
+/// A network on which blocking calls may be made.
+fn network(get: Get) -> SimConfig {
+    SimConfig {
+        latency: Latency {
+            base: 1000,
+            per_byte: 1000,
+            jitter: 20_000,
+        },
+        get,
+        ordered_put: false,
+        put_held: true,
+        poll_steps: true,
+        ..SimConfig::default()
+    }
+}
+
+#[test]
+fn by_remote_memory() {
+    for seed in seeds() {
+        for get in [Get::Immediate, Get::Mixed] {
+            let config = SimConfig {
+                put_delayed: if get == Get::Mixed { 50 } else { 0 },
+                ..network(get)
+            };
+            let (puts, gets) = run_far(seed, seed % 2 == 0, RANKS, config);
+            assert!(
+                puts > 5 && gets > 5,
+                "{puts} puts and {gets} gets were native"
+            );
+        }
+    }
+}
+
+#[test]
+fn by_remote_memory_that_fails_now_and_then() {
+    for seed in seeds() {
+        let config = SimConfig {
+            again: 20,
+            get_refused: if seed % 2 == 0 { 50 } else { 0 },
+            get_fails: 30,
+            put_delayed: 60,
+            put_fails: 40,
+            burst: (seed % 3) as u32,
+            ..network(Get::Mixed)
+        };
+        run_far(seed, false, RANKS, config);
+    }
+}
+
+#[test]
+fn without_remote_memory() {
+    for seed in seeds().into_iter().take(2) {
+        let counts = run_far(seed, false, RANKS, network(Get::Unsupported));
+        assert_eq!(counts, (0, 0));
+    }
+}
+
+#[test]
+fn members_of_a_large_window_are_asked_for_their_keys() {
+    let seed = seeds()[0];
+    let (puts, gets) = run_far(seed, true, 66, network(Get::Mixed));
+    // The first accesses to each target go before its key has come.
+    assert!(
+        puts > 0 && gets > 0,
+        "{puts} puts and {gets} gets were native"
+    );
+}
+
+/// Two ranks with a window over a simulated network; the first does `first`, then both end.
+fn two(network: SimConfig, first: impl Fn(&Simulation, &Process, &Window) + Sync) {
+    two_with(network, &Hints::default(), first);
+}
+
+/// The same, with hints.
+fn two_with(
+    network: SimConfig,
+    hints: &Hints,
+    first: impl Fn(&Simulation, &Process, &Window) + Sync,
+) {
+    let sim = Simulation::new(1, network);
+    let ready = Barrier::new(2);
+    thread::scope(|scope| {
+        for rank in 0..2 {
+            let (sim, ready, first) = (&sim, &ready, &first);
+            scope.spawn(move || {
+                let process = process(rank, sim.transport(rank), None);
+                let comm = Comm::new(ContextId::new(0, 1), Group::identity(2), rank);
+                // SAFETY: no memory is given.
+                let window =
+                    unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, hints) };
+                let window = window.unwrap();
+                // The others' last messages are taken in.
+                mpi_core::collective::barrier(&process, &comm).unwrap();
+                ready.wait();
+                if rank == 0 {
+                    first(sim, &process, &window);
+                }
+                ready.wait();
+            });
+        }
+    });
+}
+
+/// Puts a byte into the second rank's memory.
+fn put_byte(process: &Process, window: &Window, value: u8) -> mpi_core::Result<()> {
+    let byte = Datatype::predefined(Predefined::Byte);
+    let mut data = Box::new(value);
+    let origin = Origin {
+        base: &raw mut *data,
+        count: 1,
+        datatype: &byte,
+    };
+    let target = Target {
+        rank: 1,
+        displacement: 0,
+        count: 1,
+        datatype: &byte,
+    };
+    // SAFETY: the byte is kept for ever.
+    let put = unsafe { window.put(process, origin, target, Form::Plain) };
+    Box::leak(data);
+    put.map(drop)
+}
+
+#[test]
+fn a_target_that_does_nothing_holds_up_no_put() {
+    two(network(Get::Mixed), |_, process, window| {
+        // The other rank makes no progress meanwhile.
+        window.lock_all(process, true).unwrap();
+        put_byte(process, window, 42).unwrap();
+        window.flush(process, 1).unwrap();
+        assert_eq!(process.counters(0).unwrap().native_puts, 1);
+        window.unlock_all(process).unwrap();
+    });
+}
+
+#[test]
+fn a_lost_target_ends_the_flush() {
+    for put_delayed in [0, 100] {
+        let config = SimConfig {
+            put_delayed,
+            ..network(Get::Mixed)
+        };
+        two(config, |sim, process, window| {
+            window.lock_all(process, true).unwrap();
+            put_byte(process, window, 42).unwrap();
+            sim.lose(1, sim.now());
+            let flushed = window.flush(process, 1);
+            let put = put_byte(process, window, 43).and_then(|()| window.flush(process, 1));
+            let lost = put.unwrap_err();
+            assert_eq!(lost.class(), Class::ProcFailed, "{flushed:?}");
+        });
+    }
+}
+
+/// All accumulates are of 8-byte integers, and of these operations.
+fn promising(ops: &str, bytes: u32) -> Hints {
+    Hints {
+        accumulates: Some(Promise::parse(ops, Some(bytes)).unwrap()),
+        ..Hints::default()
+    }
+}
+
+const ALL: &str = "sum,band,bor,bxor,replace,no_op,cswap";
+
+/// Some accumulates on a target, one after the other without a flush between, on few places. Gives what
+/// the results must be, and changes the model.
+fn change_some(
+    process: &Process,
+    window: &Window,
+    (rank, memory): (u32, &mut [u64]),
+    rng: &mut Rng,
+    found: &mut [[u64; 2]],
+) -> Vec<Vec<u64>> {
+    let word = Datatype::predefined(Predefined::Uint64T);
+    let apart = word.vector(2, 1, 2).unwrap();
+    let ops = [
+        PredefinedOp::Sum,
+        PredefinedOp::Band,
+        PredefinedOp::Bor,
+        PredefinedOp::Bxor,
+        PredefinedOp::Replace,
+        PredefinedOp::NoOp,
+    ];
+    let mut expected = Vec::new();
+    for found in found {
+        let first = rng.index(6);
+        let mut data = [rng.index(1 << 20) as u64, rng.index(1 << 20) as u64];
+        let (datatype, count, places) = match rng.index(3) {
+            0 => (&word, 1, vec![first]),
+            1 => (&word, 2, vec![first, first + 1]),
+            _ => (&apart, 1, vec![first, first + 2]),
+        };
+        let target = Target {
+            rank,
+            displacement: first as isize,
+            count,
+            datatype,
+        };
+        let buffer = |data: &mut [u64; 2]| Origin {
+            base: data.as_mut_ptr().cast(),
+            count: places.len(),
+            datatype: &word,
+        };
+        let old: Vec<u64> = places.iter().map(|at| memory[*at]).collect();
+        // One in seven is a compare and swap, which is of one word.
+        let which = rng.index(ops.len() + 1);
+        if which == ops.len() {
+            let compare = [old[0], old[0] + 1][rng.index(2)];
+            let target = Target {
+                count: 1,
+                datatype: &word,
+                ..target
+            };
+            // SAFETY: the result lives until the unlock.
+            unsafe {
+                let (new, result) = (data.as_ptr().cast(), found.as_mut_ptr().cast());
+                let compare = (&raw const compare).cast();
+                window.compare_and_swap(process, new, compare, result, target)
+            }
+            .unwrap();
+            if compare == old[0] {
+                memory[first] = data[0];
+            }
+            expected.push(vec![old[0]]);
+            continue;
+        }
+        let op = ops[which];
+        let fetches = op == PredefinedOp::NoOp || rng.index(2) == 0;
+        let result = fetches.then(|| buffer(found));
+        let origin = (op != PredefinedOp::NoOp).then(|| buffer(&mut data));
+        let form = [Form::Plain, Form::Request][rng.index(2)];
+        let made = Op::predefined(op);
+        // SAFETY: the result lives until the unlock; what goes to the target is taken over at once.
+        let id =
+            unsafe { window.accumulate(process, origin, result, target, &made, form) }.unwrap();
+        // A request that is not asked for again is waited for some other time, or here.
+        if let Some(id) = id {
+            assert_eq!(process.wait(id).unwrap().1, None);
+        }
+        for (&at, &new) in places.iter().zip(&data) {
+            let slot = &mut memory[at];
+            *slot = match op {
+                PredefinedOp::Sum => slot.wrapping_add(new),
+                PredefinedOp::Band => *slot & new,
+                PredefinedOp::Bor => *slot | new,
+                PredefinedOp::Bxor => *slot ^ new,
+                PredefinedOp::Replace => new,
+                _ => *slot,
+            };
+        }
+        expected.push(if fetches { old } else { Vec::new() });
+    }
+    expected
+}
+
+/// Random accumulates under exclusive locks, then many at once on one word. Gives how many calls went by
+/// the network's atomics.
+fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: bool) -> u64 {
+    eprintln!("seed {seed}, {network:?}");
+    let sim = Simulation::new(seed, network);
+    let model: Model = (0..ranks).map(|_| Mutex::new(vec![0; 16])).collect();
+    let ready = Barrier::new(ranks as usize);
+    let count = Mutex::new(0);
+    thread::scope(|scope| {
+        for rank in 0..ranks {
+            let (sim, model, ready, count) = (&sim, &model, &ready, &count);
+            scope.spawn(move || {
+                let process = process(rank, sim.transport(rank), None);
+                ready.wait();
+                let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
+                // A member that promises something else keeps all from it.
+                let bytes = if other && rank == 1 { 24 } else { 16 };
+                let wishes = promising(ALL, bytes);
+                // SAFETY: no memory is given.
+                let window =
+                    unsafe { Window::new(&process, &comm, Flavor::Allocated, 128, 8, &wishes) };
+                let window = window.unwrap();
+                assert_eq!(window.promise().is_some(), !other);
+                let mut rng = Rng::new(seed * 100 + u64::from(rank));
+                for _ in 0..rounds {
+                    let target = rng.index(ranks as usize) as u32;
+                    let mut found = [[u64::MAX; 2]; 5];
+                    window.lock(&process, target, true, false).unwrap();
+                    let expected = {
+                        let mut memory = model[target as usize].lock().unwrap();
+                        let place = (target, &mut memory[..]);
+                        change_some(&process, &window, place, &mut rng, &mut found)
+                    };
+                    window.unlock(&process, target).unwrap();
+                    for (found, expected) in found.iter().zip(expected) {
+                        assert_eq!(found[..expected.len()], expected);
+                    }
+                }
+                mpi_core::collective::barrier(&process, &comm).unwrap();
+                // All draw numbers from one word.
+                let word = Datatype::predefined(Predefined::Uint64T);
+                let (mut one, mut drawn, mut last) = (1u64, [0u64; 4], None);
+                window.lock_all(&process, false).unwrap();
+                for _ in 0..rounds {
+                    for drawn in &mut drawn {
+                        let buffer = |word_: &mut u64| Origin {
+                            base: (&raw mut *word_).cast(),
+                            count: 1,
+                            datatype: &word,
+                        };
+                        let target = Target {
+                            rank: 0,
+                            displacement: 12,
+                            count: 1,
+                            datatype: &word,
+                        };
+                        let (origin, result) = (Some(buffer(&mut one)), Some(buffer(drawn)));
+                        let sum = Op::predefined(PredefinedOp::Sum);
+                        let form = Form::Plain;
+                        // SAFETY: the result lives until the flush.
+                        unsafe { window.accumulate(&process, origin, result, target, &sum, form) }
+                            .unwrap();
+                    }
+                    window.flush(&process, 0).unwrap();
+                    for drawn in drawn {
+                        assert!(last.is_none_or(|last| drawn > last));
+                        last = Some(drawn);
+                    }
+                }
+                window.unlock_all(&process).unwrap();
+                mpi_core::collective::barrier(&process, &comm).unwrap();
+                // SAFETY: all have unlocked; the memory holds so many elements.
+                let now =
+                    unsafe { std::slice::from_raw_parts(window.base().cast::<u64>(), 16).to_vec() };
+                let drawn = if rank == 0 {
+                    4 * rounds * ranks as usize
+                } else {
+                    0
+                };
+                assert_eq!(now[12], drawn as u64);
+                assert_eq!(now[..12], model[rank as usize].lock().unwrap()[..12]);
+                window.free(&process).unwrap();
+                process.drain().unwrap();
+                *count.lock().unwrap() += process.counters(0).unwrap().native_atomics;
+                ready.wait();
+            });
+        }
+    });
+    assert_eq!(sim.exposed(), 0, "memory is still exposed");
+    count.into_inner().unwrap()
+}
+
+#[test]
+fn by_the_networks_atomics() {
+    for seed in seeds() {
+        for ordered_put in [false, true] {
+            let config = SimConfig {
+                again: (seed % 3) as u8 * 10,
+                ordered_put,
+                put_held: !ordered_put,
+                reorder: seed % 2 == 0,
+                ..network(Get::Mixed)
+            };
+            let count = run_atomics(seed, RANKS, 20, config, false);
+            assert!(count > 300, "{count} accumulates were native");
+        }
+    }
+}
+
+#[test]
+fn without_the_networks_atomics() {
+    let seed = seeds()[0];
+    let count = run_atomics(seed, RANKS, 10, network(Get::Mixed), true);
+    assert_eq!(count, 0, "not all members promised the same");
+}
+
+#[test]
+fn members_of_a_large_window_are_asked_for_their_keys_before_atomics() {
+    let count = run_atomics(seeds()[0], 66, 2, network(Get::Mixed), false);
+    assert!(count > 0);
+}
+
+/// Adds 1 to the second rank's first word; gives where the old value will be.
+fn add_one(process: &Process, window: &Window) -> mpi_core::Result<&'static mut u64> {
+    let word = Datatype::predefined(Predefined::Uint64T);
+    let found = Box::leak(Box::new(u64::MAX));
+    let mut one = 1u64;
+    let buffer = |place: &mut u64| Origin {
+        base: (&raw mut *place).cast(),
+        count: 1,
+        datatype: &word,
+    };
+    let target = Target {
+        rank: 1,
+        displacement: 0,
+        count: 1,
+        datatype: &word,
+    };
+    let (origin, result) = (Some(buffer(&mut one)), Some(buffer(found)));
+    let sum = Op::predefined(PredefinedOp::Sum);
+    // SAFETY: the result stays for ever.
+    unsafe { window.accumulate(process, origin, result, target, &sum, Form::Plain) }?;
+    Ok(found)
+}
+
+#[test]
+fn a_target_that_does_nothing_holds_up_no_atomic() {
+    two_with(
+        network(Get::Mixed),
+        &promising("sum", 8),
+        |_, process, window| {
+            window.lock_all(process, true).unwrap();
+            for before in 0..5 {
+                let found = add_one(process, window).unwrap();
+                window.flush(process, 1).unwrap();
+                assert_eq!(*found, before);
+            }
+            assert_eq!(process.counters(0).unwrap().native_atomics, 5);
+            window.unlock_all(process).unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_lost_target_ends_the_flush_of_atomics() {
+    two_with(
+        network(Get::Mixed),
+        &promising("sum", 8),
+        |sim, process, window| {
+            window.lock_all(process, true).unwrap();
+            add_one(process, window).unwrap();
+            sim.lose(1, sim.now());
+            let flushed = window.flush(process, 1);
+            let added = add_one(process, window).and_then(|_| window.flush(process, 1));
+            assert_eq!(added.unwrap_err().class(), Class::ProcFailed, "{flushed:?}");
+        },
+    );
+}
