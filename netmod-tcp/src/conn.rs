@@ -106,6 +106,8 @@ pub(crate) struct Conn {
     /// The last frame was long, so the next one may be: little of it is read before its place is
     /// known.
     pub long: bool,
+    /// What the next read may bring: more if the last one was full.
+    pub room: usize,
 }
 
 impl Conn {
@@ -130,6 +132,7 @@ impl Conn {
             rest: Vec::new(),
             incoming: None,
             long: false,
+            room: 0,
         }
     }
 

@@ -18,9 +18,8 @@ use crate::remote::NOBODY;
 use crate::transport::Shared;
 use crate::wire::{self, Kind, MAX_PAYLOAD};
 
-/// Bytes that one read brings at most, besides what goes to its place at once. More would mean that long
-/// messages come whole and have to be copied.
-const BUFFER: usize = 16 << 10;
+/// Bytes that one read brings at most, besides what goes to its place at once.
+const BUFFER: usize = 64 << 10;
 
 /// Held frames that are written although more may come, in bytes.
 const HELD_MOST: usize = 32 << 10;

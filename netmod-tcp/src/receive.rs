@@ -19,6 +19,10 @@ const PLACE: usize = 2 << 10;
 /// Frames with so much data count as long, in bytes: an additional call costs less than to copy them.
 const LONG: usize = 32 << 10;
 
+/// What is read at once, as long as that is never all there is: more would mean that long messages come
+/// whole and have to be copied.
+const ROOM: usize = 16 << 10;
+
 /// What is read where a long frame may come.
 const LITTLE: usize = 1 << 10;
 
@@ -93,10 +97,11 @@ impl Conn {
         ops: &mut Ops,
         buffer: &mut [u8],
     ) -> io::Result<Brought> {
+        let all = buffer.len();
         let mut stream = &self.stream;
         let buffer = match self.long {
             true => &mut buffer[..LITTLE],
-            false => buffer,
+            false => &mut buffer[..self.room.clamp(ROOM, all)],
         };
         let Some(incoming) = &mut self.incoming else {
             let before = self.rest.len();
@@ -107,6 +112,11 @@ impl Conn {
             }
             self.rest.clear();
             let bytes = before + got;
+            self.room = if bytes == buffer.len() {
+                2 * bytes
+            } else {
+                ROOM
+            };
             return Ok(Brought {
                 bytes,
                 full: bytes == buffer.len(),

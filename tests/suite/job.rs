@@ -237,6 +237,10 @@ impl Job<'_> {
         command.envs(self.variant.env().iter().copied());
         command.envs(self.program.env.iter().cloned());
         command.envs(self.setting);
+        if self.setting == Some(("WEFT_OFI_PROVIDER", "shm")) {
+            // It is on no network.
+            command.env_remove("WEFT_OFI_INTERFACE");
+        }
         if self.program.is_foreign() {
             command.env("LD_LIBRARY_PATH", self.program.libraries(prefix)?);
         }
