@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pmi::server::{Action, Server};
 
-use ending::{Cause, Deserters, Ended, Phase, abort_code};
+use ending::{Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
 
 use crate::affinity;
 use crate::guardian::Guardian;
@@ -367,6 +367,9 @@ impl Job {
                 code,
                 message,
             } => {
+                if code == PROC_FAILED {
+                    self.look_for_the_dead();
+                }
                 let who = self.name(rank);
                 let code_of_job = abort_code(code);
                 let result = match code_of_job {

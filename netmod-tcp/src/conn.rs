@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::TcpStream;
+use std::ops::Deref;
+use std::os::fd::IntoRawFd;
 
 use netmod::Token;
 use netmod_kit::bundle::BurstLimit;
@@ -71,7 +73,7 @@ pub(crate) enum Park {
 
 /// A connection that both ends use.
 pub(crate) struct Conn {
-    pub stream: TcpStream,
+    pub stream: Stream,
     /// In order, before what is in `held`.
     pub out: VecDeque<Out>,
     /// Frames that leave together.
@@ -110,10 +112,33 @@ pub(crate) struct Conn {
     pub room: usize,
 }
 
+/// The socket of a connection.
+pub(crate) struct Stream(Option<TcpStream>);
+
+impl Stream {
+    /// Leaves the descriptor alone, since the program has closed it: the number may be another's by now.
+    /// The connection is used no more.
+    pub fn abandon(&mut self) {
+        self.0.take().map(TcpStream::into_raw_fd);
+    }
+}
+
+impl Deref for Stream {
+    type Target = TcpStream;
+
+    #[inline]
+    fn deref(&self) -> &TcpStream {
+        match &self.0 {
+            Some(stream) => stream,
+            None => unreachable!("a connection is used after its end"),
+        }
+    }
+}
+
 impl Conn {
     pub(crate) fn new(stream: TcpStream) -> Conn {
         Conn {
-            stream,
+            stream: Stream(Some(stream)),
             out: VecDeque::new(),
             held: Vec::new(),
             gathered: 0,
@@ -160,7 +185,7 @@ impl Conn {
             return self.out.push_back(Out::Own(held, 0));
         }
         self.wrote = true;
-        match (&self.stream).write(&self.held) {
+        match (&*self.stream).write(&self.held) {
             Ok(all) if all == self.held.len() => self.held.clear(),
             Ok(some) => {
                 let held = std::mem::take(&mut self.held);
@@ -184,7 +209,7 @@ impl Conn {
         self.wrote = true;
         let pieces = [IoSlice::new(&self.held), IoSlice::new(data)];
         let mut nothing = SendAncillaryBuffer::default();
-        let sent = rustix::net::sendmsg(&self.stream, &pieces, &mut nothing, SendFlags::NOSIGNAL);
+        let sent = rustix::net::sendmsg(&*self.stream, &pieces, &mut nothing, SendFlags::NOSIGNAL);
         match sent {
             Ok(count) if count >= self.held.len() => {
                 let written = count - self.held.len();
@@ -217,7 +242,7 @@ impl Conn {
     pub(crate) fn push_on(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
         let mut any = false;
         while let (Some(first), None) = (self.out.front_mut(), &self.failed) {
-            let stream = &self.stream;
+            let stream = &*self.stream;
             let written = match first {
                 Out::Own(bytes, at) => send(stream, &bytes[*at..]),
                 // SAFETY: the program has lent the memory until its completion, which is told only

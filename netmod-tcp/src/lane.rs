@@ -308,7 +308,7 @@ impl TcpLane {
             true => EventFlags::IN | EventFlags::OUT,
             false => EventFlags::IN,
         };
-        let _ = epoll::modify(&self.epoll, &conn.stream, event(about::CONN, index), flags);
+        let _ = epoll::modify(&self.epoll, &*conn.stream, event(about::CONN, index), flags);
     }
 
     /// Tells the sink what there is to tell.

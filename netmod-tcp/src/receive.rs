@@ -98,7 +98,7 @@ impl Conn {
         buffer: &mut [u8],
     ) -> io::Result<Brought> {
         let all = buffer.len();
-        let mut stream = &self.stream;
+        let mut stream = &*self.stream;
         let buffer = match self.long {
             true => &mut buffer[..LITTLE],
             false => &mut buffer[..self.room.clamp(ROOM, all)],
@@ -223,7 +223,14 @@ impl TcpLane {
             return self.parked(index);
         }
         let written = conn.failed.take();
+        let taken = error.raw_os_error() == Some(libc::EBADF);
+        if taken {
+            conn.stream.abandon();
+        }
         let why = match (error.kind(), written) {
+            _ if taken => "the descriptor of the connection with it has been closed by the program; close only \
+                           those that the program has opened itself"
+                .to_string(),
             (ErrorKind::UnexpectedEof, _) => {
                 "its TCP connection was closed: the process has ended without MPI_Finalize; its launcher's \
                  messages or its own output may say why"

@@ -307,9 +307,12 @@ impl Process {
             ));
         }
         if self.threaded {
-            // What woke it is taken in at once, whichever VCI it is on.
+            // What woke it is taken in at once, whichever VCI it is on, unless VCIs are on their own.
             if matches!(value, Ok(None)) {
-                self.poll_all()?;
+                match self.wait.global_every {
+                    0 => self.poll_one(vci).map(drop)?,
+                    _ => self.poll_all().map(drop)?,
+                }
                 let value = done()?;
                 if value.is_none() && slept() < self.wait.nap {
                     backoff.spurious_wakeup();

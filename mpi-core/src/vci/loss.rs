@@ -108,7 +108,7 @@ impl VciState {
             route.lane.check_peers(&here, engine);
         }
         for (route, peer) in found {
-            if !self.routes[route].transport.shared_memory().is_some() && route != OWN {
+            if self.routes[route].transport.shared_memory().is_none() && route != OWN {
                 self.connect(Address { peer, vci: 0 });
             }
         }

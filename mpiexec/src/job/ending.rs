@@ -127,6 +127,16 @@ impl Job {
         }
     }
 
+    /// A rank has found another lost: that one is the cause, if it has died. Its connections close before
+    /// it can be seen to have ended.
+    pub(super) fn look_for_the_dead(&mut self) {
+        let until = Instant::now() + DYING;
+        while self.cause.is_none() && Instant::now() < until {
+            self.reap();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Decides what the end of a rank means for the job.
     fn judge(&mut self, rank: usize, ending: Ending) {
         if let Some(cause) = &self.cause {
@@ -411,6 +421,11 @@ impl Ended {
 fn exit_code(code: i32) -> u8 {
     (code & 0xff) as u8
 }
+
+/// What a rank ends with that has found another lost: the class MPIX_ERR_PROC_FAILED.
+pub(super) const PROC_FAILED: i32 = 101;
+/// From the closing of a killed process's connections to its end, at most.
+const DYING: Duration = Duration::from_millis(200);
 
 /// The exit code for one given to MPI_Abort. A job that was aborted has failed, which 0 would hide
 /// from scripts, be it given (section 8.7 leaves to the launcher what becomes of the code) or what is
