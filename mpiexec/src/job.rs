@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pmi::server::{Action, Server};
 
-use ending::{Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
+use ending::{Bereaved, Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
 
 use crate::affinity;
 use crate::guardian::Guardian;
@@ -83,6 +83,8 @@ struct Job {
     cleanup: bool,
     /// Ranks that ended with 0 but without MPI_Finalize.
     deserters: Option<Deserters>,
+    /// The first rank that ended because it has found another lost.
+    bereaved: Option<Bereaved>,
     /// Children that we had before there was a job.
     not_ours: Vec<Pid>,
 }
@@ -149,6 +151,7 @@ impl Job {
             code: 0,
             cleanup: options.cleanup,
             deserters: None,
+            bereaved: None,
             not_ours,
         };
         let mut files = Files::default();
@@ -222,6 +225,7 @@ impl Job {
             self.look_for_deadlock();
             self.look_at_clock();
         }
+        self.end_without_the_dead();
     }
 
     /// Lists what to wait for.
@@ -274,6 +278,8 @@ impl Job {
             Phase::Running => {
                 let limit = self.limit.map(|limit| limit.0);
                 let grace = self.deserters.as_ref().and_then(|some| some.grace);
+                let patience = self.bereaved.as_ref().map(|one| one.until);
+                let grace = [grace, patience].into_iter().flatten().min();
                 limit.into_iter().chain(grace).min()
             }
             Phase::LastWords { least, most } if now >= least => {
@@ -367,9 +373,6 @@ impl Job {
                 code,
                 message,
             } => {
-                if code == PROC_FAILED {
-                    self.look_for_the_dead();
-                }
                 let who = self.name(rank);
                 let code_of_job = abort_code(code);
                 let result = match code_of_job {
@@ -381,7 +384,10 @@ impl Job {
                     message => format!(": {message}"),
                 };
                 let text = format!("{who} aborted with code {code}{result}{why}");
-                self.fail(Some(rank), code_of_job, text);
+                match code {
+                    PROC_FAILED => self.suspect_loss(rank, text),
+                    _ => self.fail(Some(rank), code_of_job, text),
+                }
             }
             Action::Violation { rank, detail } => {
                 let who = self.name(rank);

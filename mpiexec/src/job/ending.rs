@@ -57,6 +57,15 @@ pub(super) struct Deserters {
     pub(super) grace: Option<Instant>,
 }
 
+/// A rank that ended because it has found another lost.
+pub(super) struct Bereaved {
+    rank: usize,
+    text: String,
+    /// When it is taken for the cause itself.
+    pub until: Instant,
+}
+
+/// How the ranks ended that were not the cause.
 #[derive(Default)]
 pub(super) struct Ended {
     asked: usize,
@@ -127,13 +136,29 @@ impl Job {
         }
     }
 
-    /// A rank has found another lost: that one is the cause, if it has died. Its connections close before
-    /// it can be seen to have ended.
-    pub(super) fn look_for_the_dead(&mut self) {
-        let until = Instant::now() + DYING;
-        while self.cause.is_none() && Instant::now() < until {
-            self.reap();
-            std::thread::sleep(Duration::from_millis(2));
+    /// A rank ends because it has found another lost: that one is the cause, if it has died. Its connections
+    /// close before it can be seen to have ended.
+    pub(super) fn suspect_loss(&mut self, rank: usize, text: String) {
+        self.bereaved.get_or_insert(Bereaved {
+            rank,
+            text,
+            until: Instant::now() + DYING,
+        });
+    }
+
+    /// All ranks have ended, and none of them is the one that was lost.
+    pub(super) fn end_without_the_dead(&mut self) {
+        if let Some(bereaved) = &self.bereaved {
+            self.look_at_loss(bereaved.until);
+        }
+    }
+
+    /// Nobody has died whom that rank could have lost.
+    fn look_at_loss(&mut self, now: Instant) {
+        if self.cause.is_none()
+            && let Some(Bereaved { rank, text, .. }) = self.bereaved.take_if(|one| now >= one.until)
+        {
+            self.fail(Some(rank), abort_code(PROC_FAILED), text);
         }
     }
 
@@ -149,6 +174,10 @@ impl Job {
                 Ending::Signal { .. } => self.ended.asked += 1,
                 Ending::Code(_) => self.ended.themselves += 1,
             }
+            return;
+        }
+        // What others end with who have found somebody lost says nothing of the cause.
+        if self.bereaved.is_some() && matches!(ending, Ending::Code(PROC_FAILED)) {
             return;
         }
         let who = self.name(rank);
@@ -221,6 +250,7 @@ impl Job {
 
     pub(super) fn look_at_clock(&mut self) {
         let now = Instant::now();
+        self.look_at_loss(now);
         if let (Phase::Running, Some(deserters)) = (self.phase, &self.deserters)
             && deserters.grace.is_some_and(|at| now >= at)
             && self.running > 0
