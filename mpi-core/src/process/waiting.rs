@@ -257,7 +257,9 @@ impl Process {
         let mut wake_ups = Vec::with_capacity(self.transports.len());
         let mut quiet = true;
         let mut armed = Vec::new();
-        for number in self.open_vcis() {
+        // A transport may make progress when it is asked to wake somebody: VCIs on their own get none.
+        let alone = self.wait.global_every == 0;
+        for number in self.open_vcis().filter(|one| !alone || *one == vci) {
             let slot = self.vci(number)?;
             let state = match number == vci {
                 true => Some(slot.lock()),
