@@ -564,7 +564,8 @@ impl Actor<'_> {
                 };
                 match issued {
                     Ok(Issued::Pending) => pending.push(token.0),
-                    Ok(Issued::Done) | Err(LaneError::Again) => {}
+                    // A process that is ending may refuse before it can be seen to be gone.
+                    Ok(Issued::Done) | Err(LaneError::Again | LaneError::Unsupported) => {}
                     Err(LaneError::PeerLost(gone)) if gone.peer == SERVER => lost = true,
                     Err(error) => panic!("{error}"),
                 }
