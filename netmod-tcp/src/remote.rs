@@ -46,9 +46,8 @@ impl TcpLane {
             let place = ptr.cast::<u64>();
             // SAFETY: exposed, so valid; others that write it at the same time do so by atomics, too,
             // or the program is wrong.
-            place
-                .is_aligned()
-                .then(|| unsafe { carry_out(place, op, values[0], values[1]) })
+            let act = || unsafe { carry_out(place, op, values[0], values[1]) };
+            place.is_aligned().then(act)
         })?
     }
 
