@@ -38,6 +38,8 @@ pub struct Function {
     pub fast: bool,
     /// Deprecated or removed by the standard.
     pub outdated: bool,
+    /// The first version of the standard that has it: `(4, 0)`. All of MPI-3.1 counts as (3, 1).
+    pub since: (u32, u32),
     /// Whether `mpi.h` defines it as a macro too (handle conversions).
     pub is_macro: bool,
     /// Whether only libraries of other languages use it, so that `mpi.h` is silent about it.
@@ -231,6 +233,7 @@ impl Function {
             implementation: None,
             fast: false,
             outdated: false,
+            since: (3, 1),
             is_macro: false,
             is_companion: false,
             section: String::new(),
@@ -276,6 +279,7 @@ impl Function {
     fn attribute(&mut self, tokens: &mut Tokens<'_>) -> Result<(), String> {
         match tokens.identifier("an attribute")? {
             "deprecated" | "removed" => self.outdated = true,
+            "since" => self.since = version(tokens)?,
             "macro" => self.is_macro = true,
             "companion" => self.is_companion = true,
             "plain" => self.style = Style::Plain,
@@ -331,6 +335,20 @@ impl Function {
     pub fn prototype(&self, name: &str) -> String {
         prototype_text(&self.result, name, &self.params, self.variadic)
     }
+}
+
+/// The versions of the standard that a function can be new in, oldest first.
+pub const VERSIONS: [(u32, u32); 4] = [(3, 1), (4, 0), (4, 1), (5, 0)];
+
+/// Takes a version of the standard, `4.1`.
+fn version(tokens: &mut Tokens<'_>) -> Result<(u32, u32), String> {
+    let major = tokens.next();
+    tokens.expect(".")?;
+    let minor = tokens.next();
+    VERSIONS
+        .into_iter()
+        .find(|(one, two)| major == one.to_string() && minor == two.to_string())
+        .ok_or_else(|| format!("`{major}.{minor}` is not a version of the standard known here"))
 }
 
 /// Writes a prototype in one line.
@@ -508,6 +526,16 @@ mod tests {
         assert_eq!(
             function.prototype("PMPI_Mrecv"),
             "int PMPI_Mrecv(void *buf, int count, MPI_Message *message, int odd)"
+        );
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!(one("int MPI_X(void)").unwrap().since, (3, 1));
+        assert_eq!(one("int MPI_X(void) [since 4.1]").unwrap().since, (4, 1));
+        assert_eq!(
+            one("int MPI_X(void) [since 4.2]").unwrap_err(),
+            "t:2: `4.2` is not a version of the standard known here"
         );
     }
 

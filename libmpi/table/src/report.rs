@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use crate::Table;
+use crate::function::VERSIONS;
 
 impl Table {
-    /// A report for people: how many functions of each chapter there are, and which are missing.
+    /// A report for people: how many functions of each chapter and of each version of the standard
+    /// there are, and which are missing.
     pub fn coverage(&self) -> String {
         let mut text = String::new();
-        let mut total = (0, 0);
         for chapter in &self.functions.chapters {
             let Some(number) = chapter.number else {
                 continue;
@@ -21,8 +22,6 @@ impl Table {
                 .collect();
             let all = chapter.functions.len();
             let present = all - missing.len();
-            total.0 += present;
-            total.1 += all;
             let _ = writeln!(
                 text,
                 "chapter {number:>2}  {present:>3} of {all:>3}  {}",
@@ -41,7 +40,20 @@ impl Table {
                 let _ = writeln!(text, "            missing:{line}");
             }
         }
-        let _ = writeln!(text, "MPI-3.1     {:>3} of {:>3}", total.0, total.1);
+        for (major, minor) in VERSIONS {
+            let new = || {
+                let chapters = self.functions.chapters.iter();
+                chapters
+                    .filter(|chapter| chapter.number.is_some())
+                    .flat_map(|chapter| &chapter.functions)
+                    .filter(|function| function.since == (major, minor))
+            };
+            let present = new().filter(|function| function.implementation.is_some());
+            let (present, all) = (present.count(), new().count());
+            if all > 0 {
+                let _ = writeln!(text, "MPI-{major}.{minor}     {present:>3} of {all:>3}");
+            }
+        }
         text
     }
 }
