@@ -6959,6 +6959,88 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Open_port(info, port_name, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Open_port(info, port_name, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Close_port(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Close_port(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_accept(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_accept(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_connect(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_connect(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
@@ -6970,6 +7052,24 @@ module mpi
     subroutine PMPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_join(fd, intercomm, ierror)
+      implicit none
+      integer, intent(in) :: fd
+      integer, intent(out) :: intercomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_join(fd, intercomm, ierror)
+      implicit none
+      integer, intent(in) :: fd
+      integer, intent(out) :: intercomm
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -6257,6 +6257,94 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Open_port
+    subroutine MPI_Open_port_f08(info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Open_port
+    subroutine PMPI_Open_port_f08(info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Close_port
+    subroutine MPI_Close_port_f08(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Close_port
+    subroutine PMPI_Close_port_f08(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_accept
+    subroutine MPI_Comm_accept_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_accept
+    subroutine PMPI_Comm_accept_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_connect
+    subroutine MPI_Comm_connect_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_connect
+    subroutine PMPI_Comm_connect_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_disconnect
     subroutine MPI_Comm_disconnect_f08(comm, ierror)
       import :: MPI_Comm
@@ -6271,6 +6359,26 @@ module mpi_f08
       import :: MPI_Comm
       implicit none
       type(MPI_Comm), intent(inout) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_join
+    subroutine MPI_Comm_join_f08(fd, intercomm, ierror)
+      import :: MPI_Comm
+      implicit none
+      integer, intent(in) :: fd
+      type(MPI_Comm), intent(out) :: intercomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_join
+    subroutine PMPI_Comm_join_f08(fd, intercomm, ierror)
+      import :: MPI_Comm
+      implicit none
+      integer, intent(in) :: fd
+      type(MPI_Comm), intent(out) :: intercomm
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -15,6 +15,7 @@ use crate::abi::{
 };
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
+use crate::dynamic::{self, Dynamic};
 use crate::errhandler::RETURN;
 use crate::handles::{HandleTable, Type};
 use crate::runtime::{self, Phase, Runtime};
@@ -49,6 +50,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     world.set_name("MPI_COMM_WORLD");
     let self_comm = Comm::new(ContextId::new(rank, 1), Group::single(rank), 0);
     self_comm.set_name("MPI_COMM_SELF");
+    dynamic::introduce(&started.process, &pmi);
     let runtime = Runtime {
         process: started.process,
         pmi,
@@ -65,6 +67,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         requests: HandleTable::new(Type::Request),
         bsend: Buffered::default(),
         pieces: Mutex::default(),
+        dynamic: Dynamic::default(),
         progress_thread: Mutex::new(None),
     };
     infos::set_env(size, level_name(thread_level));
@@ -114,6 +117,9 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
     runtime.process.end_lockless();
+    runtime.dynamic.ports.lock().clear();
+    // MPI_Finalize is collective over all connected processes (section 10.5.4).
+    mpi_core::dynamic::part::finish_all(&runtime.process)?;
     let together = mpi_core::collective::barrier(&runtime.process, &runtime.world.comm)
         .and_then(|()| runtime.process.drain())
         .and_then(|()| leave_together(runtime));

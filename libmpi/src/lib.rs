@@ -14,6 +14,7 @@ pub mod class_texts;
 pub mod codes;
 pub mod comms;
 pub mod data;
+pub mod dynamic;
 pub mod errhandler;
 pub mod fatal;
 pub mod grequests;

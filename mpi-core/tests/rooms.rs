@@ -17,6 +17,7 @@ const ROOMS: &[&str] = &[
     "comm",
     "collective",
     "creation",
+    "dynamic",
     "topo",
 ];
 

@@ -45,6 +45,7 @@ pub mod companion;
 pub mod convert;
 pub mod datatype;
 pub mod datatype_info;
+pub mod dynamic;
 pub mod endpoints;
 pub mod env;
 pub mod errhandler;
