@@ -38,7 +38,7 @@ pub struct Source {
     pub tag: i32,
     /// Given back by the request, for the caller's use.
     pub owner: u32,
-    /// The sending process, so that its loss is known to matter; [`NOBODY`] if any may send.
+    /// The sending process, so that its loss is known to matter; [`NOBODY`](crate::pt2pt::NOBODY) if any may send.
     pub peer: Peer,
 }
 
