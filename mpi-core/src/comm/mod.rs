@@ -416,7 +416,7 @@ impl Comm {
     /// the same on all members, since they make them in the same order (MPI-4.1 section 6.13).
     pub(crate) fn next_persistent(&self) -> u32 {
         const MOST: u32 = i32::MAX as u32; // more would be the wildcard
-        1 << 31 | self.persistent.fetch_add(1, Ordering::Relaxed) % MOST
+        (1 << 31) | (self.persistent.fetch_add(1, Ordering::Relaxed) % MOST)
     }
 
     /// What requests on it give back as their owner.
