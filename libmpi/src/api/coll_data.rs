@@ -13,7 +13,7 @@ use crate::counts::IntArray;
 /// # Safety
 /// As the standard demands.
 #[inline]
-unsafe fn bcast_as(
+pub(super) unsafe fn bcast_as(
     how: How,
     buffer: *mut c_void,
     count: MPI_Count,
@@ -37,7 +37,7 @@ unsafe fn bcast_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn gather_as(
+pub(super) unsafe fn gather_as(
     how: How,
     sendbuf: *const c_void,
     sendcount: MPI_Count,
@@ -85,7 +85,7 @@ unsafe fn gather_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn scatter_as(
+pub(super) unsafe fn scatter_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,
@@ -133,7 +133,7 @@ unsafe fn scatter_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn allgather_as(
+pub(super) unsafe fn allgather_as(
     how: How,
     sendbuf: *const c_void,
     sendcount: MPI_Count,
@@ -166,7 +166,7 @@ unsafe fn allgather_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn alltoall_as(
+pub(super) unsafe fn alltoall_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,

@@ -17,7 +17,7 @@ const BUFFERS: &str = "sendbuf and recvbuf";
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn allgather_as(
+pub(super) unsafe fn allgather_as(
     how: How,
     sendbuf: *const c_void,
     sendcount: MPI_Count,
@@ -58,7 +58,7 @@ unsafe fn allgather_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn alltoall_as(
+pub(super) unsafe fn alltoall_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,
