@@ -13,9 +13,11 @@ pub mod bsend;
 pub mod class_texts;
 pub mod codes;
 pub mod comms;
+pub mod counts;
 pub mod data;
 pub mod dynamic;
 pub mod errhandler;
+pub mod exchange;
 pub mod fatal;
 pub mod grequests;
 pub mod groups;
@@ -33,7 +35,9 @@ pub mod messages;
 pub mod netmods;
 mod node_table;
 pub mod ops;
+pub mod own_request;
 pub mod persistent;
+pub mod persistent_collective;
 pub mod raise;
 pub mod report;
 pub mod requests;
@@ -57,6 +61,7 @@ pub mod wins;
 mod shims {
     #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]
     use crate::abi::*;
+    use crate::counts::{IntArray, IntOut};
     use crate::raise::{Arg, On, raise};
     use std::ffi::{c_char, c_double, c_int, c_void};
 
