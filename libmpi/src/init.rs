@@ -77,7 +77,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     }
     runtime::set_phase(Phase::Running);
     report::install();
-    Ok(())
+    dynamic::spawn::find_parents(runtime::runtime()?)
 }
 
 /// The name of a thread level.

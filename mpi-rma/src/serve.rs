@@ -38,10 +38,10 @@ impl ProgressSource for Windows {
 /// within a job: where members are of several, all see some that are of others.
 pub(crate) fn uses_remote_memory(process: &Process, comm: &Comm) -> bool {
     let foreign = process.foreign();
-    let mut members = comm.local().peers();
-    !(foreign.any() && members.any(|peer| foreign.is_foreign(peer)))
-        && !process.source::<Windows>().only_messages
-        && keys::transports(process).next().is_some()
+    let own = |peer| !foreign.is_foreign(peer);
+    let within = !foreign.any() || comm.local().peers().all(own);
+    let only_messages = process.source::<Windows>().only_messages;
+    within && !only_messages && keys::transports(process).next().is_some()
 }
 
 pub(crate) fn serve(process: &Process, service: &Arc<Service>) {

@@ -9,12 +9,14 @@ mod affinity;
 mod foreign;
 mod guardian;
 mod job;
+mod names;
 mod options;
 mod output;
 mod probe;
 mod program;
 mod rank;
 mod report;
+mod spawned;
 mod stdin;
 mod strays;
 mod system;
@@ -33,9 +35,12 @@ fn main() -> ExitCode {
         Ok(Request::Version) => print(&report::version()),
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
         Ok(Request::Probe(library)) => probe::start(&library),
+        Ok(Request::NameServer) => names::serve(),
         Ok(Request::Run(options)) => job::run(&options),
         Err(message) => {
-            eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
+            if !spawned::refuse(&args, &message) {
+                eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
+            }
             ExitCode::from(USAGE)
         }
     }

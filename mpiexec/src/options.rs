@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::spawned::{PREPUT, SPAWNED, Spawned};
 use crate::{foreign, report};
 
 /// What the command line asks for.
@@ -21,6 +22,8 @@ pub enum Request {
     Info,
     /// Start MPI from this library and end it again: what `Info` runs to see the choices.
     Probe(OsString),
+    /// Keep published names for jobs on any host.
+    NameServer,
     /// Run a job.
     Run(Options),
 }
@@ -40,12 +43,16 @@ pub struct Options {
     pub files: [Option<String>; 2],
     /// Whether the loss of a rank ends the others.
     pub cleanup: bool,
+    /// Whether a rank of another job has asked for it.
+    pub spawned: Option<Spawned>,
+    /// Where names are published, if not here: `HOST` or `HOST:PORT`.
+    pub name_server: Option<String>,
     /// What to say about options of other launchers, each once.
     pub notes: Vec<String>,
 }
 
 /// A program and how often to run it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Section {
     /// Ranks to start, at least 1.
     pub count: usize,
@@ -109,6 +116,10 @@ For the whole job:
   -configfile FILE      read the sections from a file, one in each line
   -hosts H[:N],..., -f FILE, -ppn N
                         understood as long as all hosts are this machine
+  -nameserver HOST[:PORT]
+                        publish and look up names (MPI_Publish_name) at the name server there,
+                        which 'mpiexec -name-server' is; without it names are for this job and
+                        those that it spawns
   -info                 say what the launcher sees of this machine, and how MPI would
                         start here: launchers, transports, what is refused and why
   -version, -h
@@ -157,6 +168,8 @@ const KNOWN: &[&str] = &[
     "outfile-pattern",
     "errfile-pattern",
     "disable-auto-cleanup",
+    "nameserver",
+    "name-server",
 ];
 
 /// What to do for several machines.
@@ -182,6 +195,8 @@ pub fn parse(
         bind: Bind::Auto,
         files: [None, None],
         cleanup: true,
+        spawned: None,
+        name_server: None,
         notes: Vec::new(),
     };
     let from_file;
@@ -329,6 +344,16 @@ fn option<'a>(
             })?;
         }
         "info" => return Ok(Some(Request::Info)),
+        SPAWNED => job.spawned = Some(Spawned::read(&mut value)?),
+        PREPUT => {
+            let pair = (value("a key")?, value("a value")?);
+            let text = |text: OsString| text.to_string_lossy().into_owned();
+            if let Some(spawned) = &mut job.spawned {
+                spawned.preput.push((text(pair.0), text(pair.1)));
+            }
+        }
+        "nameserver" => job.name_server = Some(value("a host")?.to_string_lossy().into_owned()),
+        "name-server" => return Ok(Some(Request::NameServer)),
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),

@@ -35,6 +35,8 @@ pub struct Rank {
 pub struct Place<'a> {
     /// Its number.
     pub rank: usize,
+    /// Whether its job was spawned by another.
+    pub spawned: bool,
     /// Ranks in the job, all of them on this machine.
     pub size: usize,
     /// The process group to join.
@@ -80,7 +82,7 @@ impl Rank {
             command.current_dir(dir).env("PWD", dir);
         }
         let setup = Setup {
-            inherit: theirs.as_raw_fd(),
+            inherit: vec![theirs.as_raw_fd()],
             cpus: place.cpus,
             files: place.limit,
         };
@@ -122,7 +124,7 @@ fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 9] {
         ("PMI_FD", OsString::from(socket.to_string())),
         ("PMI_RANK", text(place.rank)),
         ("PMI_SIZE", text(place.size)),
-        ("PMI_SPAWNED", text(0)),
+        ("PMI_SPAWNED", text(place.spawned.into())),
         ("MPI_LOCALNRANKS", text(place.size)),
         ("MPI_LOCALRANKID", text(place.rank)),
         ("WEFT_LOCAL_SIZE", text(place.size)),

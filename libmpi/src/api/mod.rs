@@ -61,6 +61,7 @@ pub mod pack;
 pub mod persistent;
 pub mod pt2pt;
 pub mod request;
+pub mod spawn;
 pub mod tool;
 pub mod topo;
 pub mod win;

@@ -5,6 +5,7 @@ pub mod join;
 pub mod opener;
 pub mod ports;
 pub mod socket;
+pub mod spawn;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -60,13 +60,15 @@ pub trait Opener {
 }
 
 /// Error classes that are told to the other members of a group.
-const TOLD: [Class; 8] = [
+const TOLD: [Class; 10] = [
     Class::Other,
     Class::Port,
     Class::Spawn,
     Class::Name,
     Class::Arg,
     Class::Comm,
+    Class::Info,
+    Class::InfoValue,
     Class::UnsupportedOperation,
     Class::ProcFailed,
 ];
