@@ -6,17 +6,21 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_coll::{Ints, Layout, Part};
+use mpi_core::collective::persistent::PersistentCollective;
 use mpi_core::collective::{Buffers, Call, Root};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, PROC_NULL, Result};
 
 use super::null;
 use crate::abi::{
-    MPI_Aint, MPI_BYTE, MPI_Comm, MPI_Datatype, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT, MPI_Request,
+    MPI_Aint, MPI_BYTE, MPI_Comm, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_PROC_NULL, MPI_ROOT,
+    MPI_Request,
 };
 use crate::comms::CommObject;
+use crate::persistent_collective::Repeated;
+use crate::requests::Object;
 use crate::runtime::{Runtime, runtime};
-use crate::{requests, types};
+use crate::{infos, requests, types};
 
 const _: () = assert!(MPI_PROC_NULL == PROC_NULL);
 
@@ -27,6 +31,8 @@ pub(super) enum How {
     Wait,
     /// Start it, and put the request there.
     Start(*mut MPI_Request),
+    /// Make a persistent request of it, with these hints, and put that there.
+    Init(MPI_Info, *mut MPI_Request),
 }
 
 /// A communicator and what is to be done on it.
@@ -43,10 +49,12 @@ impl Site<'_> {
     pub fn new(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
         let runtime = runtime()?;
         let object = runtime.comm(comm)?;
-        if let How::Start(request) = how
-            && request.is_null()
-        {
-            return Err(null("request"));
+        match how {
+            How::Start(request) | How::Init(_, request) if request.is_null() => {
+                return Err(null("request"));
+            }
+            How::Init(info, _) => infos::hints(info).map(drop)?,
+            How::Wait | How::Start(_) => {}
         }
         Ok(Site {
             runtime,
@@ -179,6 +187,16 @@ impl Site<'_> {
                     let id =
                         mpi_core::collective::started::start_call(process, holder, buffers, call)?;
                     request.write(requests::handle(Some(id)));
+                }
+                Ok(())
+            }
+            How::Init(_, request) => {
+                let holder = self.runtime.comm_arc(self.handle)?;
+                // SAFETY: the caller's contract, which for a persistent request extends to all its runs; `new`
+                // found `request` not to be NULL.
+                unsafe {
+                    let made = PersistentCollective::new(process, holder, buffers, call)?;
+                    request.write(requests::insert(Object::Other(Box::new(Repeated(made))))?);
                 }
                 Ok(())
             }

@@ -12,7 +12,7 @@ use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request};
 /// # Safety
 /// As the standard demands.
 #[inline]
-unsafe fn bcast_as(
+pub(super) unsafe fn bcast_as(
     how: How,
     buffer: *mut c_void,
     count: c_int,
@@ -36,7 +36,7 @@ unsafe fn bcast_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn gather_as(
+pub(super) unsafe fn gather_as(
     how: How,
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -84,7 +84,7 @@ unsafe fn gather_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn scatter_as(
+pub(super) unsafe fn scatter_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,
@@ -132,7 +132,7 @@ unsafe fn scatter_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn allgather_as(
+pub(super) unsafe fn allgather_as(
     how: How,
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -165,7 +165,7 @@ unsafe fn allgather_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn alltoall_as(
+pub(super) unsafe fn alltoall_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,

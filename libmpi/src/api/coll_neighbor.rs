@@ -16,7 +16,7 @@ const BUFFERS: &str = "sendbuf and recvbuf";
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn allgather_as(
+pub(super) unsafe fn allgather_as(
     how: How,
     sendbuf: *const c_void,
     sendcount: c_int,
@@ -57,7 +57,7 @@ unsafe fn allgather_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn alltoall_as(
+pub(super) unsafe fn alltoall_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,

@@ -60,7 +60,7 @@ fn vector(
 
 /// # Safety
 /// As the standard demands.
-unsafe fn reduce_as(
+pub(super) unsafe fn reduce_as(
     how: How,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -107,7 +107,7 @@ unsafe fn reduce_as(
 /// # Safety
 /// As the standard demands.
 #[inline]
-unsafe fn allreduce_as(
+pub(super) unsafe fn allreduce_as(
     how: How,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -125,7 +125,7 @@ unsafe fn allreduce_as(
 
 /// # Safety
 /// As the standard demands.
-unsafe fn reduce_scatter_block_as(
+pub(super) unsafe fn reduce_scatter_block_as(
     how: How,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -155,7 +155,7 @@ unsafe fn reduce_scatter_block_as(
 
 /// # Safety
 /// As the standard demands.
-unsafe fn reduce_scatter_as(
+pub(super) unsafe fn reduce_scatter_as(
     how: How,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -185,7 +185,7 @@ unsafe fn reduce_scatter_as(
 
 /// # Safety
 /// As the standard demands.
-unsafe fn scan_as(
+pub(super) unsafe fn scan_as(
     how: How,
     exclusive: bool,
     sendbuf: *const c_void,

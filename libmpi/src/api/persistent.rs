@@ -11,8 +11,8 @@ use super::request::array;
 use crate::abi::{MPI_Comm, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
 use crate::persistent::{Persistent, What};
 use crate::requests::{self, Object};
-use crate::runtime::runtime;
-use crate::types;
+use crate::runtime::{Runtime, runtime};
+use crate::{own_request, types};
 
 /// # Safety
 /// The standard's contract of a send, from each start to the completion that follows.
@@ -144,26 +144,30 @@ pub unsafe fn recv_init(
 }
 
 /// The persistent request behind a handle, which must be inactive.
-fn startable(request: MPI_Request) -> Result<&'static Persistent> {
+fn startable(request: MPI_Request) -> Result<&'static Object> {
     match requests::object(request) {
         Some(Object::Persistent(persistent)) if persistent.is_active() => {
             Err(persistent.active_already())
         }
-        Some(Object::Persistent(persistent)) => Ok(persistent),
+        Some(found @ Object::Persistent(_)) => Ok(found),
+        Some(found @ Object::Other(other)) => other.check_start().map(|()| found),
         _ if request == MPI_REQUEST_NULL => Err(Error::new(
             Class::Request,
             "request is MPI_REQUEST_NULL; make one by MPI_Send_init or the like first",
         )),
         _ => {
             runtime()?.named(request)?;
-            Err(Error::new(
-                Class::Request,
-                format!(
-                    "request {request:#x} is not persistent; only those of MPI_Send_init and the \
-                     like can be started"
-                ),
-            ))
+            Err(own_request::not_persistent())
         }
+    }
+}
+
+/// Starts what `startable` has found.
+fn begin(found: &Object, runtime: &Runtime) -> Result<()> {
+    match found {
+        Object::Persistent(persistent) => persistent.start(&runtime.process, &runtime.bsend),
+        Object::Other(other) => other.start(&runtime.process),
+        Object::Generalized(_) => Err(own_request::not_persistent()),
     }
 }
 
@@ -174,7 +178,7 @@ pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
     let Some(request) = (unsafe { request.as_ref() }) else {
         return Err(null("request"));
     };
-    startable(*request)?.start(&runtime.process, &runtime.bsend)
+    begin(startable(*request)?, runtime)
 }
 
 /// `MPI_Startall`. None is started if one of them can be seen to be wrong.
@@ -198,7 +202,7 @@ pub unsafe fn startall(count: c_int, array_of_requests: *mut MPI_Request) -> Res
     }
     for (index, request) in requests.iter().enumerate() {
         startable(*request)
-            .and_then(|persistent| persistent.start(&runtime.process, &runtime.bsend))
+            .and_then(|found| begin(found, runtime))
             .map_err(|error| place(index, error))?;
     }
     Ok(())

@@ -104,7 +104,10 @@ unsafe fn receive_other(
 }
 
 /// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
-fn null_receive(runtime: &Runtime, comm: &mpi_core::comm::Comm) -> Result<mpi_core::RequestId> {
+pub(super) fn null_receive(
+    runtime: &Runtime,
+    comm: &mpi_core::comm::Comm,
+) -> Result<mpi_core::RequestId> {
     let id = runtime.process.start_outside(comm.vci(), comm.owner())?;
     runtime.process.complete(id, Status::PROC_NULL, None)?;
     Ok(id)
