@@ -13,6 +13,7 @@ pub mod bsend;
 pub mod class_texts;
 pub mod codes;
 pub mod comms;
+pub mod counts;
 pub mod data;
 pub mod errhandler;
 pub mod exchange;
@@ -60,6 +61,7 @@ pub mod wins;
 mod shims {
     #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]
     use crate::abi::*;
+    use crate::counts::{IntArray, IntOut};
     use crate::raise::{Arg, On, raise};
     use std::ffi::{c_char, c_double, c_int, c_void};
 
