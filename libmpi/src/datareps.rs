@@ -123,7 +123,7 @@ impl Conversions for Functions {
         })
     }
 
-    unsafe fn to_file(
+    unsafe fn convert_write(
         &self,
         memory: *const u8,
         datatype: &Datatype,
@@ -146,7 +146,7 @@ impl Conversions for Functions {
         })
     }
 
-    unsafe fn from_file(
+    unsafe fn convert_read(
         &self,
         memory: *mut u8,
         datatype: &Datatype,
@@ -162,7 +162,7 @@ impl Conversions for Functions {
         let number = as_count(count)?;
         with_handle(datatype, |handle| {
             let file = file.as_ptr().cast_mut().cast();
-            // SAFETY: as for `to_file`, the other way round.
+            // SAFETY: as for `convert_write`, the other way round.
             let code = unsafe { read(memory.cast(), handle, number, file, 0, self.extra) };
             returned("read conversion", code)
         })

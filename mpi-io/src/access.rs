@@ -310,7 +310,7 @@ impl Converted {
             unsafe {
                 match representation {
                     Representation::User(_, conversions) => {
-                        conversions.to_file(start, &memory.datatype, count, &mut file)?;
+                        conversions.convert_write(start, &memory.datatype, count, &mut file)?;
                     }
                     _ => {
                         memory.datatype.pack_external(start, count, &mut file, 0)?;
@@ -345,7 +345,7 @@ impl Converted {
             unsafe {
                 match representation {
                     Representation::User(_, conversions) => {
-                        conversions.from_file(memory.start, datatype, whole, file)?;
+                        conversions.convert_read(memory.start, datatype, whole, file)?;
                     }
                     _ => {
                         datatype.unpack_external(memory.start, whole, file, 0)?;

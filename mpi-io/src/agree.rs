@@ -80,9 +80,7 @@ pub(crate) fn same<T>(
     own: Result<(T, Vec<u64>)>,
     words: usize,
 ) -> Result<T> {
-    let (value, mut told) = match agree(process, comm, own)? {
-        (value, own) => (value, own),
-    };
+    let (value, mut told) = agree(process, comm, own)?;
     if comm.size() == 1 {
         return Ok(value);
     }

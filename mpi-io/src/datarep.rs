@@ -21,7 +21,7 @@ pub trait Conversions: Send + Sync {
     ///
     /// # Safety
     /// `memory` holds the elements.
-    unsafe fn to_file(
+    unsafe fn convert_write(
         &self,
         memory: *const u8,
         datatype: &Datatype,
@@ -36,7 +36,7 @@ pub trait Conversions: Send + Sync {
     ///
     /// # Safety
     /// `memory` has room for the elements.
-    unsafe fn from_file(
+    unsafe fn convert_read(
         &self,
         memory: *mut u8,
         datatype: &Datatype,

@@ -17,8 +17,11 @@ use crate::files::{self, FileObject};
 use crate::runtime::runtime;
 use crate::{groups, infos};
 
+/// Where an access mode has one of its bits.
+type Place = fn(&mut Amode) -> &mut bool;
+
 /// The bits of an access mode.
-const BITS: &[(c_int, fn(&mut Amode) -> &mut bool)] = &[
+const BITS: &[(c_int, Place)] = &[
     (abi::MPI_MODE_RDONLY, |mode| &mut mode.rdonly),
     (abi::MPI_MODE_WRONLY, |mode| &mut mode.wronly),
     (abi::MPI_MODE_RDWR, |mode| &mut mode.rdwr),
