@@ -8,6 +8,7 @@
 mod affinity;
 mod foreign;
 mod guardian;
+mod help;
 mod job;
 mod names;
 mod options;

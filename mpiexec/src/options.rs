@@ -88,59 +88,7 @@ pub enum Bind {
     None,
 }
 
-/// The text of `-h`.
-pub const HELP: &str = "\
-mpiexec: run an MPI job on this machine
-
-  mpiexec [options] [-n N] program [arguments] [: [-n N] program [arguments]]...
-
-For the program that follows:
-  -n N, -np N           start N ranks of it (default 1)
-  -env NAME VALUE       set a variable for them; NAME=VALUE does as well
-  -envall, -envnone, -envlist A,B
-                        inherit all variables (default), none, or these
-  -wdir DIR, -wd DIR    run them in this directory
-For the whole job:
-  -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B, -x NAME[=VALUE]
-                        like -env..., for all programs
-  -l, -prepend-rank     start each line of output with its rank: [3] text
-  -outfile-pattern P, -errfile-pattern P
-                        standard output (error) of each rank to a file of this name,
-                        in which %r stands for the rank and %h for the host
-  -timeout SECONDS      end the job after this time (also MPIEXEC_TIMEOUT; 0: no limit)
-  -bind-to core[:N]|none|auto
-                        bind each rank to one core (or N), to none, or (default) to an
-                        equal share of the cores if there is at least one core per rank
-  -initial-errhandler NAME
-                        the error handler at the beginning: mpi_errors_are_fatal (default),
-                        mpi_errors_abort or mpi_errors_return
-  -disable-auto-cleanup
-                        the loss of a rank does not end the others
-  -configfile FILE      read the sections from a file, one in each line
-  -hosts H[:N],..., -f FILE, -ppn N
-                        understood as long as all hosts are this machine
-  -nameserver HOST[:PORT]
-                        publish and look up names (MPI_Publish_name) at the name server there,
-                        which 'mpiexec -name-server' is; without it names are for this job and
-                        those that it spawns
-  -info                 say what the launcher sees of this machine, and how MPI would
-                        start here: launchers, transports, what is refused and why
-  -version, -h
-Two dashes do as well as one. Options of Hydra, Intel MPI and Open MPI that mean nothing here are
-ignored; where something is lost by that, a line says so.
-
-Standard input goes to rank 0. Interrupt, terminate, hang-up, quit and the two user signals are
-passed on to the ranks; after the first three the ranks have 5 seconds, or until the second one.
-
-A rank that ends with 0 but without MPI_Finalize is warned about; it is a failure only if others
-wait for it or run on for more than 3 seconds. For several machines use Slurm (srun --mpi=pmi2),
-Hydra (mpiexec.hydra -hosts) or PRRTE (prterun --host); programs need not be built anew.
-
-Exit code: 0 if all ranks ended with 0; otherwise that of the first rank that failed, 128 plus the
-signal's number if a signal killed it, the code given to MPI_Abort (1 for 0: what was aborted has
-failed); 124 after -timeout; 126 or 127 if a program could not be started or found; 1 if what the ranks
-printed could not be written; 2 for a mistake on the command line.
-";
+pub use crate::help::HELP;
 
 const KNOWN: &[&str] = &[
     "n",
