@@ -15,6 +15,7 @@ module mpi
     MPI_Message, &
     MPI_Op, &
     MPI_Request, &
+    MPI_Session, &
     MPI_Win, &
     MPI_Status
   implicit none
@@ -40,6 +41,7 @@ module mpi
   integer, parameter :: MPI_WIN_NULL = 536870912
   integer, parameter :: MPI_INFO_NULL = 469762048
   integer, parameter :: MPI_FILE_NULL = 0
+  integer, parameter :: MPI_SESSION_NULL = 939524096
   integer, parameter :: MPI_COMM_WORLD = 1140850688
   integer, parameter :: MPI_COMM_SELF = 1140850689
   integer, parameter :: MPI_GROUP_EMPTY = 1207959552
@@ -47,6 +49,7 @@ module mpi
   integer, parameter :: MPI_INFO_ENV = 1543503873
   integer, parameter :: MPI_ERRORS_ARE_FATAL = 1409286144
   integer, parameter :: MPI_ERRORS_RETURN = 1409286145
+  integer, parameter :: MPI_ERRORS_ABORT = 1409286147
   integer, parameter :: MPI_CHAR = 1275068673
   integer, parameter :: MPI_SIGNED_CHAR = 1275068696
   integer, parameter :: MPI_UNSIGNED_CHAR = 1275068674
@@ -145,11 +148,16 @@ module mpi
   integer, parameter :: MPI_MAX_INFO_VAL = 1023
   integer, parameter :: MPI_MAX_OBJECT_NAME = 127
   integer, parameter :: MPI_MAX_PORT_NAME = 255
+  integer, parameter :: MPI_MAX_STRINGTAG_LEN = 255
+  integer, parameter :: MPI_MAX_PSET_NAME_LEN = 255
   integer, parameter :: MPI_IDENT = 0
   integer, parameter :: MPI_CONGRUENT = 1
   integer, parameter :: MPI_SIMILAR = 2
   integer, parameter :: MPI_UNEQUAL = 3
   integer, parameter :: MPI_COMM_TYPE_SHARED = 1
+  integer, parameter :: MPI_COMM_TYPE_HW_GUIDED = 2
+  integer, parameter :: MPI_COMM_TYPE_HW_UNGUIDED = 3
+  integer, parameter :: MPI_COMM_TYPE_RESOURCE_GUIDED = 4
   integer, parameter :: MPI_THREAD_SINGLE = 0
   integer, parameter :: MPI_THREAD_FUNNELED = 1
   integer, parameter :: MPI_THREAD_SERIALIZED = 2
@@ -199,6 +207,7 @@ module mpi
   integer, parameter :: MPI_COMBINER_F90_INTEGER = 17
   integer, parameter :: MPI_COMBINER_RESIZED = 18
   integer, parameter :: MPI_COMBINER_HINDEXED_BLOCK = 19
+  integer, parameter :: MPI_COMBINER_VALUE_INDEX = 20
   integer, parameter :: MPI_ORDER_C = 56
   integer, parameter :: MPI_ORDER_FORTRAN = 57
   integer, parameter :: MPI_DISTRIBUTE_BLOCK = 121
@@ -279,6 +288,10 @@ module mpi
   integer, parameter :: MPI_ERR_RMA_ATTACH = 56
   integer, parameter :: MPI_ERR_RMA_SHARED = 57
   integer, parameter :: MPI_ERR_RMA_FLAVOR = 58
+  integer, parameter :: MPI_ERR_SESSION = 75
+  integer, parameter :: MPI_ERR_PROC_ABORTED = 76
+  integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
+  integer, parameter :: MPI_ERR_ERRHANDLER = 80
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
@@ -1000,6 +1013,87 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Request_get_status_any(count, array_of_requests, index, flag, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: count
+      integer, intent(in) :: array_of_requests(*)
+      integer, intent(out) :: index
+      logical, intent(out) :: flag
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Request_get_status_any(count, array_of_requests, index, flag, status, &
+        ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: count
+      integer, intent(in) :: array_of_requests(*)
+      integer, intent(out) :: index
+      logical, intent(out) :: flag
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Request_get_status_all(count, array_of_requests, flag, array_of_statuses, &
+        ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: count
+      integer, intent(in) :: array_of_requests(*)
+      logical, intent(out) :: flag
+      integer :: array_of_statuses(MPI_STATUS_SIZE, *)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Request_get_status_all(count, array_of_requests, flag, array_of_statuses, &
+        ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: count
+      integer, intent(in) :: array_of_requests(*)
+      logical, intent(out) :: flag
+      integer :: array_of_statuses(MPI_STATUS_SIZE, *)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Request_get_status_some(incount, array_of_requests, outcount, &
+        array_of_indices, array_of_statuses, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: incount
+      integer, intent(in) :: array_of_requests(*)
+      integer, intent(out) :: outcount
+      integer, intent(out) :: array_of_indices(*)
+      integer :: array_of_statuses(MPI_STATUS_SIZE, *)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Request_get_status_some(incount, array_of_requests, outcount, &
+        array_of_indices, array_of_statuses, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: incount
+      integer, intent(in) :: array_of_requests(*)
+      integer, intent(out) :: outcount
+      integer, intent(out) :: array_of_indices(*)
+      integer :: array_of_statuses(MPI_STATUS_SIZE, *)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Iprobe(source, tag, comm, flag, status, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
@@ -1537,6 +1631,110 @@ module mpi
       integer, intent(in) :: recvtag
       integer, intent(in) :: comm
       integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, &
+        recvtype, source, recvtag, comm, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, &
+        recvtype, source, recvtag, comm, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, &
+        comm, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, &
+        comm, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -2177,6 +2375,26 @@ module mpi
       integer, intent(out) :: array_of_integers(*)
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
       integer, intent(out) :: array_of_datatypes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Type_get_value_index(value_type, index_type, pair_type, ierror)
+      implicit none
+      integer, intent(in) :: value_type
+      integer, intent(in) :: index_type
+      integer, intent(out) :: pair_type
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Type_get_value_index(value_type, index_type, pair_type, ierror)
+      implicit none
+      integer, intent(in) :: value_type
+      integer, intent(in) :: index_type
+      integer, intent(out) :: pair_type
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -4165,6 +4383,885 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Barrier_init(comm, info, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Barrier_init(comm, info, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Bcast_init(buffer, count, datatype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DIR$ IGNORE_TKR buffer
+      !$PRAGMA IGNORE_TKR buffer
+      !IBM* IGNORE_TKR buffer
+      real :: buffer(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Bcast_init(buffer, count, datatype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DIR$ IGNORE_TKR buffer
+      !$PRAGMA IGNORE_TKR buffer
+      !IBM* IGNORE_TKR buffer
+      real :: buffer(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Gather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Gather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Gatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Gatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Scatter_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Scatter_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, &
+        rdispls, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, &
+        rdispls, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, &
+        rdispls, recvtypes, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtypes(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtypes(*)
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtypes(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtypes(*)
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Reduce_init(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Reduce_init(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Reduce_scatter_block_init(sendbuf, recvbuf, recvcount, datatype, op, comm, &
+        info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Reduce_scatter_block_init(sendbuf, recvbuf, recvcount, datatype, op, comm, &
+        info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, &
+        request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, &
+        request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Group_size(group, size, ierror)
       implicit none
       integer, intent(in) :: group
@@ -4534,6 +5631,28 @@ module mpi
     subroutine PMPI_Comm_idup(comm, newcomm, request, ierror)
       implicit none
       integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_idup_with_info(comm, info, newcomm, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_idup_with_info(comm, info, newcomm, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
       integer, intent(out) :: newcomm
       integer, intent(out) :: request
       integer, intent(out) :: ierror
@@ -6223,6 +7342,288 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtypes(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtypes(*)
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtypes(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtypes(*)
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Get_version(version, subversion, ierror)
       implicit none
       integer, intent(out) :: version
@@ -6254,6 +7655,22 @@ module mpi
       implicit none
       character(len=*), intent(out) :: version
       integer, intent(out) :: resultlen
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Get_hw_resource_info(hw_info, ierror)
+      implicit none
+      integer, intent(out) :: hw_info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Get_hw_resource_info(hw_info, ierror)
+      implicit none
+      integer, intent(out) :: hw_info
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -6611,6 +8028,54 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Remove_error_class(errorclass, ierror)
+      implicit none
+      integer, intent(in) :: errorclass
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Remove_error_class(errorclass, ierror)
+      implicit none
+      integer, intent(in) :: errorclass
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Remove_error_code(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Remove_error_code(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Remove_error_string(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Remove_error_string(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_call_errhandler(comm, errorcode, ierror)
       implicit none
       integer, intent(in) :: comm
@@ -6844,6 +8309,46 @@ module mpi
       integer, intent(in) :: valuelen
       character(len=*), intent(out) :: value
       logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Info_get_string(info, key, buflen, value, flag, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: key
+      integer, intent(inout) :: buflen
+      character(len=*), intent(out) :: value
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Info_get_string(info, key, buflen, value, flag, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: key
+      integer, intent(inout) :: buflen
+      character(len=*), intent(out) :: value
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Info_create_env(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Info_create_env(info, ierror)
+      implicit none
+      integer, intent(out) :: info
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -8205,6 +9710,126 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Status_get_source(status, source, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: source
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_get_source(status, source, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: source
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_get_tag(status, tag, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: tag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_get_tag(status, tag, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: tag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_get_error(status, error, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: error
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_get_error(status, error, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: error
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_set_source(status, source, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: source
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_set_source(status, source, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: source
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_set_tag(status, tag, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: tag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_set_tag(status, tag, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: tag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_set_error(status, error, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: error
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_set_error(status, error, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: error
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Init_thread(required, provided, ierror)
       implicit none
       integer, intent(in) :: required
@@ -8250,6 +9875,1618 @@ module mpi
     subroutine PMPI_Is_thread_main(flag, ierror)
       implicit none
       logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_open(comm, filename, amode, info, fh, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      integer, intent(in) :: info
+      integer, intent(out) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_open(comm, filename, amode, info, fh, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      integer, intent(in) :: info
+      integer, intent(out) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_close(fh, ierror)
+      implicit none
+      integer, intent(inout) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_close(fh, ierror)
+      implicit none
+      integer, intent(inout) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_delete(filename, info, ierror)
+      implicit none
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_delete(filename, info, ierror)
+      implicit none
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_preallocate(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_preallocate(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_group(fh, group, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: group
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_group(fh, group, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: group
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_amode(fh, amode, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_amode(fh, amode, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_info(fh, info, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_info(fh, info, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_info(fh, info_used, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_info(fh, info_used, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_view(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      integer, intent(in) :: etype
+      integer, intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_view(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      integer, intent(in) :: etype
+      integer, intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_view(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: etype
+      integer, intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_view(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: etype
+      integer, intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_seek(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_seek(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_position(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_position(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_byte_offset(fh, offset, disp, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_byte_offset(fh, offset, disp, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_seek_shared(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_seek_shared(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_position_shared(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_position_shared(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_type_extent(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_type_extent(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_sync(fh, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_sync(fh, ierror)
+      implicit none
+      integer, intent(in) :: fh
       integer, intent(out) :: ierror
     end subroutine
   end interface

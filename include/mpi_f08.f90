@@ -31,6 +31,7 @@ module mpi_f08
   type(MPI_Win), parameter :: MPI_WIN_NULL = MPI_Win(536870912)
   type(MPI_Info), parameter :: MPI_INFO_NULL = MPI_Info(469762048)
   type(MPI_File), parameter :: MPI_FILE_NULL = MPI_File(0)
+  type(MPI_Session), parameter :: MPI_SESSION_NULL = MPI_Session(939524096)
   type(MPI_Comm), parameter :: MPI_COMM_WORLD = MPI_Comm(1140850688)
   type(MPI_Comm), parameter :: MPI_COMM_SELF = MPI_Comm(1140850689)
   type(MPI_Group), parameter :: MPI_GROUP_EMPTY = MPI_Group(1207959552)
@@ -38,6 +39,7 @@ module mpi_f08
   type(MPI_Info), parameter :: MPI_INFO_ENV = MPI_Info(1543503873)
   type(MPI_Errhandler), parameter :: MPI_ERRORS_ARE_FATAL = MPI_Errhandler(1409286144)
   type(MPI_Errhandler), parameter :: MPI_ERRORS_RETURN = MPI_Errhandler(1409286145)
+  type(MPI_Errhandler), parameter :: MPI_ERRORS_ABORT = MPI_Errhandler(1409286147)
   type(MPI_Datatype), parameter :: MPI_CHAR = MPI_Datatype(1275068673)
   type(MPI_Datatype), parameter :: MPI_SIGNED_CHAR = MPI_Datatype(1275068696)
   type(MPI_Datatype), parameter :: MPI_UNSIGNED_CHAR = MPI_Datatype(1275068674)
@@ -136,11 +138,16 @@ module mpi_f08
   integer, parameter :: MPI_MAX_INFO_VAL = 1023
   integer, parameter :: MPI_MAX_OBJECT_NAME = 127
   integer, parameter :: MPI_MAX_PORT_NAME = 255
+  integer, parameter :: MPI_MAX_STRINGTAG_LEN = 255
+  integer, parameter :: MPI_MAX_PSET_NAME_LEN = 255
   integer, parameter :: MPI_IDENT = 0
   integer, parameter :: MPI_CONGRUENT = 1
   integer, parameter :: MPI_SIMILAR = 2
   integer, parameter :: MPI_UNEQUAL = 3
   integer, parameter :: MPI_COMM_TYPE_SHARED = 1
+  integer, parameter :: MPI_COMM_TYPE_HW_GUIDED = 2
+  integer, parameter :: MPI_COMM_TYPE_HW_UNGUIDED = 3
+  integer, parameter :: MPI_COMM_TYPE_RESOURCE_GUIDED = 4
   integer, parameter :: MPI_THREAD_SINGLE = 0
   integer, parameter :: MPI_THREAD_FUNNELED = 1
   integer, parameter :: MPI_THREAD_SERIALIZED = 2
@@ -190,6 +197,7 @@ module mpi_f08
   integer, parameter :: MPI_COMBINER_F90_INTEGER = 17
   integer, parameter :: MPI_COMBINER_RESIZED = 18
   integer, parameter :: MPI_COMBINER_HINDEXED_BLOCK = 19
+  integer, parameter :: MPI_COMBINER_VALUE_INDEX = 20
   integer, parameter :: MPI_ORDER_C = 56
   integer, parameter :: MPI_ORDER_FORTRAN = 57
   integer, parameter :: MPI_DISTRIBUTE_BLOCK = 121
@@ -270,6 +278,10 @@ module mpi_f08
   integer, parameter :: MPI_ERR_RMA_ATTACH = 56
   integer, parameter :: MPI_ERR_RMA_SHARED = 57
   integer, parameter :: MPI_ERR_RMA_FLAVOR = 58
+  integer, parameter :: MPI_ERR_SESSION = 75
+  integer, parameter :: MPI_ERR_PROC_ABORTED = 76
+  integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
+  integer, parameter :: MPI_ERR_ERRHANDLER = 80
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
@@ -347,6 +359,11 @@ module mpi_f08
     subroutine MPI_Win_errhandler_function(win, error_code)
       import
       type(MPI_Win) :: win
+      integer :: error_code
+    end subroutine
+    subroutine MPI_Session_errhandler_function(session, error_code)
+      import
+      type(MPI_Session) :: session
       integer :: error_code
     end subroutine
     subroutine MPI_File_errhandler_function(file, error_code)
@@ -988,6 +1005,88 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Request_get_status_any
+    subroutine MPI_Request_get_status_any_f08(count, array_of_requests, index, flag, status, &
+        ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: count
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      integer, intent(out) :: index
+      logical, intent(out) :: flag
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Request_get_status_any
+    subroutine PMPI_Request_get_status_any_f08(count, array_of_requests, index, flag, status, &
+        ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: count
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      integer, intent(out) :: index
+      logical, intent(out) :: flag
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Request_get_status_all
+    subroutine MPI_Request_get_status_all_f08(count, array_of_requests, flag, &
+        array_of_statuses, ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: count
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      logical, intent(out) :: flag
+      type(MPI_Status) :: array_of_statuses(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Request_get_status_all
+    subroutine PMPI_Request_get_status_all_f08(count, array_of_requests, flag, &
+        array_of_statuses, ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: count
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      logical, intent(out) :: flag
+      type(MPI_Status) :: array_of_statuses(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Request_get_status_some
+    subroutine MPI_Request_get_status_some_f08(incount, array_of_requests, outcount, &
+        array_of_indices, array_of_statuses, ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: incount
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      integer, intent(out) :: outcount
+      integer, intent(out) :: array_of_indices(*)
+      type(MPI_Status) :: array_of_statuses(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Request_get_status_some
+    subroutine PMPI_Request_get_status_some_f08(incount, array_of_requests, outcount, &
+        array_of_indices, array_of_statuses, ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: incount
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      integer, intent(out) :: outcount
+      integer, intent(out) :: array_of_indices(*)
+      type(MPI_Status) :: array_of_statuses(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Iprobe
     subroutine MPI_Iprobe_f08(source, tag, comm, flag, status, ierror)
       import :: MPI_Comm, MPI_Status
@@ -1460,6 +1559,86 @@ module mpi_f08
       integer, intent(in) :: recvtag
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Isendrecv
+    subroutine MPI_Isendrecv_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, request, ierror) bind(C, &
+        name='mpi_isendrecv_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Isendrecv
+    subroutine PMPI_Isendrecv_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, request, ierror) bind(C, &
+        name='pmpi_isendrecv_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Isendrecv_replace
+    subroutine MPI_Isendrecv_replace_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, request, ierror) bind(C, name='mpi_isendrecv_replace_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Isendrecv_replace
+    subroutine PMPI_Isendrecv_replace_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, request, ierror) bind(C, name='pmpi_isendrecv_replace_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2115,6 +2294,28 @@ module mpi_f08
       integer, intent(out) :: array_of_integers(*)
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
       type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Type_get_value_index
+    subroutine MPI_Type_get_value_index_f08(value_type, index_type, pair_type, ierror)
+      import :: MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: value_type
+      type(MPI_Datatype), intent(in) :: index_type
+      type(MPI_Datatype), intent(out) :: pair_type
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Type_get_value_index
+    subroutine PMPI_Type_get_value_index_f08(value_type, index_type, pair_type, ierror)
+      import :: MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: value_type
+      type(MPI_Datatype), intent(in) :: index_type
+      type(MPI_Datatype), intent(out) :: pair_type
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -3497,6 +3698,625 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Barrier_init
+    subroutine MPI_Barrier_init_f08(comm, info, request, ierror)
+      import :: MPI_Comm, MPI_Info, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Barrier_init
+    subroutine PMPI_Barrier_init_f08(comm, info, request, ierror)
+      import :: MPI_Comm, MPI_Info, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Bcast_init
+    subroutine MPI_Bcast_init_f08ts(buffer, count, datatype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_bcast_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Bcast_init
+    subroutine PMPI_Bcast_init_f08ts(buffer, count, datatype, root, comm, info, request, &
+        ierror) bind(C, name='pmpi_bcast_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Gather_init
+    subroutine MPI_Gather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, name='mpi_gather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Gather_init
+    subroutine PMPI_Gather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_gather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Gatherv_init
+    subroutine MPI_Gatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_gatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Gatherv_init
+    subroutine PMPI_Gatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_gatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Scatter_init
+    subroutine MPI_Scatter_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_scatter_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Scatter_init
+    subroutine PMPI_Scatter_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_scatter_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Scatterv_init
+    subroutine MPI_Scatterv_init_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_scatterv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Scatterv_init
+    subroutine PMPI_Scatterv_init_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_scatterv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Allgather_init
+    subroutine MPI_Allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='mpi_allgather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Allgather_init
+    subroutine PMPI_Allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='pmpi_allgather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Allgatherv_init
+    subroutine MPI_Allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_allgatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Allgatherv_init
+    subroutine PMPI_Allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_allgatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Alltoall_init
+    subroutine MPI_Alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='mpi_alltoall_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Alltoall_init
+    subroutine PMPI_Alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='pmpi_alltoall_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Alltoallv_init
+    subroutine MPI_Alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_alltoallv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Alltoallv_init
+    subroutine PMPI_Alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_alltoallv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Alltoallw_init
+    subroutine MPI_Alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='mpi_alltoallw_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Alltoallw_init
+    subroutine PMPI_Alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='pmpi_alltoallw_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Reduce_init
+    subroutine MPI_Reduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror) bind(C, name='mpi_reduce_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Reduce_init
+    subroutine PMPI_Reduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror) bind(C, name='pmpi_reduce_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Allreduce_init
+    subroutine MPI_Allreduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_allreduce_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Allreduce_init
+    subroutine PMPI_Allreduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_allreduce_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Reduce_scatter_block_init
+    subroutine MPI_Reduce_scatter_block_init_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, info, request, ierror) bind(C, name='mpi_reduce_scatter_block_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Reduce_scatter_block_init
+    subroutine PMPI_Reduce_scatter_block_init_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, info, request, ierror) bind(C, name='pmpi_reduce_scatter_block_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Reduce_scatter_init
+    subroutine MPI_Reduce_scatter_init_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        info, request, ierror) bind(C, name='mpi_reduce_scatter_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Reduce_scatter_init
+    subroutine PMPI_Reduce_scatter_init_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        info, request, ierror) bind(C, name='pmpi_reduce_scatter_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Scan_init
+    subroutine MPI_Scan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror) bind(C, name='mpi_scan_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Scan_init
+    subroutine PMPI_Scan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror) bind(C, name='pmpi_scan_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Exscan_init
+    subroutine MPI_Exscan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_exscan_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Exscan_init
+    subroutine PMPI_Exscan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_exscan_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Group_size
     subroutine MPI_Group_size_f08(group, size, ierror)
       import :: MPI_Group
@@ -3905,6 +4725,30 @@ module mpi_f08
       import :: MPI_Comm, MPI_Request
       implicit none
       type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_idup_with_info
+    subroutine MPI_Comm_idup_with_info_f08(comm, info, newcomm, request, ierror)
+      import :: MPI_Comm, MPI_Info, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_idup_with_info
+    subroutine PMPI_Comm_idup_with_info_f08(comm, info, newcomm, request, ierror)
+      import :: MPI_Comm, MPI_Info, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
       type(MPI_Comm), intent(out) :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -5501,6 +6345,206 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Neighbor_allgather_init
+    subroutine MPI_Neighbor_allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_allgather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_allgather_init
+    subroutine PMPI_Neighbor_allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_allgather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Neighbor_allgatherv_init
+    subroutine MPI_Neighbor_allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_allgatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_allgatherv_init
+    subroutine PMPI_Neighbor_allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_allgatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Neighbor_alltoall_init
+    subroutine MPI_Neighbor_alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoall_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_alltoall_init
+    subroutine PMPI_Neighbor_alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoall_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Neighbor_alltoallv_init
+    subroutine MPI_Neighbor_alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoallv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_alltoallv_init
+    subroutine PMPI_Neighbor_alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Neighbor_alltoallw_init
+    subroutine MPI_Neighbor_alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoallw_init_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_alltoallw_init
+    subroutine PMPI_Neighbor_alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallw_init_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Get_version
     subroutine MPI_Get_version_f08(version, subversion, ierror)
       implicit none
@@ -5533,6 +6577,24 @@ module mpi_f08
       implicit none
       character(len=*), intent(out) :: version
       integer, intent(out) :: resultlen
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Get_hw_resource_info
+    subroutine MPI_Get_hw_resource_info_f08(hw_info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: hw_info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Get_hw_resource_info
+    subroutine PMPI_Get_hw_resource_info_f08(hw_info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: hw_info
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -5881,6 +6943,54 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Remove_error_class
+    subroutine MPI_Remove_error_class_f08(errorclass, ierror)
+      implicit none
+      integer, intent(in) :: errorclass
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Remove_error_class
+    subroutine PMPI_Remove_error_class_f08(errorclass, ierror)
+      implicit none
+      integer, intent(in) :: errorclass
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Remove_error_code
+    subroutine MPI_Remove_error_code_f08(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Remove_error_code
+    subroutine PMPI_Remove_error_code_f08(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Remove_error_string
+    subroutine MPI_Remove_error_string_f08(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Remove_error_string
+    subroutine PMPI_Remove_error_string_f08(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_call_errhandler
     subroutine MPI_Comm_call_errhandler_f08(comm, errorcode, ierror)
       import :: MPI_Comm
@@ -6131,6 +7241,50 @@ module mpi_f08
       integer, intent(in) :: valuelen
       character(len=*), intent(out) :: value
       logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Info_get_string
+    subroutine MPI_Info_get_string_f08(info, key, buflen, value, flag, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: key
+      integer, intent(inout) :: buflen
+      character(len=*), intent(out) :: value
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Info_get_string
+    subroutine PMPI_Info_get_string_f08(info, key, buflen, value, flag, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: key
+      integer, intent(inout) :: buflen
+      character(len=*), intent(out) :: value
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Info_create_env
+    subroutine MPI_Info_create_env_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Info_create_env
+    subroutine PMPI_Info_create_env_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -7323,6 +8477,126 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Status_get_source
+    subroutine MPI_Status_get_source_f08(status, source, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: source
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_get_source
+    subroutine PMPI_Status_get_source_f08(status, source, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: source
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_get_tag
+    subroutine MPI_Status_get_tag_f08(status, tag, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: tag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_get_tag
+    subroutine PMPI_Status_get_tag_f08(status, tag, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: tag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_get_error
+    subroutine MPI_Status_get_error_f08(status, error, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: error
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_get_error
+    subroutine PMPI_Status_get_error_f08(status, error, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: error
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_set_source
+    subroutine MPI_Status_set_source_f08(status, source, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: source
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_set_source
+    subroutine PMPI_Status_set_source_f08(status, source, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: source
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_set_tag
+    subroutine MPI_Status_set_tag_f08(status, tag, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: tag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_set_tag
+    subroutine PMPI_Status_set_tag_f08(status, tag, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: tag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_set_error
+    subroutine MPI_Status_set_error_f08(status, error, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: error
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_set_error
+    subroutine PMPI_Status_set_error_f08(status, error, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: error
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Init_thread
     subroutine MPI_Init_thread_f08(required, provided, ierror)
       implicit none
@@ -7369,6 +8643,1386 @@ module mpi_f08
     subroutine PMPI_Is_thread_main_f08(flag, ierror)
       implicit none
       logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_open
+    subroutine MPI_File_open_f08(comm, filename, amode, info, fh, ierror)
+      import :: MPI_Comm, MPI_File, MPI_Info
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      type(MPI_Info), intent(in) :: info
+      type(MPI_File), intent(out) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_open
+    subroutine PMPI_File_open_f08(comm, filename, amode, info, fh, ierror)
+      import :: MPI_Comm, MPI_File, MPI_Info
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      type(MPI_Info), intent(in) :: info
+      type(MPI_File), intent(out) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_close
+    subroutine MPI_File_close_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(inout) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_close
+    subroutine PMPI_File_close_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(inout) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_delete
+    subroutine MPI_File_delete_f08(filename, info, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: filename
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_delete
+    subroutine PMPI_File_delete_f08(filename, info, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: filename
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_size
+    subroutine MPI_File_set_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_size
+    subroutine PMPI_File_set_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_preallocate
+    subroutine MPI_File_preallocate_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_preallocate
+    subroutine PMPI_File_preallocate_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_size
+    subroutine MPI_File_get_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_size
+    subroutine PMPI_File_get_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_group
+    subroutine MPI_File_get_group_f08(fh, group, ierror)
+      import :: MPI_File, MPI_Group
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Group), intent(out) :: group
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_group
+    subroutine PMPI_File_get_group_f08(fh, group, ierror)
+      import :: MPI_File, MPI_Group
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Group), intent(out) :: group
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_amode
+    subroutine MPI_File_get_amode_f08(fh, amode, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_amode
+    subroutine PMPI_File_get_amode_f08(fh, amode, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_info
+    subroutine MPI_File_set_info_f08(fh, info, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_info
+    subroutine PMPI_File_set_info_f08(fh, info, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_info
+    subroutine MPI_File_get_info_f08(fh, info_used, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_info
+    subroutine PMPI_File_get_info_f08(fh, info_used, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_view
+    subroutine MPI_File_set_view_f08(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_Info, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      type(MPI_Datatype), intent(in) :: etype
+      type(MPI_Datatype), intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_view
+    subroutine PMPI_File_set_view_f08(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_Info, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      type(MPI_Datatype), intent(in) :: etype
+      type(MPI_Datatype), intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_view
+    subroutine MPI_File_get_view_f08(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      type(MPI_Datatype), intent(out) :: etype
+      type(MPI_Datatype), intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_view
+    subroutine PMPI_File_get_view_f08(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      type(MPI_Datatype), intent(out) :: etype
+      type(MPI_Datatype), intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at
+    subroutine MPI_File_read_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at
+    subroutine PMPI_File_read_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at_all
+    subroutine MPI_File_read_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at_all
+    subroutine PMPI_File_read_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at
+    subroutine MPI_File_write_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at
+    subroutine PMPI_File_write_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at_all
+    subroutine MPI_File_write_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at_all
+    subroutine PMPI_File_write_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_at
+    subroutine MPI_File_iread_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_at
+    subroutine PMPI_File_iread_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_at_all
+    subroutine MPI_File_iread_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_at_all
+    subroutine PMPI_File_iread_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_at
+    subroutine MPI_File_iwrite_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_at
+    subroutine PMPI_File_iwrite_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_at_all
+    subroutine MPI_File_iwrite_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_at_all
+    subroutine PMPI_File_iwrite_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read
+    subroutine MPI_File_read_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read
+    subroutine PMPI_File_read_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_all
+    subroutine MPI_File_read_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_all
+    subroutine PMPI_File_read_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write
+    subroutine MPI_File_write_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write
+    subroutine PMPI_File_write_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_all
+    subroutine MPI_File_write_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_all
+    subroutine PMPI_File_write_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread
+    subroutine MPI_File_iread_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread
+    subroutine PMPI_File_iread_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_all
+    subroutine MPI_File_iread_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_all
+    subroutine PMPI_File_iread_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite
+    subroutine MPI_File_iwrite_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite
+    subroutine PMPI_File_iwrite_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_all
+    subroutine MPI_File_iwrite_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_all
+    subroutine PMPI_File_iwrite_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_seek
+    subroutine MPI_File_seek_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_seek
+    subroutine PMPI_File_seek_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_position
+    subroutine MPI_File_get_position_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_position
+    subroutine PMPI_File_get_position_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_byte_offset
+    subroutine MPI_File_get_byte_offset_f08(fh, offset, disp, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_byte_offset
+    subroutine PMPI_File_get_byte_offset_f08(fh, offset, disp, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_shared
+    subroutine MPI_File_read_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_shared
+    subroutine PMPI_File_read_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_shared
+    subroutine MPI_File_write_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_shared
+    subroutine PMPI_File_write_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_shared
+    subroutine MPI_File_iread_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_shared
+    subroutine PMPI_File_iread_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_shared
+    subroutine MPI_File_iwrite_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_shared
+    subroutine PMPI_File_iwrite_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_ordered
+    subroutine MPI_File_read_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_ordered
+    subroutine PMPI_File_read_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_ordered
+    subroutine MPI_File_write_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_ordered
+    subroutine PMPI_File_write_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_seek_shared
+    subroutine MPI_File_seek_shared_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_seek_shared
+    subroutine PMPI_File_seek_shared_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_position_shared
+    subroutine MPI_File_get_position_shared_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_position_shared
+    subroutine PMPI_File_get_position_shared_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at_all_begin
+    subroutine MPI_File_read_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at_all_begin
+    subroutine PMPI_File_read_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at_all_end
+    subroutine MPI_File_read_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_read_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at_all_end
+    subroutine PMPI_File_read_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_read_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at_all_begin
+    subroutine MPI_File_write_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at_all_begin
+    subroutine PMPI_File_write_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at_all_end
+    subroutine MPI_File_write_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_write_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at_all_end
+    subroutine PMPI_File_write_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_write_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_all_begin
+    subroutine MPI_File_read_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_all_begin
+    subroutine PMPI_File_read_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_all_end
+    subroutine MPI_File_read_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_read_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_all_end
+    subroutine PMPI_File_read_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_read_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_all_begin
+    subroutine MPI_File_write_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_all_begin
+    subroutine PMPI_File_write_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_all_end
+    subroutine MPI_File_write_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_write_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_all_end
+    subroutine PMPI_File_write_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_write_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_ordered_begin
+    subroutine MPI_File_read_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_ordered_begin
+    subroutine PMPI_File_read_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_ordered_end
+    subroutine MPI_File_read_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_read_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_ordered_end
+    subroutine PMPI_File_read_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_read_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_ordered_begin
+    subroutine MPI_File_write_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_ordered_begin
+    subroutine PMPI_File_write_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_ordered_end
+    subroutine MPI_File_write_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_write_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_ordered_end
+    subroutine PMPI_File_write_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_write_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_type_extent
+    subroutine MPI_File_get_type_extent_f08(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_type_extent
+    subroutine PMPI_File_get_type_extent_f08(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_atomicity
+    subroutine MPI_File_set_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_atomicity
+    subroutine PMPI_File_set_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_atomicity
+    subroutine MPI_File_get_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_atomicity
+    subroutine PMPI_File_get_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_sync
+    subroutine MPI_File_sync_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_sync
+    subroutine PMPI_File_sync_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -13,13 +13,18 @@ pub mod bsend;
 pub mod class_texts;
 pub mod codes;
 pub mod comms;
+pub mod counts;
 pub mod data;
+mod datareps;
 pub mod errhandler;
+pub mod exchange;
 pub mod fatal;
+pub mod files;
 pub mod grequests;
 pub mod groups;
 mod handler;
 pub mod handles;
+pub mod hardware;
 mod helper;
 pub mod hints;
 pub mod identity;
@@ -32,7 +37,9 @@ pub mod messages;
 pub mod netmods;
 mod node_table;
 pub mod ops;
+pub mod own_request;
 pub mod persistent;
+pub mod persistent_collective;
 pub mod raise;
 pub mod report;
 pub mod requests;
@@ -56,6 +63,7 @@ pub mod wins;
 mod shims {
     #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]
     use crate::abi::*;
+    use crate::counts::{IntArray, IntOut};
     use crate::raise::{Arg, On, raise};
     use std::ffi::{c_char, c_double, c_int, c_void};
 

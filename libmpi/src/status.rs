@@ -31,7 +31,7 @@ pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
 /// Writes the error field of one of several statuses.
 ///
 /// # Safety
-/// As for [`write`].
+/// As for [`write()`].
 pub unsafe fn write_error(out: *mut MPI_Status, code: c_int) {
     if !ignored(out) {
         // SAFETY: valid by the contract of this function.

@@ -38,7 +38,11 @@ fn ranks_know_where_they_are() {
 /// What `-verbose` counts at the root: messages and bytes sent, and the same received.
 fn traffic(hosts: usize, width: &str) -> [u64; 4] {
     let list = format!("h[1-{hosts}]");
-    let args = [&on(&list)[..], &["-v", "-s", "none", "-bootstrap-width", width]].concat();
+    let args = [
+        &on(&list)[..],
+        &["-v", "-s", "none", "-bootstrap-width", width],
+    ]
+    .concat();
     let ranks = (hosts * 2).to_string();
     let outcome = run(&[&args[..], &["-ppn", "2", "-n", &ranks, "true"]].concat());
     outcome.expect(0);
