@@ -43,6 +43,7 @@ pub mod report;
 pub mod requests;
 pub mod runtime;
 mod scheduling;
+pub mod sessions;
 pub mod settings;
 pub mod status;
 pub mod tool;

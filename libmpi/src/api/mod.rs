@@ -62,6 +62,8 @@ pub mod persistent;
 pub mod pt2pt;
 pub mod request;
 pub mod request_status;
+pub mod session;
+pub mod session_comm;
 pub mod status_fields;
 pub mod tool;
 pub mod topo;
