@@ -22,7 +22,7 @@ use crate::comms::CommObject;
 use crate::errhandler::RETURN;
 use crate::handles::{HandleTable, Type};
 use crate::library::LIBRARY;
-use crate::runtime::{self, Phase, Runtime};
+use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::settings::{Info, Settings};
 use crate::{bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
 
@@ -124,7 +124,7 @@ fn make(threaded: bool) -> Result<Runtime> {
         pmi,
         world: Arc::new(CommObject::new(world, MPI_COMM_WORLD)),
         self_comm: Arc::new(CommObject::new(self_comm, MPI_COMM_SELF)),
-        world_handle: Runtime::WITHOUT_WORLD,
+        world_handle: AtomicI32::new(NO_WORLD),
         self_handler_chosen: AtomicBool::new(false),
         comms: HandleTable::new(Type::Comm),
         node: started.node,

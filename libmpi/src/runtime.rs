@@ -3,7 +3,6 @@
 
 use std::alloc::Layout;
 use std::collections::HashMap;
-use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
@@ -178,9 +177,6 @@ impl Runtime {
         let handle = if there { MPI_COMM_WORLD } else { NO_WORLD };
         self.world_handle.store(handle, Ordering::Release);
     }
-
-    /// What [`Runtime::set_world`] is called on first.
-    pub(crate) const WITHOUT_WORLD: AtomicI32 = AtomicI32::new(NO_WORLD);
 
     /// The communicator behind a handle, if there is one.
     #[inline(always)]
