@@ -8,7 +8,8 @@ use mpi_core::collective::Call;
 
 use super::coll::{Blocks, How, Site};
 use super::{coll_data, coll_neighbor, coll_reduce};
-use crate::abi::{MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
+use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
+use crate::counts::IntArray;
 
 /// `MPI_Barrier_init` (MPI-4.1 section 6.13).
 pub unsafe fn barrier_init(
@@ -29,7 +30,7 @@ pub unsafe fn barrier_init(
 /// `MPI_Bcast_init` (MPI-4.1 section 6.13).
 pub unsafe fn bcast_init(
     buffer: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -44,10 +45,10 @@ pub unsafe fn bcast_init(
 /// `MPI_Gather_init` (MPI-4.1 section 6.13).
 pub unsafe fn gather_init(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -63,11 +64,11 @@ pub unsafe fn gather_init(
 /// `MPI_Gatherv_init` (MPI-4.1 section 6.13).
 pub unsafe fn gatherv_init(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    displs: *const c_int,
+    recvcounts: IntArray,
+    displs: IntArray,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -83,10 +84,10 @@ pub unsafe fn gatherv_init(
 /// `MPI_Scatter_init` (MPI-4.1 section 6.13).
 pub unsafe fn scatter_init(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -102,11 +103,11 @@ pub unsafe fn scatter_init(
 /// `MPI_Scatterv_init` (MPI-4.1 section 6.13).
 pub unsafe fn scatterv_init(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    displs: *const c_int,
+    sendcounts: IntArray,
+    displs: IntArray,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -122,10 +123,10 @@ pub unsafe fn scatterv_init(
 /// `MPI_Allgather_init` (MPI-4.1 section 6.13).
 pub unsafe fn allgather_init(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     info: MPI_Info,
@@ -140,11 +141,11 @@ pub unsafe fn allgather_init(
 /// `MPI_Allgatherv_init` (MPI-4.1 section 6.13).
 pub unsafe fn allgatherv_init(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    displs: *const c_int,
+    recvcounts: IntArray,
+    displs: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     info: MPI_Info,
@@ -159,10 +160,10 @@ pub unsafe fn allgatherv_init(
 /// `MPI_Alltoall_init` (MPI-4.1 section 6.13).
 pub unsafe fn alltoall_init(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     info: MPI_Info,
@@ -178,12 +179,12 @@ pub unsafe fn alltoall_init(
 /// `MPI_Alltoallv_init` (MPI-4.1 section 6.13).
 pub unsafe fn alltoallv_init(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    sdispls: *const c_int,
+    sendcounts: IntArray,
+    sdispls: IntArray,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    rdispls: *const c_int,
+    recvcounts: IntArray,
+    rdispls: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     info: MPI_Info,
@@ -199,12 +200,12 @@ pub unsafe fn alltoallv_init(
 /// `MPI_Alltoallw_init` (MPI-4.1 section 6.13).
 pub unsafe fn alltoallw_init(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    sdispls: *const c_int,
+    sendcounts: IntArray,
+    sdispls: IntArray,
     sendtypes: *const MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    rdispls: *const c_int,
+    recvcounts: IntArray,
+    rdispls: IntArray,
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
     info: MPI_Info,
@@ -221,7 +222,7 @@ pub unsafe fn alltoallw_init(
 pub unsafe fn reduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     root: c_int,
@@ -238,7 +239,7 @@ pub unsafe fn reduce_init(
 pub unsafe fn allreduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -254,7 +255,7 @@ pub unsafe fn allreduce_init(
 pub unsafe fn reduce_scatter_block_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -272,7 +273,7 @@ pub unsafe fn reduce_scatter_block_init(
 pub unsafe fn reduce_scatter_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
+    recvcounts: IntArray,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -288,7 +289,7 @@ pub unsafe fn reduce_scatter_init(
 pub unsafe fn scan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -304,7 +305,7 @@ pub unsafe fn scan_init(
 pub unsafe fn exscan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -319,10 +320,10 @@ pub unsafe fn exscan_init(
 /// `MPI_Neighbor_allgather_init` (MPI-4.1 section 8.8).
 pub unsafe fn neighbor_allgather_init(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     info: MPI_Info,
@@ -337,11 +338,11 @@ pub unsafe fn neighbor_allgather_init(
 /// `MPI_Neighbor_allgatherv_init` (MPI-4.1 section 8.8).
 pub unsafe fn neighbor_allgatherv_init(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    displs: *const c_int,
+    recvcounts: IntArray,
+    displs: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     info: MPI_Info,
@@ -356,10 +357,10 @@ pub unsafe fn neighbor_allgatherv_init(
 /// `MPI_Neighbor_alltoall_init` (MPI-4.1 section 8.8).
 pub unsafe fn neighbor_alltoall_init(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     info: MPI_Info,
@@ -375,12 +376,12 @@ pub unsafe fn neighbor_alltoall_init(
 /// `MPI_Neighbor_alltoallv_init` (MPI-4.1 section 8.8).
 pub unsafe fn neighbor_alltoallv_init(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    sdispls: *const c_int,
+    sendcounts: IntArray,
+    sdispls: IntArray,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    rdispls: *const c_int,
+    recvcounts: IntArray,
+    rdispls: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     info: MPI_Info,
@@ -396,11 +397,11 @@ pub unsafe fn neighbor_alltoallv_init(
 /// `MPI_Neighbor_alltoallw_init` (MPI-4.1 section 8.8).
 pub unsafe fn neighbor_alltoallw_init(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
+    sendcounts: IntArray,
     sdispls: *const MPI_Aint,
     sendtypes: *const MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
+    recvcounts: IntArray,
     rdispls: *const MPI_Aint,
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
@@ -408,8 +409,8 @@ pub unsafe fn neighbor_alltoallw_init(
     request: *mut MPI_Request,
 ) -> Result<()> {
     let how = How::Init(info, request);
-    let send = Blocks::Distant(sendcounts, sdispls, sendtypes);
-    let recv = Blocks::Distant(recvcounts, rdispls, recvtypes);
+    let send = Blocks::Typed(sendcounts, IntArray::Large(sdispls), sendtypes);
+    let recv = Blocks::Typed(recvcounts, IntArray::Large(rdispls), recvtypes);
     // SAFETY: the caller's contract, which extends to all runs of the request.
     unsafe { coll_neighbor::alltoall_as(how, sendbuf, send, recvbuf, recv, comm) }
 }

@@ -8,7 +8,7 @@ use mpi_core::{Class, Error, Result};
 use super::null;
 use super::pt2pt::check::{check_send, check_source};
 use super::request::array;
-use crate::abi::{MPI_Comm, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
 use crate::persistent::{Persistent, What};
 use crate::requests::{self, Object};
 use crate::runtime::{Runtime, runtime};
@@ -19,7 +19,7 @@ use crate::{own_request, types};
 unsafe fn init_send(
     what: impl FnOnce(u32) -> What,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -38,7 +38,7 @@ unsafe fn init_send(
 unsafe fn init(
     what: What,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     tag: c_int,
     comm: MPI_Comm,
@@ -60,7 +60,7 @@ unsafe fn init(
 /// `MPI_Send_init`.
 pub unsafe fn send_init(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -75,7 +75,7 @@ pub unsafe fn send_init(
 /// `MPI_Bsend_init`.
 pub unsafe fn bsend_init(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -100,7 +100,7 @@ pub unsafe fn bsend_init(
 /// `MPI_Ssend_init`.
 pub unsafe fn ssend_init(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -115,7 +115,7 @@ pub unsafe fn ssend_init(
 /// `MPI_Rsend_init`: a standard send that is certain to match.
 pub unsafe fn rsend_init(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -130,7 +130,7 @@ pub unsafe fn rsend_init(
 /// `MPI_Recv_init`.
 pub unsafe fn recv_init(
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,

@@ -1,6 +1,7 @@
 //! The function table: prototypes by chapter, and what each parameter means.
 
 use crate::ctype::CType;
+use crate::large::Form;
 use crate::source::{ParseError, Tokens, statements};
 
 /// All functions.
@@ -46,6 +47,8 @@ pub struct Function {
     pub is_companion: bool,
     /// What the Rust function returns.
     pub style: Style,
+    /// Which of the two forms it is, where there is one with large counts.
+    pub form: Option<Form>,
     /// The section of the standard, "3.2 Blocking send and receive"; may be empty.
     pub section: String,
     /// The line of the table.
@@ -106,6 +109,7 @@ pub enum Kind {
     Errhandler,
     Info,
     Win,
+    Session,
     File,
     Status,
     /// A status as Fortran 2008 sees it.
@@ -184,19 +188,22 @@ impl Functions {
                 _ => {
                     let mut function = Function::parse(&line, statement.line).map_err(fail)?;
                     section.clone_into(&mut function.section);
-                    let twin = chapters
-                        .iter()
-                        .flat_map(|chapter| &chapter.functions)
-                        .find(|other| other.name == function.name);
-                    if let Some(twin) = twin {
-                        let (name, line) = (&twin.name, twin.line);
-                        return Err(fail(format!("{name} stands on line {line} already")));
+                    let large = function.large();
+                    for function in [Some(function), large].into_iter().flatten() {
+                        let twin = chapters
+                            .iter()
+                            .flat_map(|chapter| &chapter.functions)
+                            .find(|other| other.name == function.name);
+                        if let Some(twin) = twin {
+                            let (name, line) = (&twin.name, twin.line);
+                            return Err(fail(format!("{name} stands on line {line} already")));
+                        }
+                        chapters
+                            .last_mut()
+                            .ok_or_else(|| fail("a function above the first chapter".to_owned()))?
+                            .functions
+                            .push(function);
                     }
-                    chapters
-                        .last_mut()
-                        .ok_or_else(|| fail("a function above the first chapter".to_owned()))?
-                        .functions
-                        .push(function);
                 }
             }
         }
@@ -238,6 +245,7 @@ impl Function {
             is_companion: false,
             section: String::new(),
             line,
+            form: None,
         };
         if !function.name.starts_with("MPI") {
             return Err(format!("`{}` is not a name of MPI", function.name));
@@ -284,6 +292,13 @@ impl Function {
             "companion" => self.is_companion = true,
             "plain" => self.style = Style::Plain,
             "fast" => self.fast = true,
+            "large" => {
+                let mut names = Vec::new();
+                while !matches!(tokens.peek(), "," | "]") {
+                    names.push(tokens.identifier("a parameter")?);
+                }
+                self.form = Some(self.widened(&names)?);
+            }
             "in" => self.each_named(tokens, |param| param.direction = Direction::In)?,
             "inout" => self.each_named(tokens, |param| param.direction = Direction::InOut)?,
             "is" => {
@@ -291,6 +306,10 @@ impl Function {
                 let kind = named_kind(tokens.identifier("a kind")?)?;
                 self.param_mut(name)?.kind = kind;
             }
+            "told" => match &mut self.form {
+                Some(form) => form.told = true,
+                None => return Err("`told` belongs behind `large`".to_owned()),
+            },
             other => return Err(format!("`{other}` is not an attribute")),
         }
         Ok(())
@@ -443,6 +462,7 @@ fn kind(ctype: &CType, name: &str) -> Option<Kind> {
         "MPI_Errhandler" => Kind::Errhandler,
         "MPI_Info" => Kind::Info,
         "MPI_Win" => Kind::Win,
+        "MPI_Session" => Kind::Session,
         "MPI_File" => Kind::File,
         "MPI_Status" => Kind::Status,
         "MPI_F08_status" => Kind::StatusF08,

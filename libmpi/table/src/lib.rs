@@ -10,6 +10,7 @@ pub mod ctype;
 pub mod fortran;
 pub mod function;
 pub mod header;
+pub mod large;
 pub mod report;
 pub mod rust;
 pub mod shims;
@@ -18,6 +19,7 @@ mod source;
 pub use constant::{Constants, Group, Item, Value};
 pub use ctype::CType;
 pub use function::{Chapter, Direction, Function, Functions, Kind, Param, Style};
+pub use large::Form;
 pub use source::ParseError;
 
 /// The text of the function table.

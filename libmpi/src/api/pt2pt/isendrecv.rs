@@ -10,7 +10,7 @@ use mpi_core::{Buffer, Result};
 use super::check::check_source;
 use super::recv::null_receive;
 use super::send::outgoing;
-use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::api::null;
 use crate::comms::CommObject;
 use crate::exchange::{Exchange, Sending};
@@ -54,12 +54,12 @@ fn begin(
 /// `MPI_Isendrecv` (MPI-4.0 section 3.10).
 pub unsafe fn isendrecv(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     source: c_int,
     recvtag: c_int,
@@ -94,7 +94,7 @@ pub unsafe fn isendrecv(
 /// `MPI_Isendrecv_replace` (MPI-4.0 section 3.10).
 pub unsafe fn isendrecv_replace(
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     sendtag: c_int,

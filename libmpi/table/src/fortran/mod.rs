@@ -145,6 +145,7 @@ pub fn routines(table: &Table) -> Vec<Routine<'_>> {
         .filter(|chapter| chapter.number.is_some())
         .flat_map(|chapter| &chapter.functions)
         .filter(|function| function.implementation.is_some() && is_routine(function))
+        .filter(|function| !function.is_large())
         .map(|function| Routine {
             function,
             args: function
@@ -167,7 +168,10 @@ fn is_routine(function: &Function) -> bool {
     let converts = ["_c2f", "_f2c", "_f082c", "_c2f08"]
         .iter()
         .any(|end| name.ends_with(end));
-    !name.starts_with("MPI_T_") && !converts && name != "MPI_Register_datarep"
+    !name.starts_with("MPI_T_")
+        && !converts
+        && name != "MPI_Register_datarep"
+        && !name.ends_with("_c")
 }
 
 fn special(name: &str) -> Option<&'static str> {
@@ -187,10 +191,16 @@ fn special(name: &str) -> Option<&'static str> {
         "MPI_Attr_get" => "attr_get",
         "MPI_Grequest_start" => "grequest_start",
         "MPI_Info_get" => "info_get",
+        "MPI_Info_get_string" => "info_get_string",
         "MPI_Comm_spawn" => "comm_spawn",
         "MPI_Comm_spawn_multiple" => "comm_spawn_multiple",
         _ => return None,
     })
+}
+
+/// Whether the arguments of the program are among those of the function.
+fn has_argc(function: &Function) -> bool {
+    function.params.iter().any(|param| param.name == "argc")
 }
 
 fn pass(function: &Function, param: &Param) -> Pass {
@@ -199,7 +209,7 @@ fn pass(function: &Function, param: &Param) -> Pass {
     let single = ctype.pointers == 1 && ctype.dimensions.is_empty();
     let old = function.outdated;
     match param.kind {
-        Kind::Texts if name == "argv" && function.name.starts_with("MPI_Init") => Pass::Null,
+        Kind::Texts if name == "argv" && has_argc(function) => Pass::Null,
         _ if name == "argc" => Pass::Null,
         Kind::Texts => Pass::Texts,
         Kind::Buffer => Pass::Buffer,
