@@ -63,6 +63,14 @@ pub enum Class {
     DupDatarep,
     Conversion,
     Io,
+    /// A session is null or finalized (MPI-4.0).
+    Session,
+    /// A process that is needed has been aborted (MPI-4.0).
+    ProcAborted,
+    /// A value does not fit in the type of the argument that is to hold it (MPI-4.1).
+    ValueTooLarge,
+    /// An error handler is unknown or for another kind of object (MPI-4.1).
+    Errhandler,
     /// A peer is lost (no class of MPI-3.1; MPICH's ABI has MPIX_ERR_PROC_FAILED).
     ProcFailed,
     /// A class or code that the program made with `MPI_Add_error_class` or `MPI_Add_error_code`,

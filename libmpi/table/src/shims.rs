@@ -97,8 +97,8 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                 text,
                 "    #[cold]\n    \
                  #[inline(never)]\n    \
-                 fn fail(error: mpi_core::Error, {params}) -> c_int {{\n        \
-                 raise(error, \"{name}\", {on}, &[{}])\n    \
+                 fn fail(failure: mpi_core::Error, {params}) -> c_int {{\n        \
+                 raise(failure, \"{name}\", {on}, &[{}])\n    \
                  }}",
                 args.join(", "),
             );
@@ -106,7 +106,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                 "{safety}    \
                  match unsafe {{ {call} }} {{\n        \
                  Ok(()) => MPI_SUCCESS,\n        \
-                 Err(error) => fail(error, {list}),\n    }}"
+                 Err(failure) => fail(failure, {list}),\n    }}"
             );
             if function.fast {
                 // Both ways are the last thing done, so that a frame is built for the long one only.
@@ -156,7 +156,11 @@ fn object(function: &Function) -> String {
     let candidates: &[(Kind, &str)] = if is_io {
         &[(Kind::File, "File")]
     } else {
-        &[(Kind::Comm, "Comm"), (Kind::Win, "Win")]
+        &[
+            (Kind::Comm, "Comm"),
+            (Kind::Win, "Win"),
+            (Kind::Session, "Session"),
+        ]
     };
     for (kind, variant) in candidates {
         let param = function
@@ -205,6 +209,7 @@ fn argument(param: &Param) -> String {
             | Kind::Message
             | Kind::Errhandler
             | Kind::Info
+            | Kind::Session
             | Kind::Win => {
                 format!("Arg::Handle(\"{}\", {name})", param.ctype.base)
             }
