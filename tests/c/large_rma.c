@@ -47,6 +47,7 @@ static void accesses(void) {
     complete(&request);
     sync_all();
     CHECK_EQ(base[5], 2 * (peer * 100 + 1));
+    sync_all();
     OK(MPI_Get_accumulate_c(data, 2, MPI_INT, got, 2, MPI_INT, peer, 5, 2, MPI_INT, MPI_SUM, win));
     sync_all();
     CHECK_EQ(got[0], 2 * (rank * 100 + 1));
