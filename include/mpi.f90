@@ -10050,6 +10050,1618 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_File_open(comm, filename, amode, info, fh, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      integer, intent(in) :: info
+      integer, intent(out) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_open(comm, filename, amode, info, fh, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      integer, intent(in) :: info
+      integer, intent(out) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_close(fh, ierror)
+      implicit none
+      integer, intent(inout) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_close(fh, ierror)
+      implicit none
+      integer, intent(inout) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_delete(filename, info, ierror)
+      implicit none
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_delete(filename, info, ierror)
+      implicit none
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_preallocate(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_preallocate(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_group(fh, group, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: group
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_group(fh, group, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: group
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_amode(fh, amode, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_amode(fh, amode, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_info(fh, info, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_info(fh, info, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_info(fh, info_used, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_info(fh, info_used, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_view(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      integer, intent(in) :: etype
+      integer, intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_view(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      integer, intent(in) :: etype
+      integer, intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_view(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: etype
+      integer, intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_view(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: etype
+      integer, intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_seek(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_seek(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_position(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_position(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_byte_offset(fh, offset, disp, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_byte_offset(fh, offset, disp, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_seek_shared(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_seek_shared(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_position_shared(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_position_shared(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_type_extent(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_type_extent(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_sync(fh, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_sync(fh, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Pcontrol(level, ierror)
       implicit none
       integer, intent(in) :: level

@@ -8805,6 +8805,1386 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_File_open
+    subroutine MPI_File_open_f08(comm, filename, amode, info, fh, ierror)
+      import :: MPI_Comm, MPI_File, MPI_Info
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      type(MPI_Info), intent(in) :: info
+      type(MPI_File), intent(out) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_open
+    subroutine PMPI_File_open_f08(comm, filename, amode, info, fh, ierror)
+      import :: MPI_Comm, MPI_File, MPI_Info
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      type(MPI_Info), intent(in) :: info
+      type(MPI_File), intent(out) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_close
+    subroutine MPI_File_close_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(inout) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_close
+    subroutine PMPI_File_close_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(inout) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_delete
+    subroutine MPI_File_delete_f08(filename, info, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: filename
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_delete
+    subroutine PMPI_File_delete_f08(filename, info, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: filename
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_size
+    subroutine MPI_File_set_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_size
+    subroutine PMPI_File_set_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_preallocate
+    subroutine MPI_File_preallocate_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_preallocate
+    subroutine PMPI_File_preallocate_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_size
+    subroutine MPI_File_get_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_size
+    subroutine PMPI_File_get_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_group
+    subroutine MPI_File_get_group_f08(fh, group, ierror)
+      import :: MPI_File, MPI_Group
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Group), intent(out) :: group
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_group
+    subroutine PMPI_File_get_group_f08(fh, group, ierror)
+      import :: MPI_File, MPI_Group
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Group), intent(out) :: group
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_amode
+    subroutine MPI_File_get_amode_f08(fh, amode, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_amode
+    subroutine PMPI_File_get_amode_f08(fh, amode, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_info
+    subroutine MPI_File_set_info_f08(fh, info, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_info
+    subroutine PMPI_File_set_info_f08(fh, info, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_info
+    subroutine MPI_File_get_info_f08(fh, info_used, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_info
+    subroutine PMPI_File_get_info_f08(fh, info_used, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_view
+    subroutine MPI_File_set_view_f08(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_Info, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      type(MPI_Datatype), intent(in) :: etype
+      type(MPI_Datatype), intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_view
+    subroutine PMPI_File_set_view_f08(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_Info, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      type(MPI_Datatype), intent(in) :: etype
+      type(MPI_Datatype), intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_view
+    subroutine MPI_File_get_view_f08(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      type(MPI_Datatype), intent(out) :: etype
+      type(MPI_Datatype), intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_view
+    subroutine PMPI_File_get_view_f08(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      type(MPI_Datatype), intent(out) :: etype
+      type(MPI_Datatype), intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at
+    subroutine MPI_File_read_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at
+    subroutine PMPI_File_read_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at_all
+    subroutine MPI_File_read_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at_all
+    subroutine PMPI_File_read_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at
+    subroutine MPI_File_write_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at
+    subroutine PMPI_File_write_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at_all
+    subroutine MPI_File_write_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at_all
+    subroutine PMPI_File_write_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_at
+    subroutine MPI_File_iread_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_at
+    subroutine PMPI_File_iread_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_at_all
+    subroutine MPI_File_iread_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_at_all
+    subroutine PMPI_File_iread_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_at
+    subroutine MPI_File_iwrite_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_at
+    subroutine PMPI_File_iwrite_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_at_all
+    subroutine MPI_File_iwrite_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_at_all
+    subroutine PMPI_File_iwrite_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read
+    subroutine MPI_File_read_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read
+    subroutine PMPI_File_read_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_all
+    subroutine MPI_File_read_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_all
+    subroutine PMPI_File_read_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write
+    subroutine MPI_File_write_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write
+    subroutine PMPI_File_write_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_all
+    subroutine MPI_File_write_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_all
+    subroutine PMPI_File_write_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread
+    subroutine MPI_File_iread_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread
+    subroutine PMPI_File_iread_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_all
+    subroutine MPI_File_iread_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_all
+    subroutine PMPI_File_iread_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite
+    subroutine MPI_File_iwrite_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite
+    subroutine PMPI_File_iwrite_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_all
+    subroutine MPI_File_iwrite_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_all
+    subroutine PMPI_File_iwrite_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_seek
+    subroutine MPI_File_seek_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_seek
+    subroutine PMPI_File_seek_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_position
+    subroutine MPI_File_get_position_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_position
+    subroutine PMPI_File_get_position_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_byte_offset
+    subroutine MPI_File_get_byte_offset_f08(fh, offset, disp, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_byte_offset
+    subroutine PMPI_File_get_byte_offset_f08(fh, offset, disp, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_shared
+    subroutine MPI_File_read_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_shared
+    subroutine PMPI_File_read_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_shared
+    subroutine MPI_File_write_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_shared
+    subroutine PMPI_File_write_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_shared
+    subroutine MPI_File_iread_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_shared
+    subroutine PMPI_File_iread_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_shared
+    subroutine MPI_File_iwrite_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_shared
+    subroutine PMPI_File_iwrite_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_ordered
+    subroutine MPI_File_read_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_ordered
+    subroutine PMPI_File_read_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_ordered
+    subroutine MPI_File_write_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_ordered
+    subroutine PMPI_File_write_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_seek_shared
+    subroutine MPI_File_seek_shared_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_seek_shared
+    subroutine PMPI_File_seek_shared_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_position_shared
+    subroutine MPI_File_get_position_shared_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_position_shared
+    subroutine PMPI_File_get_position_shared_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at_all_begin
+    subroutine MPI_File_read_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at_all_begin
+    subroutine PMPI_File_read_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at_all_end
+    subroutine MPI_File_read_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_read_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at_all_end
+    subroutine PMPI_File_read_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_read_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at_all_begin
+    subroutine MPI_File_write_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at_all_begin
+    subroutine PMPI_File_write_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at_all_end
+    subroutine MPI_File_write_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_write_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at_all_end
+    subroutine PMPI_File_write_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_write_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_all_begin
+    subroutine MPI_File_read_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_all_begin
+    subroutine PMPI_File_read_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_all_end
+    subroutine MPI_File_read_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_read_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_all_end
+    subroutine PMPI_File_read_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_read_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_all_begin
+    subroutine MPI_File_write_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_all_begin
+    subroutine PMPI_File_write_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_all_end
+    subroutine MPI_File_write_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_write_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_all_end
+    subroutine PMPI_File_write_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_write_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_ordered_begin
+    subroutine MPI_File_read_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_ordered_begin
+    subroutine PMPI_File_read_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_ordered_end
+    subroutine MPI_File_read_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_read_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_ordered_end
+    subroutine PMPI_File_read_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_read_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_ordered_begin
+    subroutine MPI_File_write_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_ordered_begin
+    subroutine PMPI_File_write_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_ordered_end
+    subroutine MPI_File_write_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_write_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_ordered_end
+    subroutine PMPI_File_write_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_write_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_type_extent
+    subroutine MPI_File_get_type_extent_f08(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_type_extent
+    subroutine PMPI_File_get_type_extent_f08(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_atomicity
+    subroutine MPI_File_set_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_atomicity
+    subroutine PMPI_File_set_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_atomicity
+    subroutine MPI_File_get_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_atomicity
+    subroutine PMPI_File_get_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_sync
+    subroutine MPI_File_sync_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_sync
+    subroutine PMPI_File_sync_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Pcontrol
     subroutine MPI_Pcontrol_f08(level, ierror)
       implicit none

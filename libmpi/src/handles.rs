@@ -24,6 +24,7 @@ pub enum Type {
     Comm = 0x1,
     Group = 0x2,
     Datatype = 0x3,
+    File = 0x4,
     Errhandler = 0x5,
     Op = 0x6,
     Info = 0x7,

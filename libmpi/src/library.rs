@@ -18,6 +18,7 @@ use mpi_core::op::Op;
 use parking_lot::Mutex;
 
 use crate::abi::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function};
+use crate::datareps::Registered;
 use crate::handler;
 use crate::handles::{HandleTable, Type};
 use crate::keyval::Key;
@@ -59,6 +60,8 @@ pub(crate) struct Library {
     pub added_codes: Mutex<Vec<Option<Added>>>,
     /// The files that have a number in Fortran, by that number less one; 0 stands for none.
     pub fortran_files: Mutex<Vec<usize>>,
+    /// Data representations that the program registered.
+    pub datareps: Mutex<Vec<Registered>>,
     /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
     pub rank_and_size: OnceLock<(usize, usize)>,
     /// Whom to tell when this process ends the job.
@@ -95,6 +98,7 @@ pub(crate) static LIBRARY: Library = Library {
     }),
     added_codes: Mutex::new(Vec::new()),
     fortran_files: Mutex::new(Vec::new()),
+    datareps: Mutex::new(Vec::new()),
     rank_and_size: OnceLock::new(),
     launcher: OnceLock::new(),
 };

@@ -15,7 +15,7 @@ use crate::abi::{
 use crate::errhandler::{self, Handler};
 use crate::identity::Identity;
 use crate::runtime::runtime;
-use crate::{codes, fatal, wins};
+use crate::{codes, fatal, files, wins};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +63,10 @@ pub enum Arg {
 pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str, Arg)]) -> c_int {
     let on = error
         .origin()
-        .map_or(on, |owner| On::Comm(owner as MPI_Comm));
+        .map_or(on, |owner| match files::of_owner(owner) {
+            Some(file) => On::File(file),
+            None => On::Comm(owner as MPI_Comm),
+        });
     let class = class_code(error.class());
     let handler = lookup(on);
     if let Handler::Fatal | Handler::Abort = handler {
@@ -92,7 +95,10 @@ pub fn code(error: &Error) -> c_int {
 /// The handler for errors on an object.
 fn lookup(on: On) -> Handler {
     match on {
-        On::File(_) => of_files(),
+        On::File(file) => match files::get(file) {
+            Ok(object) => object.errhandler.lock().handler(),
+            Err(_) => of_files(),
+        },
         On::Comm(comm) => of_comm(comm),
         On::Win(win) => match wins::get(win) {
             Ok(object) => object.errhandler.lock().handler(),

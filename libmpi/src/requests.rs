@@ -342,16 +342,16 @@ impl Runtime {
         vcis
     }
 
-    /// Refuses the request of a collective or a one-sided operation that is under way: it can only be
-    /// completed (sections 5.12 and 11.3.5).
+    /// Refuses the request of a collective, of a one-sided operation or of an access to a file that is under way: it can only be
+    /// completed (sections 5.12, 11.3.5 and 13.4.1).
     fn demand_message(&self, id: RequestId, what: &str) -> Result<()> {
         match self.process.is_outside(id)? {
             false => Ok(()),
             true => Err(Error::new(
                 Class::Request,
                 format!(
-                    "request is of a nonblocking collective or of a one-sided operation and cannot be \
-                     {what}; complete it with MPI_Wait or MPI_Test"
+                    "request is of a nonblocking collective, of a one-sided operation or of an access to \
+                     a file and cannot be {what}; complete it with MPI_Wait or MPI_Test"
                 ),
             )),
         }
