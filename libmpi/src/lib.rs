@@ -38,6 +38,7 @@ pub mod netmods;
 mod node_table;
 pub mod ops;
 pub mod own_request;
+pub mod partitioned;
 pub mod persistent;
 pub mod persistent_collective;
 pub mod raise;

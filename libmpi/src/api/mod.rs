@@ -58,6 +58,7 @@ pub mod info;
 pub mod memory;
 pub mod op;
 pub mod pack;
+pub mod partitioned;
 pub mod persistent;
 pub mod pt2pt;
 pub mod request;
