@@ -12,6 +12,7 @@ pub mod dynamic;
 pub mod group;
 pub mod info;
 mod lock;
+pub mod partitioned;
 pub mod process;
 pub mod pt2pt;
 mod sync;

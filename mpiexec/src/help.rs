@@ -2,7 +2,7 @@
 
 /// The text of `-h`.
 pub const HELP: &str = "\
-mpiexec: run an MPI job on this machine
+mpiexec: run an MPI job on this machine or on several
 
   mpiexec [options] [-n N] program [arguments] [: [-n N] program [arguments]]...
 
@@ -12,6 +12,7 @@ For the program that follows:
   -envall, -envnone, -envlist A,B
                         inherit all variables (default), none, or these
   -wdir DIR, -wd DIR    run them in this directory
+  -host H[:N],...       run them on these hosts
 For the whole job:
   -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B, -x NAME[=VALUE]
                         like -env..., for all programs
@@ -29,8 +30,23 @@ For the whole job:
   -disable-auto-cleanup
                         the loss of a rank does not end the others
   -configfile FILE      read the sections from a file, one in each line
-  -hosts H[:N],..., -f FILE, -ppn N
-                        understood as long as all hosts are this machine
+For several hosts (see docs/run.md):
+  -hosts H[:N],...      hosts, each with its number of ranks; node[01-16] is a range
+  -f FILE, -hostfile FILE, -machinefile FILE
+                        hosts from a file: host:N, or host slots=N max_slots=N
+  -ppn N, -perhost N    N ranks on each host
+  -map-by slot|node|seq|ppr:N:node, -rr, -nooversubscribe, -skip-launch-node
+                        who goes where
+  -rmk user|slurm|pbs|lsf|sge|cobalt|flux
+                        the batch system to ask for hosts; user: none
+  -bootstrap ssh|rsh|fork|slurm|pbs|lsf|sge|k8s|manual
+                        how agents are started; -bootstrap-exec CMD, -bootstrap-exec-args WORDS
+  -bootstrap-timeout SECONDS, -bootstrap-width N, -iface NAME, -prefix DIR
+                        time for a host to answer (20), agents that one starts (32), network,
+                        where Weft is there
+  -s R|all|none, -stdin R|all|none
+                        who gets standard input
+  -print-rank-map       say who is where
   -nameserver HOST[:PORT]
                         publish and look up names (MPI_Publish_name) at the name server there,
                         which 'mpiexec -name-server' is; without it names are for this job and
@@ -45,8 +61,8 @@ Standard input goes to rank 0. Interrupt, terminate, hang-up, quit and the two u
 passed on to the ranks; after the first three the ranks have 5 seconds, or until the second one.
 
 A rank that ends with 0 but without MPI_Finalize is warned about; it is a failure only if others
-wait for it or run on for more than 3 seconds. For several machines use Slurm (srun --mpi=pmi2),
-Hydra (mpiexec.hydra -hosts) or PRRTE (prterun --host); programs need not be built anew.
+wait for it or run on for more than 3 seconds. Programs also run under Slurm (srun --mpi=pmi2),
+Hydra (mpiexec.hydra) and PRRTE (prterun) as they are.
 
 Exit code: 0 if all ranks ended with 0; otherwise that of the first rank that failed, 128 plus the
 signal's number if a signal killed it, the code given to MPI_Abort (1 for 0: what was aborted has

@@ -188,6 +188,7 @@ impl Job {
                 rank,
                 spawned: options.spawned.is_some(),
                 size,
+                local: (rank, size),
                 group: job.guardian.group(),
                 cpus,
                 label: options.label,
@@ -437,6 +438,8 @@ impl Job {
                 );
                 self.fail(Some(rank), 1, text);
             }
+            // Nobody is above this server.
+            Action::Fence { .. } | Action::Up { .. } => {}
         }
     }
 }
@@ -459,7 +462,7 @@ impl Files {
         let Some(pattern) = pattern else {
             return Ok(None);
         };
-        let name = options::expand(pattern, rank);
+        let name = options::expand(pattern, rank, &crate::report::host(), 0);
         let failed = |e| unfit(&format!("can't write to '{name}'"), e);
         let file = match self.0.entry(name.clone()) {
             Entry::Occupied(file) => file.into_mut(),
@@ -470,7 +473,7 @@ impl Files {
 }
 
 /// A name that no other job has at the same time, nor soon after.
-fn kvs_name() -> String {
+pub fn kvs_name() -> String {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
