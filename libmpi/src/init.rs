@@ -19,7 +19,7 @@ use crate::errhandler::RETURN;
 use crate::handles::{HandleTable, Type};
 use crate::runtime::{self, Phase, Runtime};
 use crate::settings::{Info, Settings};
-use crate::{bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
+use crate::{apart, bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
 
 /// Brings MPI up.
 pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
@@ -27,6 +27,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         let why = "MPI_Init and MPI_Init_thread can be called once only, by one thread";
         return Err(Error::new(Class::Other, why));
     }
+    apart::check()?;
     let failed = |why: String| Error::new(Class::Other, why);
     let settings = Settings::from_env().map_err(failed)?;
     let variable = |name: &str| match settings::raw(name) {

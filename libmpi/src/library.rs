@@ -8,7 +8,7 @@
 //! Here are the places; what is done with their contents stands in the module of each.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
 
 use mpi_core::TAG_UB;
@@ -59,6 +59,8 @@ pub(crate) struct Library {
     pub added_codes: Mutex<Vec<Added>>,
     /// The files that have a number in Fortran, by that number less one; 0 stands for none.
     pub fortran_files: Mutex<Vec<usize>>,
+    /// Whether the program has told what Fortran's types are, and its truth values.
+    pub fortran_told: [AtomicBool; 2],
     /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
     pub rank_and_size: OnceLock<(usize, usize)>,
     /// Whom to tell when this process ends the job.
@@ -95,6 +97,7 @@ pub(crate) static LIBRARY: Library = Library {
     }),
     added_codes: Mutex::new(Vec::new()),
     fortran_files: Mutex::new(Vec::new()),
+    fortran_told: [const { AtomicBool::new(false) }; 2],
     rank_and_size: OnceLock::new(),
     launcher: OnceLock::new(),
 };

@@ -12,6 +12,7 @@ use crate::abi::{self, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function};
 use crate::handles::{Type, predefined_index};
 pub use crate::library::OpProxy as Proxy;
 use crate::library::{LIBRARY, UserOp};
+use crate::outward::Outward;
 use crate::types::{self, TypeObject};
 
 /// Handles of the predefined operations, in the order of their indices, which begin at 1.
@@ -80,7 +81,7 @@ pub fn create(function: MPI_User_function, commute: bool) -> Result<MPI_Op> {
             let (mut input, mut inout, mut left) = (input, inout, count);
             while left > 0 {
                 let now = left.min(c_int::MAX as usize);
-                let (mut len, mut handle) = (now as c_int, handle);
+                let (mut len, mut told) = (now as c_int, Outward::datatype(handle));
                 match by_proxy.get() {
                     // SAFETY: the program gave this function as one that reduces `len` elements
                     // of a datatype from one buffer to another (section 5.9.5), which these are.
@@ -89,7 +90,7 @@ pub fn create(function: MPI_User_function, commute: bool) -> Result<MPI_Op> {
                             input.cast_mut().cast(),
                             inout.cast(),
                             &raw mut len,
-                            &raw mut handle,
+                            &raw mut told,
                         );
                     },
                     // SAFETY: as above; the C++ library gave the proxy for this function.
@@ -202,11 +203,11 @@ mod tests {
             input: *mut std::ffi::c_void,
             inout: *mut std::ffi::c_void,
             len: *mut c_int,
-            datatype: *mut MPI_Datatype,
+            datatype: *mut Outward,
         ) {
             // SAFETY: called below with arrays of three ints.
             unsafe {
-                assert_eq!((*len, *datatype), (3, abi::MPI_INT));
+                assert_eq!((*len, (*datatype).inward()), (3, abi::MPI_INT));
                 for i in 0..3 {
                     *inout.cast::<c_int>().add(i) += *input.cast::<c_int>().add(i);
                 }

@@ -12,6 +12,7 @@ use crate::abi::{
 };
 use crate::errhandler::Handler;
 use crate::identity::Identity;
+use crate::outward::{Outward, OutwardFile};
 use crate::runtime::runtime;
 use crate::{codes, fatal, wins};
 
@@ -154,10 +155,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
     match handler {
         Handler::Fatal | Handler::Return => {}
         Handler::Comm(function) => {
-            let mut comm = match on {
+            let mut comm = Outward::comm(match on {
                 On::Comm(comm) => comm,
                 _ => MPI_COMM_WORLD,
-            };
+            });
             let place = &raw mut comm;
             match proxy {
                 // SAFETY: see above.
@@ -174,10 +175,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             }
         }
         Handler::Win(function) => {
-            let mut win = match on {
+            let mut win = Outward::win(match on {
                 On::Win(win) => win,
                 _ => MPI_WIN_NULL,
-            };
+            });
             let place = &raw mut win;
             match proxy {
                 // SAFETY: see above.
@@ -194,10 +195,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             }
         }
         Handler::File(function) => {
-            let mut file = match on {
+            let mut file = OutwardFile::new(match on {
                 On::File(file) => file,
                 _ => MPI_FILE_NULL,
-            };
+            });
             let place = &raw mut file;
             match proxy {
                 // SAFETY: see above.
@@ -321,6 +322,7 @@ pub fn class_code(class: Class) -> c_int {
         Class::Intern => abi::MPI_ERR_INTERN,
         Class::InStatus => abi::MPI_ERR_IN_STATUS,
         Class::Pending => abi::MPI_ERR_PENDING,
+        Class::Abi => abi::MPI_ERR_ABI,
         Class::Keyval => abi::MPI_ERR_KEYVAL,
         Class::NoMem => abi::MPI_ERR_NO_MEM,
         Class::Base => abi::MPI_ERR_BASE,

@@ -63,6 +63,7 @@ pub enum Class {
     DupDatarep,
     Conversion,
     Io,
+    Abi,
     /// A peer is lost (no class of MPI-3.1; MPICH's ABI has MPIX_ERR_PROC_FAILED).
     ProcFailed,
     /// A class or code that the program made with `MPI_Add_error_class` or `MPI_Add_error_code`,

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use mpi_coll::{Ints, Layout, Part};
 use mpi_core::collective::{Buffers, Call, Root};
 use mpi_core::datatype::Datatype;
-use mpi_core::{Class, Error, PROC_NULL, Result};
+use mpi_core::{Class, Error, Result};
 
 use super::null;
 use crate::abi::{
@@ -17,8 +17,6 @@ use crate::abi::{
 use crate::comms::CommObject;
 use crate::runtime::{Runtime, runtime};
 use crate::{requests, types};
-
-const _: () = assert!(MPI_PROC_NULL == PROC_NULL);
 
 /// What to do with a call.
 #[derive(Clone, Copy)]

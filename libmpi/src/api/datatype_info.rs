@@ -23,18 +23,26 @@ fn count(value: Option<impl TryInto<MPI_Count>>) -> MPI_Count {
     value.unwrap_or(abi::MPI_UNDEFINED.into())
 }
 
+/// The size of a datatype; none for an optional one that the library lacks (MPI-5.0 section 21.4).
+fn size_of(datatype: MPI_Datatype) -> Result<Option<usize>> {
+    if types::is_absent(datatype) {
+        return Ok(None);
+    }
+    Ok(Some(types::object(datatype)?.datatype.size()))
+}
+
 /// `MPI_Type_size`.
 pub unsafe fn type_size(datatype: MPI_Datatype, size: *mut c_int) -> Result<()> {
-    let bytes = types::object(datatype)?.datatype.size();
+    let bytes = size_of(datatype)?;
     // SAFETY: by the contract of this function.
-    unsafe { put(size, "size", int(Some(bytes))) }
+    unsafe { put(size, "size", int(bytes)) }
 }
 
 /// `MPI_Type_size_x`.
 pub unsafe fn type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> Result<()> {
-    let bytes = types::object(datatype)?.datatype.size();
+    let bytes = size_of(datatype)?;
     // SAFETY: by the contract of this function.
-    unsafe { put(size, "size", count(Some(bytes))) }
+    unsafe { put(size, "size", count(bytes)) }
 }
 
 /// `MPI_Type_get_extent`.

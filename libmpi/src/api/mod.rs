@@ -59,6 +59,7 @@ pub mod pack;
 pub mod persistent;
 pub mod pt2pt;
 pub mod request;
+pub mod standard_abi;
 pub mod tool;
 pub mod topo;
 pub mod win;
