@@ -1543,6 +1543,110 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, &
+        recvtype, source, recvtag, comm, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, &
+        recvtype, source, recvtag, comm, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, &
+        comm, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, &
+        comm, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Type_contiguous(count, oldtype, newtype, ierror)
       implicit none
       integer, intent(in) :: count
@@ -4166,6 +4270,885 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Barrier_init(comm, info, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Barrier_init(comm, info, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Bcast_init(buffer, count, datatype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DIR$ IGNORE_TKR buffer
+      !$PRAGMA IGNORE_TKR buffer
+      !IBM* IGNORE_TKR buffer
+      real :: buffer(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Bcast_init(buffer, count, datatype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DIR$ IGNORE_TKR buffer
+      !$PRAGMA IGNORE_TKR buffer
+      !IBM* IGNORE_TKR buffer
+      real :: buffer(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Gather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Gather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Gatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Gatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Scatter_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Scatter_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, &
+        rdispls, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, &
+        rdispls, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, &
+        rdispls, recvtypes, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtypes(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtypes(*)
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtypes(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtypes(*)
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Reduce_init(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Reduce_init(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Reduce_scatter_block_init(sendbuf, recvbuf, recvcount, datatype, op, comm, &
+        info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Reduce_scatter_block_init(sendbuf, recvbuf, recvcount, datatype, op, comm, &
+        info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, &
+        request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, &
+        request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: op
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Group_size(group, size, ierror)
       implicit none
       integer, intent(in) :: group
@@ -6218,6 +7201,288 @@ module mpi
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       integer, intent(in) :: recvtypes(*)
       integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: displs(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcount
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcount
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror)
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer, intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtype
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer, intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtype
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtypes(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtypes(*)
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
+      !DIR$ IGNORE_TKR sendbuf
+      !$PRAGMA IGNORE_TKR sendbuf
+      !IBM* IGNORE_TKR sendbuf
+      real :: sendbuf(*)
+      integer, intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      integer, intent(in) :: sendtypes(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
+      !DIR$ IGNORE_TKR recvbuf
+      !$PRAGMA IGNORE_TKR recvbuf
+      !IBM* IGNORE_TKR recvbuf
+      real :: recvbuf(*)
+      integer, intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      integer, intent(in) :: recvtypes(*)
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
       integer, intent(out) :: request
       integer, intent(out) :: ierror
     end subroutine

@@ -1465,6 +1465,86 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Isendrecv
+    subroutine MPI_Isendrecv_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, request, ierror) bind(C, &
+        name='mpi_isendrecv_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Isendrecv
+    subroutine PMPI_Isendrecv_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, request, ierror) bind(C, &
+        name='pmpi_isendrecv_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Isendrecv_replace
+    subroutine MPI_Isendrecv_replace_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, request, ierror) bind(C, name='mpi_isendrecv_replace_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Isendrecv_replace
+    subroutine PMPI_Isendrecv_replace_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, request, ierror) bind(C, name='pmpi_isendrecv_replace_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Type_contiguous
     subroutine MPI_Type_contiguous_f08(count, oldtype, newtype, ierror)
       import :: MPI_Datatype
@@ -3498,6 +3578,625 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Barrier_init
+    subroutine MPI_Barrier_init_f08(comm, info, request, ierror)
+      import :: MPI_Comm, MPI_Info, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Barrier_init
+    subroutine PMPI_Barrier_init_f08(comm, info, request, ierror)
+      import :: MPI_Comm, MPI_Info, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Bcast_init
+    subroutine MPI_Bcast_init_f08ts(buffer, count, datatype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_bcast_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Bcast_init
+    subroutine PMPI_Bcast_init_f08ts(buffer, count, datatype, root, comm, info, request, &
+        ierror) bind(C, name='pmpi_bcast_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Gather_init
+    subroutine MPI_Gather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, name='mpi_gather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Gather_init
+    subroutine PMPI_Gather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_gather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Gatherv_init
+    subroutine MPI_Gatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_gatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Gatherv_init
+    subroutine PMPI_Gatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_gatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Scatter_init
+    subroutine MPI_Scatter_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_scatter_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Scatter_init
+    subroutine PMPI_Scatter_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_scatter_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Scatterv_init
+    subroutine MPI_Scatterv_init_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_scatterv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Scatterv_init
+    subroutine PMPI_Scatterv_init_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_scatterv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Allgather_init
+    subroutine MPI_Allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='mpi_allgather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Allgather_init
+    subroutine PMPI_Allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='pmpi_allgather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Allgatherv_init
+    subroutine MPI_Allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_allgatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Allgatherv_init
+    subroutine PMPI_Allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_allgatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Alltoall_init
+    subroutine MPI_Alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='mpi_alltoall_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Alltoall_init
+    subroutine PMPI_Alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='pmpi_alltoall_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Alltoallv_init
+    subroutine MPI_Alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_alltoallv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Alltoallv_init
+    subroutine PMPI_Alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_alltoallv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Alltoallw_init
+    subroutine MPI_Alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='mpi_alltoallw_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Alltoallw_init
+    subroutine PMPI_Alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='pmpi_alltoallw_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Reduce_init
+    subroutine MPI_Reduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror) bind(C, name='mpi_reduce_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Reduce_init
+    subroutine PMPI_Reduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror) bind(C, name='pmpi_reduce_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Allreduce_init
+    subroutine MPI_Allreduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_allreduce_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Allreduce_init
+    subroutine PMPI_Allreduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_allreduce_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Reduce_scatter_block_init
+    subroutine MPI_Reduce_scatter_block_init_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, info, request, ierror) bind(C, name='mpi_reduce_scatter_block_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Reduce_scatter_block_init
+    subroutine PMPI_Reduce_scatter_block_init_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, info, request, ierror) bind(C, name='pmpi_reduce_scatter_block_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Reduce_scatter_init
+    subroutine MPI_Reduce_scatter_init_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        info, request, ierror) bind(C, name='mpi_reduce_scatter_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Reduce_scatter_init
+    subroutine PMPI_Reduce_scatter_init_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        info, request, ierror) bind(C, name='pmpi_reduce_scatter_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Scan_init
+    subroutine MPI_Scan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror) bind(C, name='mpi_scan_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Scan_init
+    subroutine PMPI_Scan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
+        ierror) bind(C, name='pmpi_scan_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Exscan_init
+    subroutine MPI_Exscan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_exscan_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Exscan_init
+    subroutine PMPI_Exscan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_exscan_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Group_size
     subroutine MPI_Group_size_f08(group, size, ierror)
       import :: MPI_Group
@@ -5497,6 +6196,206 @@ module mpi_f08
       integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Neighbor_allgather_init
+    subroutine MPI_Neighbor_allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_allgather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_allgather_init
+    subroutine PMPI_Neighbor_allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_allgather_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Neighbor_allgatherv_init
+    subroutine MPI_Neighbor_allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_allgatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_allgatherv_init
+    subroutine PMPI_Neighbor_allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_allgatherv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Neighbor_alltoall_init
+    subroutine MPI_Neighbor_alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoall_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_alltoall_init
+    subroutine PMPI_Neighbor_alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoall_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Neighbor_alltoallv_init
+    subroutine MPI_Neighbor_alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoallv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_alltoallv_init
+    subroutine PMPI_Neighbor_alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallv_init_f08ts_cdesc')
+      import :: MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer, intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Neighbor_alltoallw_init
+    subroutine MPI_Neighbor_alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoallw_init_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Neighbor_alltoallw_init
+    subroutine PMPI_Neighbor_alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallw_init_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer, intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer, intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine

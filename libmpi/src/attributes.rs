@@ -81,9 +81,9 @@ pub fn create(
                 None => {
                     let place = (&raw mut out).cast();
                     let (value, flag) = (value.pointer(), &raw mut flag);
+                    let object = kind.outward(*object);
                     // SAFETY: the program gave this function as an attribute copy callback; the
                     // arguments are what section 6.7.2 says it gets.
-                    let object = kind.outward(*object);
                     let code = unsafe { function(object, key, extra.get(), value, place, flag) };
                     (code, Form::Pointer)
                 }

@@ -3,14 +3,12 @@
 //! The memory is used first-fit; each message takes its length and `MPI_BSEND_OVERHEAD`, which the
 //! standard lets programs add up to know how much to attach.
 
-use std::ffi::c_int;
-
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, Process, RequestId, Result};
 use parking_lot::Mutex;
 
-use crate::abi::MPI_BSEND_OVERHEAD;
+use crate::abi::{MPI_BSEND_OVERHEAD, MPI_Count};
 
 struct Attached {
     start: *mut u8,
@@ -39,7 +37,7 @@ impl Buffered {
     ///
     /// # Safety
     /// The memory is the library's until `detach`.
-    pub unsafe fn attach(&self, start: *mut u8, size: c_int) -> Result<()> {
+    pub unsafe fn attach(&self, start: *mut u8, size: MPI_Count) -> Result<()> {
         let Ok(size) = usize::try_from(size) else {
             return Err(Error::new(
                 Class::Arg,
@@ -67,7 +65,7 @@ impl Buffered {
     }
 
     /// `MPI_Buffer_detach`: waits until all messages have left the buffer.
-    pub fn detach(&self, process: &Process) -> Result<(*mut u8, c_int)> {
+    pub fn detach(&self, process: &Process) -> Result<(*mut u8, usize)> {
         loop {
             let mut attached = self.0.lock();
             let Some(buffer) = attached.as_mut() else {
@@ -76,7 +74,7 @@ impl Buffered {
             };
             reclaim(process, buffer)?;
             let Some(pending) = buffer.taken.first() else {
-                let result = (buffer.start, buffer.size as c_int);
+                let result = (buffer.start, buffer.size);
                 *attached = None;
                 return Ok(result);
             };

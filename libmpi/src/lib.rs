@@ -15,8 +15,10 @@ pub mod bsend;
 pub mod class_texts;
 pub mod codes;
 pub mod comms;
+pub mod counts;
 pub mod data;
 pub mod errhandler;
+pub mod exchange;
 pub mod fatal;
 pub mod grequests;
 pub mod groups;
@@ -35,7 +37,9 @@ pub mod netmods;
 mod node_table;
 pub mod ops;
 pub mod outward;
+pub mod own_request;
 pub mod persistent;
+pub mod persistent_collective;
 pub mod raise;
 pub mod report;
 pub mod requests;
@@ -59,6 +63,7 @@ pub mod wins;
 mod shims {
     #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]
     use crate::abi::*;
+    use crate::counts::{IntArray, IntOut};
     #[cfg(standard_abi)]
     use crate::outward::{self, Outward, OutwardFile};
     use crate::raise::{Arg, On, raise};

@@ -8,7 +8,9 @@ use mpi_core::datatype::Datatype;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::{Class, Error, Result};
 
-use crate::abi::{self, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function};
+use crate::abi::{
+    self, MPI_Count, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c,
+};
 use crate::handles::{Type, predefined_index};
 pub use crate::library::OpProxy as Proxy;
 use crate::library::{LIBRARY, UserOp};
@@ -70,8 +72,59 @@ pub fn lookup(handle: MPI_Op) -> Result<&'static Op> {
     found.ok_or_else(|| invalid(handle))
 }
 
+/// A reduction function of the program's.
+#[derive(Clone, Copy)]
+pub enum UserFunction {
+    /// One that is told the number of elements as an int.
+    Int(MPI_User_function),
+    /// One that is told it as a large count (MPI-4.0 section 6.9.5).
+    Large(MPI_User_function_c),
+}
+
+impl UserFunction {
+    /// The most elements for one call.
+    fn most(self) -> usize {
+        match self {
+            UserFunction::Int(_) => c_int::MAX as usize,
+            UserFunction::Large(_) => MPI_Count::MAX as usize,
+        }
+    }
+
+    /// Reduces `len` elements, at most [`most`](Self::most), by `proxy` if there is one.
+    ///
+    /// # Safety
+    /// Both are buffers of so many elements of the datatype with that handle, which the function is for.
+    unsafe fn call(
+        self,
+        proxy: Option<&Proxy>,
+        input: *const u8,
+        inout: *mut u8,
+        len: usize,
+        handle: MPI_Datatype,
+    ) {
+        let mut told = Outward::datatype(handle);
+        // SAFETY: the caller's promise, which is what the standard asks of who calls such a function
+        // (section 5.9.5); the C++ library gave the proxy for this function.
+        unsafe {
+            match (self, proxy) {
+                (UserFunction::Int(function), None) => {
+                    let (mut len, handle) = (len as c_int, &raw mut told);
+                    function(input.cast_mut().cast(), inout.cast(), &raw mut len, handle);
+                }
+                (UserFunction::Int(function), Some(proxy)) => {
+                    proxy(input.cast(), inout.cast(), len as c_int, handle, function);
+                }
+                (UserFunction::Large(function), _) => {
+                    let (mut len, handle) = (len as MPI_Count, &raw mut told);
+                    function(input.cast_mut().cast(), inout.cast(), &raw mut len, handle);
+                }
+            }
+        }
+    }
+}
+
 /// Makes an operation of a function.
-pub fn create(function: MPI_User_function, commute: bool) -> Result<MPI_Op> {
+pub fn create(function: UserFunction, commute: bool) -> Result<MPI_Op> {
     let last = Arc::new(AtomicI32::new(abi::MPI_DATATYPE_NULL));
     let used_with = last.clone();
     let proxy = Arc::new(OnceLock::<Proxy>::new());
@@ -80,24 +133,10 @@ pub fn create(function: MPI_User_function, commute: bool) -> Result<MPI_Op> {
         with_handle(datatype, used_with.load(Ordering::Relaxed), |handle| {
             let (mut input, mut inout, mut left) = (input, inout, count);
             while left > 0 {
-                let now = left.min(c_int::MAX as usize);
-                let (mut len, mut told) = (now as c_int, Outward::datatype(handle));
-                match by_proxy.get() {
-                    // SAFETY: the program gave this function as one that reduces `len` elements
-                    // of a datatype from one buffer to another (section 5.9.5), which these are.
-                    None => unsafe {
-                        function(
-                            input.cast_mut().cast(),
-                            inout.cast(),
-                            &raw mut len,
-                            &raw mut told,
-                        );
-                    },
-                    // SAFETY: as above; the C++ library gave the proxy for this function.
-                    Some(proxy) => unsafe {
-                        proxy(input.cast(), inout.cast(), len, handle, function);
-                    },
-                }
+                let now = left.min(function.most());
+                // SAFETY: the program gave this function as one that reduces elements of a datatype
+                // from one buffer to another (section 5.9.5), which these are.
+                unsafe { function.call(by_proxy.get(), input, inout, now, handle) };
                 left -= now;
                 let distance = datatype.extent().wrapping_mul(now as isize);
                 input = input.wrapping_offset(distance);
@@ -213,7 +252,7 @@ mod tests {
                 }
             }
         }
-        let handle = create(add, false).unwrap();
+        let handle = create(UserFunction::Int(add), false).unwrap();
         let int = &types::object(abi::MPI_INT).unwrap().datatype;
         let op = checked(handle, abi::MPI_INT, int).unwrap();
         assert!(!op.is_commutative());

@@ -223,7 +223,7 @@ mod standard {
     impl Array {
         /// An empty one.
         #[inline(always)]
-        pub fn new() -> Array {
+        pub fn empty() -> Array {
             Array {
                 short: [MaybeUninit::uninit(); SHORT],
                 long: Vec::new(),

@@ -13,6 +13,7 @@ use mpi_core::{Class, Error, RequestId, Result, Status};
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
 use crate::grequests::Generalized;
 use crate::handles::{HandleTable, Type, made, made_index};
+use crate::own_request::OwnRequest;
 use crate::persistent::{Active, Persistent};
 use crate::runtime::{Runtime, running, runtime};
 
@@ -37,6 +38,8 @@ pub enum Object {
     Persistent(Persistent),
     /// One that the program completes (section 12.2).
     Generalized(Generalized),
+    /// Any other.
+    Other(Box<dyn OwnRequest>),
 }
 
 /// Requests of the ABI's own kinds, by their handles without [`OWN`], while MPI is up.
@@ -48,7 +51,7 @@ fn objects() -> Option<&'static HandleTable<Object>> {
 pub fn generalized(handle: MPI_Request) -> Option<&'static Generalized> {
     match object(handle)? {
         Object::Generalized(generalized) => Some(generalized),
-        Object::Persistent(_) => None,
+        Object::Persistent(_) | Object::Other(_) => None,
     }
 }
 
@@ -104,7 +107,7 @@ impl Named {
             Named::Operation(id) => Some(id),
             Named::Own(handle) => match object(handle)? {
                 Object::Persistent(persistent) => persistent.operation(),
-                Object::Generalized(_) => None,
+                Object::Generalized(_) | Object::Other(_) => None,
             },
             Named::Null | Named::Ready => None,
         }
@@ -116,10 +119,11 @@ impl Named {
         match self {
             Named::Null => true,
             Named::Ready | Named::Operation(_) => false,
-            Named::Own(handle) => matches!(
-                object(handle),
-                Some(Object::Persistent(persistent)) if !persistent.is_active()
-            ),
+            Named::Own(handle) => match object(handle) {
+                Some(Object::Persistent(persistent)) => !persistent.is_active(),
+                Some(Object::Other(other)) => other.is_idle(),
+                _ => false,
+            },
         }
     }
 
@@ -127,7 +131,11 @@ impl Named {
     #[inline]
     pub fn stays(self) -> bool {
         match self {
-            Named::Own(handle) => matches!(object(handle), Some(Object::Persistent(_))),
+            Named::Own(handle) => match object(handle) {
+                Some(Object::Persistent(_)) => true,
+                Some(Object::Other(other)) => other.is_persistent(),
+                _ => false,
+            },
             _ => false,
         }
     }
@@ -177,6 +185,7 @@ impl Runtime {
             Named::Own(handle) => match object(handle) {
                 None => return true,
                 Some(Object::Generalized(request)) => return request.is_complete(),
+                Some(Object::Other(request)) => return request.is_complete(&self.process),
                 Some(Object::Persistent(request)) => match request.operation() {
                     None => return true,
                     Some(id) => id,
@@ -242,6 +251,13 @@ impl Runtime {
                 let error = freed.err().or(queried.err());
                 Ok(Ended { status, error })
             }
+            Object::Other(other) => {
+                let ended = other.take(&self.process);
+                if !other.is_persistent() {
+                    self.requests.remove(handle & !OWN);
+                }
+                ended
+            }
         }
     }
 
@@ -263,6 +279,7 @@ impl Runtime {
                     queried?;
                     Some(status)
                 }
+                Some(Object::Other(other)) => Some(other.peek(&self.process)),
             },
         };
         Ok(found.unwrap_or(Status::EMPTY))
@@ -274,9 +291,12 @@ impl Runtime {
         let id = match named {
             Named::Null | Named::Ready => return Ok(()),
             Named::Operation(id) => id,
-            Named::Own(_) => match named.operation() {
+            Named::Own(handle) => match named.operation() {
                 Some(id) => id,
                 None => {
+                    if let Some(Object::Other(other)) = object(handle) {
+                        return other.wait(&self.process);
+                    }
                     let done = || Ok(self.is_complete(named).then_some(()));
                     return self.process.wait_until(0, done);
                 }
@@ -293,7 +313,11 @@ impl Runtime {
     pub fn vcis_of(&self, all: &[Named]) -> Vcis {
         let mut vcis = Vcis::default();
         for named in all {
-            if let Some(id) = named.operation()
+            if let Named::Own(handle) = *named
+                && let Some(Object::Other(other)) = object(handle)
+            {
+                other.add_vcis(&self.process, &mut vcis);
+            } else if let Some(id) = named.operation()
                 && let Some(request) = self.process.request(id)
                 && !request.is_done()
             {
@@ -346,6 +370,11 @@ impl Runtime {
                     self.requests.remove(handle & !OWN);
                     generalized.free()
                 }
+                Some(Object::Other(other)) => {
+                    other.let_go(&self.process)?;
+                    self.requests.remove(handle & !OWN);
+                    Ok(())
+                }
             },
         }
     }
@@ -370,6 +399,7 @@ impl Runtime {
                     Active::Operation(id) => self.process.cancel(id),
                 },
                 Some(Object::Generalized(generalized)) => generalized.cancel(),
+                Some(Object::Other(other)) => other.cancel(&self.process),
             },
         }
     }
@@ -382,7 +412,9 @@ pub fn complete(handle: MPI_Request) -> Result<()> {
         return Err(match found {
             Some(_) => Error::new(
                 Class::Request,
-                format!("request {handle:#x} is persistent; only generalized ones are completed"),
+                format!(
+                    "request {handle:#x} is not generalized; only those of MPI_Grequest_start are completed so"
+                ),
             ),
             None => invalid(handle),
         });

@@ -77,7 +77,7 @@ pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
 /// Writes the error field of one of several statuses.
 ///
 /// # Safety
-/// As for [`write`].
+/// As for [`write()`].
 pub unsafe fn write_error(out: *mut MPI_Status, code: c_int) {
     if !ignored(out) {
         // SAFETY: valid by the contract of this function.
@@ -122,6 +122,9 @@ pub fn set_bytes(status: &mut MPI_Status, bytes: u64) {
 pub fn set_cancelled(status: &mut MPI_Status, cancelled: bool) {
     status.count_hi_and_cancelled = status.count_hi_and_cancelled & !1 | c_int::from(cancelled);
 }
+
+#[cfg(standard_abi)]
+const _: () = assert!(size_of::<MPI_Status>() == 32 && align_of::<MPI_Status>() == 4);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::{Buffer, Class, Error, Result};
 
-use crate::abi::{self, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::abi::{self, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
 use crate::handles::{HandleTable, Type, predefined_index};
 use crate::library::LIBRARY;
 pub use crate::type_object::TypeObject;
@@ -315,9 +315,11 @@ fn invalid(handle: MPI_Datatype) -> Error {
 
 /// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
 #[inline(always)]
-pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+pub fn plain_len(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<usize> {
+    /// No memory has more, and times the longest of these datatypes it is no overflow.
+    const MOST: MPI_Count = 1 << 55;
     let size = len_in(&GAPLESS_HANDLES, datatype)?;
-    (count > 0 && !buf.is_null()).then(|| count as usize * size)
+    ((1..=MOST).contains(&count) && !buf.is_null()).then(|| count as usize * size)
 }
 
 /// The buffer that a program passes as `buf, count, datatype`.
@@ -329,7 +331,11 @@ pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Op
 /// # Safety
 /// As for [`Buffer::typed`].
 #[inline]
-pub unsafe fn buffer(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Result<Buffer> {
+pub unsafe fn buffer(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+) -> Result<Buffer> {
     match plain_len(buf, count, datatype) {
         // SAFETY: as for this function.
         Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
@@ -343,7 +349,7 @@ pub unsafe fn buffer(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -
 #[inline(never)]
 unsafe fn buffer_checked(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<Buffer> {
     let (count, datatype) = checked(count, datatype)?;
@@ -353,7 +359,7 @@ unsafe fn buffer_checked(
 }
 
 /// Checks a count and a datatype that are to be communicated.
-pub fn checked(count: c_int, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
+pub fn checked(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
     let Ok(count) = usize::try_from(count) else {
         return Err(Error::new(
             Class::Count,

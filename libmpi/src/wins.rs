@@ -10,9 +10,9 @@ use mpi_rma::{Flavor, Window};
 use parking_lot::Mutex;
 
 use crate::abi::{
-    MPI_Aint, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT, MPI_WIN_FLAVOR_ALLOCATE,
-    MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_FLAVOR_SHARED, MPI_WIN_MODEL,
-    MPI_WIN_NULL, MPI_WIN_SIZE, MPI_WIN_UNIFIED, MPI_Win,
+    MPI_Aint, MPI_UNDEFINED, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT,
+    MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_FLAVOR_SHARED,
+    MPI_WIN_MODEL, MPI_WIN_NULL, MPI_WIN_SIZE, MPI_WIN_UNIFIED, MPI_Win,
 };
 use crate::attributes::Store;
 use crate::errhandler::{Attached, FATAL};
@@ -46,7 +46,8 @@ impl WinObject {
             attributes: Store::new(),
             hints: Mutex::new(hints),
             size: size as MPI_Aint,
-            unit: unit as c_int,
+            // A larger one can be told by MPI_Win_shared_query_c only.
+            unit: c_int::try_from(unit).unwrap_or(MPI_UNDEFINED),
             flavor: match window.flavor() {
                 Flavor::Created(_) => MPI_WIN_FLAVOR_CREATE,
                 Flavor::Allocated => MPI_WIN_FLAVOR_ALLOCATE,

@@ -4,7 +4,7 @@
 pub(crate) use std::cell::UnsafeCell;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering,
+    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
 };
 
 #[cfg(not(loom))]
@@ -12,7 +12,7 @@ pub(crate) use parking_lot::Mutex;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering,
+    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
 };
 
 /// Loom's cell with the standard library's face. Each `get` counts as a write at that moment, which

@@ -5,17 +5,18 @@
 //! transports' wake-ups. With more ranks than cores it yields from the first fruitless poll on:
 //! whoever is waited for needs the core.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use netmod::WakeUp;
 
 mod clock;
+mod wakeup;
 
 pub use clock::Clock;
 pub(crate) use clock::Monotonic;
+pub(crate) use wakeup::LocalWakeup;
 
 /// The policy's numbers, from the environment and from what the launcher says.
 #[derive(Clone, Copy, Debug)]
@@ -223,81 +224,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What threads of a process wake the one by that sleeps on all its wake-ups.
-#[derive(Default)]
-pub(crate) struct LocalWakeup {
-    /// 1 while the sleeper must be told.
-    word: AtomicU32,
-    /// Written to as well, for a sleeper that waits for file descriptors.
-    event: OnceLock<Option<OwnedFd>>,
-}
-
-impl LocalWakeup {
-    /// Announces that a thread is about to sleep, before it looks for the last time whether what it
-    /// waits for is there. Returns whether there is no other that sleeps.
-    pub fn arm(&self) -> bool {
-        let armed = self
-            .word
-            .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
-            .is_ok();
-        // Pairs with that in `notify_after_store`.
-        fence(Ordering::SeqCst);
-        armed
-    }
-
-    /// The sleeper is awake.
-    pub fn disarm(&self) {
-        self.word.store(0, Ordering::Relaxed);
-        if let Some(Some(event)) = self.event.get() {
-            let mut count = 0u64;
-            // SAFETY: reads 8 bytes into a word; the descriptor doesn't block.
-            unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) };
-        }
-    }
-
-    /// After something has come about under a lock that the sleeper takes between announcing itself
-    /// and looking for the last time.
-    #[inline(always)]
-    pub fn notify(&self) {
-        if self.word.load(Ordering::Relaxed) != 0 {
-            self.wake();
-        }
-    }
-
-    /// After something was stored that the sleeper looks for without a lock.
-    pub fn notify_after_store(&self) {
-        fence(Ordering::SeqCst);
-        self.notify();
-    }
-
-    #[cold]
-    fn wake(&self) {
-        if self.word.swap(0, Ordering::Relaxed) == 0 {
-            return;
-        }
-        // SAFETY: the word is valid; waking reads nothing.
-        unsafe { libc::syscall(libc::SYS_futex, &raw const self.word, libc::FUTEX_WAKE, 1) };
-        if let Some(Some(event)) = self.event.get() {
-            let one = 1u64;
-            // SAFETY: writes 8 bytes of a word.
-            unsafe { libc::write(event.as_raw_fd(), (&raw const one).cast(), 8) };
-        }
-    }
-
-    fn event(&self) -> Option<RawFd> {
-        let make = || {
-            // SAFETY: no memory is passed.
-            let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-            // SAFETY: a new descriptor that nobody else has.
-            (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
-        };
-        self.event
-            .get_or_init(make)
-            .as_ref()
-            .map(AsRawFd::as_raw_fd)
-    }
-}
-
 /// A nap where not everything that may happen wakes the thread up.
 pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
 
@@ -340,7 +266,7 @@ pub(crate) fn sleep(
         return fds.is_empty() || poll_fds(fds, Duration::ZERO);
     }
     match local {
-        Some(local) if fds.is_empty() => words.push(&raw const local.word),
+        Some(local) if fds.is_empty() => words.push(local.word()),
         Some(local) => match local.event() {
             Some(event) => fds.push(poll(event)),
             None => {

@@ -63,7 +63,7 @@ struct Plan<'a> {
     comm: &'a Comm,
     flavor: Flavor,
     size: usize,
-    unit: i32,
+    unit: i64,
     /// Whether all members have as much memory and the same unit.
     alike: bool,
     /// Where a created window's memory is, if all members' lie in memory that others can map.
@@ -100,7 +100,7 @@ impl Window {
         comm: &Comm,
         flavor: Flavor,
         size: usize,
-        unit: i32,
+        unit: i64,
         hints: &Hints,
     ) -> Result<Window> {
         let comm = Arc::new(mpi_core::creation::dup_comm(process, comm)?);
@@ -112,7 +112,7 @@ impl Window {
             .all(|peer| peer == process.me() || process.is_local(peer));
         let shared = matches!(flavor, Flavor::Shared { .. });
         // The least of a number is what the greatest of its complement is the complement of.
-        let (bytes, step) = (size as u64, u64::from(unit as u32));
+        let (bytes, step) = (size as u64, unit as u64);
         let near = u64::from(local || shared);
         let piece = match flavor {
             Flavor::Created(base) => process.source::<Windows>().shared_pieces.locate(base, size),
@@ -237,7 +237,7 @@ impl Plan<'_> {
             [
                 self.own_base().expose_provenance() as u64,
                 self.size as u64,
-                u64::from(self.unit as u32),
+                self.unit as u64,
                 self.probe_address(),
             ],
         )?;
@@ -310,7 +310,7 @@ impl Plan<'_> {
         };
         let member = |rank: usize| Member {
             size: told[rank][1],
-            unit: i64::from(told[rank][2] as u32 as i32),
+            unit: told[rank][2] as i64,
             reach: match (way, start) {
                 (Way::Mapped, Some(start)) if self.has_own_memory() => {
                     Reach::Here(start.wrapping_add(parts.at[rank]))
@@ -367,7 +367,7 @@ impl Plan<'_> {
         let told = match self.alike {
             true => None,
             false => {
-                let own = [self.size as u64, u64::from(self.unit as u32)];
+                let own = [self.size as u64, self.unit as u64];
                 Some(mpi_core::collective::gather_all_u64(process, comm, own)?)
             }
         };
@@ -406,7 +406,7 @@ impl Plan<'_> {
                     .iter()
                     .map(|member| Member {
                         size: member[0],
-                        unit: i64::from(member[1] as u32 as i32),
+                        unit: member[1] as i64,
                         reach: Reach::Messages,
                     })
                     .collect();
@@ -436,7 +436,7 @@ impl Plan<'_> {
     fn far(&self, near: Box<[(u32, Reach)]>) -> Members {
         Members::Alike {
             size: self.size as u64,
-            unit: i64::from(self.unit),
+            unit: self.unit,
             near,
         }
     }

@@ -11,7 +11,7 @@ pub(crate) struct FastTarget {
     pub(crate) here: *mut u8,
     pub(crate) size: u64,
     pub(crate) unit: i64,
-    /// See [`Acting`]; in memory of the window's.
+    /// See [`Acting`](crate::control::Acting); in memory of the window's.
     pub(crate) busy: *const AtomicU32,
 }
 

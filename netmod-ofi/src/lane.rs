@@ -5,6 +5,7 @@ use crate::connect::tagged_address;
 use crate::emulation::Reply;
 use crate::ffi::*;
 use crate::links;
+use crate::objects::{Objects, open_cq};
 use crate::ops::Op;
 use crate::peers::Peers;
 use crate::transport::Shared;
@@ -16,58 +17,12 @@ use netmod::{
 };
 use netmod_kit::Operations;
 use std::collections::{HashMap, VecDeque};
-use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// Messages up to this size are assembled in the lane and injected, if the provider takes them.
 const INJECT_MOST: usize = 512;
-
-/// libfabric's objects of a lane.
-pub(crate) struct Objects {
-    pub(crate) ep: *mut fid_ep,
-    pub(crate) cq: *mut fid_cq,
-    pub(crate) av: *mut fid_av,
-}
-
-impl Objects {
-    /// Takes from the queue what nobody wants any longer. ofi_rxm over verbs (1.17) ends in a
-    /// segmentation fault when an endpoint is closed while a message waits in its queue.
-    fn quiet(&mut self) {
-        for _ in 0..1000 {
-            let mut entries = [const { MaybeUninit::<fi_cq_data_entry>::uninit() }; 16];
-            // SAFETY: the queue is open, of this format, and `entries` has room.
-            let got = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
-            if got == -FI_EAVAIL {
-                // SAFETY: all fields are numbers and pointers, for which zero is a value.
-                let mut error: fi_cq_err_entry = unsafe { std::mem::zeroed() };
-                // SAFETY: the queue is open, `error` is written.
-                if unsafe { fi_cq_readerr(self.cq, &mut error) } <= 0 {
-                    break;
-                }
-            } else if got <= 0 {
-                break;
-            }
-        }
-    }
-}
-
-impl Drop for Objects {
-    fn drop(&mut self) {
-        if !self.ep.is_null() && !self.cq.is_null() {
-            self.quiet();
-        }
-        let objects: [*mut fid; 3] = [self.ep.cast(), self.cq.cast(), self.av.cast()];
-        for object in objects {
-            if !object.is_null() {
-                // SAFETY: open, closed once, the endpoint before what is bound to it.
-                unsafe { fi_close(object) };
-            }
-        }
-    }
-}
 
 /// Something to tell the sink at the next poll.
 pub(crate) enum Notice {
@@ -483,42 +438,6 @@ impl OfiLane {
             Ok(())
         }
     }
-}
-
-/// Opens the queue, with a file descriptor to wait on if the provider has one.
-fn open_cq(shared: &Shared, objects: &mut Objects) -> Result<Option<RawFd>, i32> {
-    let config = &shared.config;
-    let mut attr = fi_cq_attr {
-        // Room for everything that the lane can have under way.
-        size: config.send_buffers + config.recv_buffers + config.operations,
-        flags: 0,
-        format: FI_CQ_FORMAT_DATA,
-        wait_obj: FI_WAIT_FD,
-        signaling_vector: 0,
-        wait_cond: 0,
-        wait_set: null_mut(),
-    };
-    if config.wake_up.unwrap_or(true) {
-        // SAFETY: the domain is open, `attr` valid, the place for the result too.
-        let rc = unsafe { fi_cq_open(shared.domain, &mut attr, &mut objects.cq) };
-        if rc == 0 {
-            let mut fd: RawFd = -1;
-            // SAFETY: the queue is open; for FI_WAIT_FD the argument is a place for a descriptor.
-            let rc = unsafe {
-                fi_control(
-                    objects.cq.cast(),
-                    FI_GETWAIT,
-                    (&raw mut fd).cast::<c_void>(),
-                )
-            };
-            return Ok((rc == 0 && fd >= 0).then_some(fd));
-        }
-        objects.cq = null_mut();
-    }
-    attr.wait_obj = FI_WAIT_NONE;
-    // SAFETY: as above.
-    let rc = unsafe { fi_cq_open(shared.domain, &mut attr, &mut objects.cq) };
-    if rc == 0 { Ok(None) } else { Err(rc) }
 }
 
 impl Lane for OfiLane {

@@ -31,6 +31,7 @@ mod ffi;
 mod lane;
 mod library;
 mod links;
+mod objects;
 mod ops;
 mod peers;
 mod probe;

@@ -8,8 +8,9 @@ use netmod::{
 };
 
 use crate::config::Get;
+use crate::event::{Item, What};
 use crate::log::Place;
-use crate::world::{Item, What, World};
+use crate::world::World;
 
 /// The state that all processes of a simulation share.
 #[derive(Clone)]

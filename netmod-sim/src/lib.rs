@@ -17,6 +17,7 @@
 //! million processes fit.
 
 mod config;
+mod event;
 mod lane;
 mod log;
 mod rng;

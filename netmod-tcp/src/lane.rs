@@ -35,6 +35,8 @@ const QUIET_LOOK: u32 = 64;
 pub(crate) enum Notice {
     Complete(Token, Result<(), LaneError>),
     Lost(Peer, String),
+    /// From the VCI to itself.
+    Message(Header, Vec<u8>),
 }
 
 /// How far a VCI of a peer is.
@@ -82,7 +84,7 @@ pub(crate) struct TcpLane {
     table: PeerTable<u32>,
     pub(crate) endpoints: Vec<Endpoint>,
     /// Endpoints that are looked at directly.
-    hot: Vec<u32>,
+    pub(crate) hot: Vec<u32>,
     /// How many connections are open.
     pub(crate) open: usize,
     /// Endpoints that call or expect a call.
@@ -103,7 +105,7 @@ pub(crate) struct TcpLane {
     pub(crate) buffer: Box<[u8]>,
     /// Buffers for messages that come in parts.
     pub(crate) spare: Vec<Vec<u8>>,
-    events: Vec<epoll::Event>,
+    pub(crate) events: Vec<epoll::Event>,
     done: Vec<Token>,
 }
 
@@ -176,7 +178,7 @@ impl TcpLane {
     }
 
     /// The endpoint of a VCI that can be written to; `None` if its process has left MPI, which hears
-    /// nothing any more.
+    /// nothing any more. There is none of the VCI itself: `Unsupported`.
     #[inline]
     pub(crate) fn ready(&mut self, peer: Peer, vci: VciId) -> Result<Option<u32>, LaneError> {
         if let Some(&mut number) = self.table.peek(peer, vci)
@@ -311,69 +313,6 @@ impl TcpLane {
         let _ = epoll::modify(&self.epoll, &*conn.stream, event(about::CONN, index), flags);
     }
 
-    /// Tells the sink what there is to tell.
-    fn tell(&mut self, sink: &mut dyn Sink) -> bool {
-        let any = !self.notices.is_empty();
-        while let Some(notice) = self.notices.pop_front() {
-            match notice {
-                Notice::Complete(token, result) => sink.complete(token, result),
-                Notice::Lost(peer, why) => sink.peer_lost(peer, why),
-            }
-        }
-        any
-    }
-
-    /// Looks at a connection directly from now on, in place of one that is quiet.
-    pub(crate) fn heat(&mut self, index: u32) {
-        if self.hot.contains(&index) {
-            return;
-        }
-        if self.hot.len() < self.shared.config.direct {
-            return self.hot.push(index);
-        }
-        let idle = |lane: &mut Self, index| lane.conn(index).map_or(u32::MAX, |conn| conn.idle);
-        for place in 0..self.hot.len() {
-            let other = self.hot[place];
-            if idle(self, other) > 8 {
-                self.hot[place] = index;
-                return;
-            }
-        }
-    }
-
-    /// Asks epoll what there is, and sees to it.
-    fn look(&mut self, sink: &mut dyn Sink) -> bool {
-        let mut events = std::mem::take(&mut self.events);
-        events.clear();
-        let now = rustix::event::Timespec::default();
-        let buffer = rustix::buffer::spare_capacity(&mut events);
-        if epoll::wait(&self.epoll, buffer, Some(&now)).is_err() {
-            events.clear();
-        }
-        let mut any = false;
-        for event in &events {
-            let data = event.data;
-            let number = data.u64();
-            let (what, index) = (number >> 32, number as u32);
-            match what {
-                about::LISTENER => self.accept(),
-                about::CALL => self.call_goes_on(index),
-                about::GUEST => self.guest_speaks(index),
-                _ => {
-                    if self.receive(index, sink) {
-                        any = true;
-                        self.heat(index);
-                    }
-                }
-            }
-        }
-        self.events = events;
-        if !self.attempts.is_empty() || self.guest_count > 0 {
-            self.look_at_clock();
-        }
-        any
-    }
-
     /// Sends a message whose payload stays where it is until completion.
     ///
     /// # Safety
@@ -443,8 +382,11 @@ impl Lane for TcpLane {
         if payload.len() > MAX_PAYLOAD {
             return Err(LaneError::Unsupported);
         }
-        let Some(index) = self.ready(to, vci)? else {
-            return Ok(());
+        let index = match self.ready(to, vci) {
+            Ok(Some(index)) => index,
+            Ok(None) => return Ok(()),
+            Err(LaneError::Unsupported) => return self.send_to_self(header, payload.to_vec()),
+            Err(error) => return Err(error),
         };
         if !self.may_leave(index, payload.len()) {
             return Err(LaneError::Again);
@@ -483,8 +425,15 @@ impl Lane for TcpLane {
         if len > MAX_PAYLOAD {
             return Err(LaneError::Unsupported);
         }
-        let Some(index) = self.ready(to, vci)? else {
-            return Ok(());
+        let index = match self.ready(to, vci) {
+            Ok(Some(index)) => index,
+            Ok(None) => return Ok(()),
+            Err(LaneError::Unsupported) => {
+                let mut payload = vec![0; len];
+                fill(&mut payload);
+                return self.send_to_self(header, payload);
+            }
+            Err(error) => return Err(error),
         };
         if !self.may_leave(index, len) {
             return Err(LaneError::Again);

@@ -28,6 +28,7 @@ mod exposure;
 mod interfaces;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod lane;
+mod look;
 mod ops;
 mod park;
 mod proof;

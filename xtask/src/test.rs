@@ -107,6 +107,12 @@ fn checks() -> Result {
     )?;
     headers::run(true)?;
     workspace::run(
+        workspace::cargo()
+            .args(["doc", "--workspace", "--no-deps"])
+            .env("RUSTDOCFLAGS", "--deny=warnings"),
+        "building the documentation",
+    )?;
+    workspace::run(
         workspace::cargo().args(["test", "--workspace", "--exclude", "weft-tests"]),
         "running the tests",
     )?;

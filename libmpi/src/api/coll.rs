@@ -6,17 +6,22 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_coll::{Ints, Layout, Part};
+use mpi_core::collective::persistent::PersistentCollective;
 use mpi_core::collective::{Buffers, Call, Root};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 
 use super::null;
 use crate::abi::{
-    MPI_Aint, MPI_BYTE, MPI_Comm, MPI_Datatype, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT, MPI_Request,
+    MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_PROC_NULL, MPI_ROOT,
+    MPI_Request,
 };
 use crate::comms::CommObject;
+use crate::counts::IntArray;
+use crate::persistent_collective::Repeated;
+use crate::requests::Object;
 use crate::runtime::{Runtime, runtime};
-use crate::{requests, types};
+use crate::{infos, requests, types};
 
 /// What to do with a call.
 #[derive(Clone, Copy)]
@@ -25,6 +30,8 @@ pub(super) enum How {
     Wait,
     /// Start it, and put the request there.
     Start(*mut MPI_Request),
+    /// Make a persistent request of it, with these hints, and put that there.
+    Init(MPI_Info, *mut MPI_Request),
 }
 
 /// A communicator and what is to be done on it.
@@ -41,10 +48,12 @@ impl Site<'_> {
     pub fn new(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
         let runtime = runtime()?;
         let object = runtime.comm(comm)?;
-        if let How::Start(request) = how
-            && request.is_null()
-        {
-            return Err(null("request"));
+        match how {
+            How::Start(request) | How::Init(_, request) if request.is_null() => {
+                return Err(null("request"));
+            }
+            How::Init(info, _) => infos::hints(info).map(drop)?,
+            How::Wait | How::Start(_) => {}
         }
         Ok(Site {
             runtime,
@@ -140,7 +149,7 @@ impl Site<'_> {
         &self,
         side: &str,
         buf: *const c_void,
-        count: c_int,
+        count: MPI_Count,
         datatype: MPI_Datatype,
     ) -> Result<Part<'static>> {
         let part = part(side, buf, count, datatype)?;
@@ -180,6 +189,16 @@ impl Site<'_> {
                 }
                 Ok(())
             }
+            How::Init(_, request) => {
+                let holder = self.runtime.comm_arc(self.handle)?;
+                // SAFETY: the caller's contract, which for a persistent request extends to all its runs; `new`
+                // found `request` not to be NULL.
+                unsafe {
+                    let made = PersistentCollective::new(process, holder, buffers, call)?;
+                    request.write(requests::insert(Object::Other(Box::new(Repeated(made))))?);
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -203,7 +222,7 @@ pub(super) fn demand_buffer(name: &str, buf: *const c_void, place: &str) -> Resu
 }
 
 #[cold]
-fn negative(name: &str, index: Option<usize>, count: c_int) -> Error {
+fn negative(name: &str, index: Option<usize>, count: MPI_Count) -> Error {
     let index = index.map_or(String::new(), |index| format!("[{index}]"));
     Error::new(
         Class::Count,
@@ -262,7 +281,7 @@ fn addresses(side: &str, buf: *const c_void, layout: &Layout<'_>, ranks: usize) 
 pub(super) fn part(
     side: &str,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<Part<'static>> {
     if count < 0 {
@@ -277,13 +296,11 @@ pub(super) fn part(
 #[derive(Clone, Copy)]
 pub(super) enum Blocks {
     /// Count and datatype of every block.
-    Equal(c_int, MPI_Datatype),
+    Equal(MPI_Count, MPI_Datatype),
     /// Counts, displacements in extents, datatype.
-    Varying(*const c_int, *const c_int, MPI_Datatype),
+    Varying(IntArray, IntArray, MPI_Datatype),
     /// Counts, displacements in bytes, datatypes.
-    Typed(*const c_int, *const c_int, *const MPI_Datatype),
-    /// As `Typed`, with displacements of another type.
-    Distant(*const c_int, *const MPI_Aint, *const MPI_Datatype),
+    Typed(IntArray, IntArray, *const MPI_Datatype),
 }
 
 impl Blocks {
@@ -317,15 +334,14 @@ impl Blocks {
 
             // SAFETY: the caller's contract.
             Blocks::Varying(counts, displs, datatype) => unsafe {
-                let counts = array(side, "counts", counts, ranks)?;
-                let displs = array(side, "displacements", displs, ranks)?;
+                let counts = integers(side, "counts", counts, ranks)?;
+                let displs = integers(side, "displacements", displs, ranks)?;
                 let (_, datatype) = types::checked(0, datatype)?;
-                let total = sum(side, counts)?;
+                let total = sum(side, counts, ranks)?;
                 datatype.total(total, 1)?;
-                let (counts, displs) = (Ints::I32(counts), Some(Ints::I32(displs)));
                 let layout = Layout::Varying {
                     counts,
-                    displs,
+                    displs: Some(displs),
                     datatype,
                 };
                 addresses(side, buf, &layout, ranks)?;
@@ -333,29 +349,10 @@ impl Blocks {
             },
             // SAFETY: the caller's contract.
             Blocks::Typed(counts, displs, datatypes) => unsafe {
-                let counts = array(side, "counts", counts, ranks)?;
-                let displs = Ints::I32(array(side, "displacements", displs, ranks)?);
-                typed(
-                    side,
-                    buf,
-                    counts,
-                    displs,
-                    array(side, "types", datatypes, ranks)?,
-                    list,
-                )
-            },
-            // SAFETY: the caller's contract.
-            Blocks::Distant(counts, displs, datatypes) => unsafe {
-                let counts = array(side, "counts", counts, ranks)?;
-                let displs = Ints::I64(array(side, "displacements", displs, ranks)?);
-                typed(
-                    side,
-                    buf,
-                    counts,
-                    displs,
-                    array(side, "types", datatypes, ranks)?,
-                    list,
-                )
+                let counts = integers(side, "counts", counts, ranks)?;
+                let displs = integers(side, "displacements", displs, ranks)?;
+                let datatypes = array(side, "types", datatypes, ranks)?;
+                typed(side, buf, counts, displs, datatypes, list)
             },
         }
     }
@@ -364,22 +361,23 @@ impl Blocks {
 fn typed<'a>(
     side: &str,
     buf: *const c_void,
-    counts: &'a [c_int],
+    counts: Ints<'a>,
     displs: Ints<'a>,
     datatypes: &[MPI_Datatype],
     list: &'a mut TypeList,
 ) -> Result<Layout<'a>> {
-    sum(side, counts)?;
+    let ranks = datatypes.len();
+    sum(side, counts, ranks)?;
     let datatypes = list.fill(side, counts, datatypes)?;
-    for (count, datatype) in counts.iter().zip(datatypes) {
-        datatype.total(*count as usize, counts.len())?;
+    for (rank, datatype) in datatypes.iter().enumerate() {
+        datatype.total(counts.get(rank) as usize, ranks)?;
     }
     let layout = Layout::Typed {
-        counts: Ints::I32(counts),
+        counts,
         displs,
         datatypes,
     };
-    addresses(side, buf, &layout, counts.len())?;
+    addresses(side, buf, &layout, ranks)?;
     Ok(layout)
 }
 
@@ -388,17 +386,17 @@ fn typed<'a>(
 /// # Safety
 /// The array has an element for every rank, or is NULL.
 pub(super) unsafe fn counts<'a>(
-    counts: *const c_int,
+    counts: IntArray,
     ranks: usize,
     datatype: &'a Datatype,
 ) -> Result<(Layout<'a>, usize)> {
     // SAFETY: the caller's contract.
-    let counts = unsafe { array("recv", "counts", counts, ranks)? };
-    let total = sum("recv", counts)?;
+    let counts = unsafe { integers("recv", "counts", counts, ranks)? };
+    let total = sum("recv", counts, ranks)?;
     datatype.total(total, 1)?;
     Ok((
         Layout::Varying {
-            counts: Ints::I32(counts),
+            counts,
             displs: None,
             datatype,
         },
@@ -415,24 +413,47 @@ unsafe fn array<'a, T>(side: &str, what: &str, array: *const T, len: usize) -> R
         return Ok(&[]);
     }
     if array.is_null() {
-        let why = format!(
-            "the array of {side} {what} is NULL; it must have {len} elements, one for each rank \
-             that data is exchanged with"
-        );
-        return Err(Error::new(Class::Arg, why));
+        return Err(no_array(side, what, len));
     }
     // SAFETY: not NULL, so an array of that length by contract.
     Ok(unsafe { std::slice::from_raw_parts(array, len) })
 }
 
-/// Adds up counts, none of which may be negative.
-fn sum(side: &str, counts: &[c_int]) -> Result<usize> {
-    let mut total = 0;
-    for (index, &count) in counts.iter().enumerate() {
-        if count < 0 {
+#[cold]
+fn no_array(side: &str, what: &str, len: usize) -> Error {
+    Error::new(
+        Class::Arg,
+        format!(
+            "the array of {side} {what} is NULL; it must have {len} elements, one for each rank \
+             that data is exchanged with"
+        ),
+    )
+}
+
+/// An array argument of integers.
+///
+/// # Safety
+/// As for [`array`].
+unsafe fn integers<'a>(side: &str, what: &str, array: IntArray, len: usize) -> Result<Ints<'a>> {
+    if len > 0 && array.is_null() {
+        return Err(no_array(side, what, len));
+    }
+    // SAFETY: the caller's contract.
+    Ok(unsafe { array.ints(len) })
+}
+
+/// Adds up the counts of some ranks, none of which may be negative.
+fn sum(side: &str, counts: Ints<'_>, ranks: usize) -> Result<usize> {
+    let mut total = 0usize;
+    for index in 0..ranks {
+        let count = counts.get(index);
+        let Ok(elements) = usize::try_from(count) else {
             return Err(negative(&format!("{side}counts"), Some(index), count));
-        }
-        total += count as usize;
+        };
+        total = total.checked_add(elements).ok_or_else(|| {
+            let why = format!("{side}counts add up to more than 2^64 - 1 elements");
+            Error::new(Class::Count, why)
+        })?;
     }
     Ok(total)
 }
@@ -450,7 +471,7 @@ impl TypeList {
     fn fill(
         &mut self,
         side: &str,
-        counts: &[c_int],
+        counts: Ints<'_>,
         handles: &[MPI_Datatype],
     ) -> Result<&[&'static Datatype]> {
         let none = &types::object(MPI_BYTE)?.datatype;
@@ -463,9 +484,10 @@ impl TypeList {
             TypeList::Few(few) => &mut few[..handles.len()],
             TypeList::Many(many) => &mut many[..],
         };
-        for (index, (count, handle)) in counts.iter().zip(handles).enumerate() {
-            if *count > 0 {
-                let found = types::checked(*count, *handle).map_err(|error| {
+        for (index, handle) in handles.iter().enumerate() {
+            let count = counts.get(index);
+            if count > 0 {
+                let found = types::checked(count, *handle).map_err(|error| {
                     let detail = format!("{side}types[{index}]: {}", error.detail());
                     Error::new(error.class(), detail)
                 })?;

@@ -7,15 +7,16 @@ use mpi_core::Result;
 use mpi_core::collective::{Call, Root};
 
 use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, demand_own_apart};
-use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use crate::counts::IntArray;
 
 /// # Safety
 /// As the standard demands.
 #[inline]
-unsafe fn bcast_as(
+pub(super) unsafe fn bcast_as(
     how: How,
     buffer: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -36,10 +37,10 @@ unsafe fn bcast_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn gather_as(
+pub(super) unsafe fn gather_as(
     how: How,
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
     recv: Blocks,
@@ -84,12 +85,12 @@ unsafe fn gather_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn scatter_as(
+pub(super) unsafe fn scatter_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -132,10 +133,10 @@ unsafe fn scatter_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn allgather_as(
+pub(super) unsafe fn allgather_as(
     how: How,
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
     recv: Blocks,
@@ -165,7 +166,7 @@ unsafe fn allgather_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn alltoall_as(
+pub(super) unsafe fn alltoall_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,
@@ -201,7 +202,7 @@ unsafe fn alltoall_as(
 #[inline]
 pub unsafe fn bcast(
     buffer: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -213,7 +214,7 @@ pub unsafe fn bcast(
 /// `MPI_Ibcast` (section 5.12.2).
 pub unsafe fn ibcast(
     buffer: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -226,10 +227,10 @@ pub unsafe fn ibcast(
 /// `MPI_Gather` (section 5.5).
 pub unsafe fn gather(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -253,10 +254,10 @@ pub unsafe fn gather(
 /// `MPI_Igather` (section 5.12.3).
 pub unsafe fn igather(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -281,11 +282,11 @@ pub unsafe fn igather(
 /// `MPI_Gatherv` (section 5.5).
 pub unsafe fn gatherv(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    displs: *const c_int,
+    recvcounts: IntArray,
+    displs: IntArray,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -309,11 +310,11 @@ pub unsafe fn gatherv(
 /// `MPI_Igatherv` (section 5.12.3).
 pub unsafe fn igatherv(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    displs: *const c_int,
+    recvcounts: IntArray,
+    displs: IntArray,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -338,10 +339,10 @@ pub unsafe fn igatherv(
 /// `MPI_Scatter` (section 5.6).
 pub unsafe fn scatter(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -365,10 +366,10 @@ pub unsafe fn scatter(
 /// `MPI_Iscatter` (section 5.12.4).
 pub unsafe fn iscatter(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -393,11 +394,11 @@ pub unsafe fn iscatter(
 /// `MPI_Scatterv` (section 5.6).
 pub unsafe fn scatterv(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    displs: *const c_int,
+    sendcounts: IntArray,
+    displs: IntArray,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -421,11 +422,11 @@ pub unsafe fn scatterv(
 /// `MPI_Iscatterv` (section 5.12.4).
 pub unsafe fn iscatterv(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    displs: *const c_int,
+    sendcounts: IntArray,
+    displs: IntArray,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
@@ -450,10 +451,10 @@ pub unsafe fn iscatterv(
 /// `MPI_Allgather` (section 5.7).
 pub unsafe fn allgather(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -465,10 +466,10 @@ pub unsafe fn allgather(
 /// `MPI_Iallgather` (section 5.12.5).
 pub unsafe fn iallgather(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -491,11 +492,11 @@ pub unsafe fn iallgather(
 /// `MPI_Allgatherv` (section 5.7).
 pub unsafe fn allgatherv(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    displs: *const c_int,
+    recvcounts: IntArray,
+    displs: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -507,11 +508,11 @@ pub unsafe fn allgatherv(
 /// `MPI_Iallgatherv` (section 5.12.5).
 pub unsafe fn iallgatherv(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    displs: *const c_int,
+    recvcounts: IntArray,
+    displs: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -534,10 +535,10 @@ pub unsafe fn iallgatherv(
 /// `MPI_Alltoall` (section 5.8).
 pub unsafe fn alltoall(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -550,10 +551,10 @@ pub unsafe fn alltoall(
 /// `MPI_Ialltoall` (section 5.12.6).
 pub unsafe fn ialltoall(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -567,12 +568,12 @@ pub unsafe fn ialltoall(
 /// `MPI_Alltoallv` (section 5.8).
 pub unsafe fn alltoallv(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    sdispls: *const c_int,
+    sendcounts: IntArray,
+    sdispls: IntArray,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    rdispls: *const c_int,
+    recvcounts: IntArray,
+    rdispls: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -585,12 +586,12 @@ pub unsafe fn alltoallv(
 /// `MPI_Ialltoallv` (section 5.12.6).
 pub unsafe fn ialltoallv(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    sdispls: *const c_int,
+    sendcounts: IntArray,
+    sdispls: IntArray,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    rdispls: *const c_int,
+    recvcounts: IntArray,
+    rdispls: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -604,12 +605,12 @@ pub unsafe fn ialltoallv(
 /// `MPI_Alltoallw` (section 5.8).
 pub unsafe fn alltoallw(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    sdispls: *const c_int,
+    sendcounts: IntArray,
+    sdispls: IntArray,
     sendtypes: *const MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    rdispls: *const c_int,
+    recvcounts: IntArray,
+    rdispls: IntArray,
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -622,12 +623,12 @@ pub unsafe fn alltoallw(
 /// `MPI_Ialltoallw` (section 5.12.6).
 pub unsafe fn ialltoallw(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    sdispls: *const c_int,
+    sendcounts: IntArray,
+    sdispls: IntArray,
     sendtypes: *const MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    rdispls: *const c_int,
+    recvcounts: IntArray,
+    rdispls: IntArray,
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,

@@ -1,13 +1,14 @@
 //! Neighbourhood collectives and their nonblocking forms (sections 7.6 and 7.7).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 use mpi_core::Result;
 use mpi_core::collective::Call;
 use mpi_core::topo;
 
 use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer};
-use crate::abi::{MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Request};
+use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use crate::counts::IntArray;
 
 const PLACE: &str = "in a neighbourhood collective";
 const BUFFERS: &str = "sendbuf and recvbuf";
@@ -16,10 +17,10 @@ const BUFFERS: &str = "sendbuf and recvbuf";
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn allgather_as(
+pub(super) unsafe fn allgather_as(
     how: How,
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
     recv: Blocks,
@@ -57,7 +58,7 @@ unsafe fn allgather_as(
 ///
 /// # Safety
 /// As the standard demands.
-unsafe fn alltoall_as(
+pub(super) unsafe fn alltoall_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,
@@ -91,10 +92,10 @@ unsafe fn alltoall_as(
 /// `MPI_Neighbor_allgather` (section 7.6).
 pub unsafe fn neighbor_allgather(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -106,10 +107,10 @@ pub unsafe fn neighbor_allgather(
 /// `MPI_Ineighbor_allgather` (section 7.7).
 pub unsafe fn ineighbor_allgather(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -132,11 +133,11 @@ pub unsafe fn ineighbor_allgather(
 /// `MPI_Neighbor_allgatherv` (section 7.6).
 pub unsafe fn neighbor_allgatherv(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    displs: *const c_int,
+    recvcounts: IntArray,
+    displs: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -148,11 +149,11 @@ pub unsafe fn neighbor_allgatherv(
 /// `MPI_Ineighbor_allgatherv` (section 7.7).
 pub unsafe fn ineighbor_allgatherv(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    displs: *const c_int,
+    recvcounts: IntArray,
+    displs: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -175,10 +176,10 @@ pub unsafe fn ineighbor_allgatherv(
 /// `MPI_Neighbor_alltoall` (section 7.6).
 pub unsafe fn neighbor_alltoall(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -191,10 +192,10 @@ pub unsafe fn neighbor_alltoall(
 /// `MPI_Ineighbor_alltoall` (section 7.7).
 pub unsafe fn ineighbor_alltoall(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -208,12 +209,12 @@ pub unsafe fn ineighbor_alltoall(
 /// `MPI_Neighbor_alltoallv` (section 7.6).
 pub unsafe fn neighbor_alltoallv(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    sdispls: *const c_int,
+    sendcounts: IntArray,
+    sdispls: IntArray,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    rdispls: *const c_int,
+    recvcounts: IntArray,
+    rdispls: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -226,12 +227,12 @@ pub unsafe fn neighbor_alltoallv(
 /// `MPI_Ineighbor_alltoallv` (section 7.7).
 pub unsafe fn ineighbor_alltoallv(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
-    sdispls: *const c_int,
+    sendcounts: IntArray,
+    sdispls: IntArray,
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
-    rdispls: *const c_int,
+    recvcounts: IntArray,
+    rdispls: IntArray,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -245,17 +246,17 @@ pub unsafe fn ineighbor_alltoallv(
 /// `MPI_Neighbor_alltoallw` (section 7.6).
 pub unsafe fn neighbor_alltoallw(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
+    sendcounts: IntArray,
     sdispls: *const MPI_Aint,
     sendtypes: *const MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
+    recvcounts: IntArray,
     rdispls: *const MPI_Aint,
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let send = Blocks::Distant(sendcounts, sdispls, sendtypes);
-    let recv = Blocks::Distant(recvcounts, rdispls, recvtypes);
+    let send = Blocks::Typed(sendcounts, IntArray::Large(sdispls), sendtypes);
+    let recv = Blocks::Typed(recvcounts, IntArray::Large(rdispls), recvtypes);
     // SAFETY: the caller's contract.
     unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
 }
@@ -263,18 +264,18 @@ pub unsafe fn neighbor_alltoallw(
 /// `MPI_Ineighbor_alltoallw` (section 7.7).
 pub unsafe fn ineighbor_alltoallw(
     sendbuf: *const c_void,
-    sendcounts: *const c_int,
+    sendcounts: IntArray,
     sdispls: *const MPI_Aint,
     sendtypes: *const MPI_Datatype,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
+    recvcounts: IntArray,
     rdispls: *const MPI_Aint,
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    let send = Blocks::Distant(sendcounts, sdispls, sendtypes);
-    let recv = Blocks::Distant(recvcounts, rdispls, recvtypes);
+    let send = Blocks::Typed(sendcounts, IntArray::Large(sdispls), sendtypes);
+    let recv = Blocks::Typed(recvcounts, IntArray::Large(rdispls), recvtypes);
     // SAFETY: the caller's contract.
     unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
 }

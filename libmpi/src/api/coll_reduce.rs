@@ -9,7 +9,8 @@ use mpi_core::collective::{Call, Root};
 use mpi_core::op::Op;
 
 use super::coll::{self, How, Site, demand_apart, demand_buffer, part};
-use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Op, MPI_Request};
+use crate::counts::IntArray;
 use crate::{ops, types};
 
 const BUFFERS: &str = "sendbuf and recvbuf";
@@ -28,8 +29,8 @@ fn vector(
     site: &Site<'_>,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
-    received: Option<c_int>,
+    count: MPI_Count,
+    received: Option<MPI_Count>,
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> Result<Vector> {
@@ -60,11 +61,11 @@ fn vector(
 
 /// # Safety
 /// As the standard demands.
-unsafe fn reduce_as(
+pub(super) unsafe fn reduce_as(
     how: How,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     root: c_int,
@@ -107,11 +108,11 @@ unsafe fn reduce_as(
 /// # Safety
 /// As the standard demands.
 #[inline]
-unsafe fn allreduce_as(
+pub(super) unsafe fn allreduce_as(
     how: How,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -125,11 +126,11 @@ unsafe fn allreduce_as(
 
 /// # Safety
 /// As the standard demands.
-unsafe fn reduce_scatter_block_as(
+pub(super) unsafe fn reduce_scatter_block_as(
     how: How,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -155,11 +156,11 @@ unsafe fn reduce_scatter_block_as(
 
 /// # Safety
 /// As the standard demands.
-unsafe fn reduce_scatter_as(
+pub(super) unsafe fn reduce_scatter_as(
     how: How,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
+    recvcounts: IntArray,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -170,8 +171,8 @@ unsafe fn reduce_scatter_as(
     // SAFETY: the caller's contract.
     let (blocks, total) = unsafe { coll::counts(recvcounts, size, found)? };
     // Whether there is anything at all decides about NULL.
-    let given = c_int::from(total > 0);
-    let own = c_int::from(blocks.count(site.rank()) > 0);
+    let given = MPI_Count::from(total > 0);
+    let own = MPI_Count::from(blocks.count(site.rank()) > 0);
     let Vector { op, in_place, .. } =
         vector(&site, sendbuf, recvbuf, given, Some(own), datatype, op)?;
     let call = Call::ReduceScatter {
@@ -185,12 +186,12 @@ unsafe fn reduce_scatter_as(
 
 /// # Safety
 /// As the standard demands.
-unsafe fn scan_as(
+pub(super) unsafe fn scan_as(
     how: How,
     exclusive: bool,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -213,7 +214,7 @@ unsafe fn scan_as(
 pub unsafe fn reduce_local(
     inbuf: *const c_void,
     inoutbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> Result<()> {
@@ -234,7 +235,7 @@ pub unsafe fn reduce_local(
 pub unsafe fn reduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     root: c_int,
@@ -248,7 +249,7 @@ pub unsafe fn reduce(
 pub unsafe fn ireduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     root: c_int,
@@ -275,7 +276,7 @@ pub unsafe fn ireduce(
 pub unsafe fn allreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -288,7 +289,7 @@ pub unsafe fn allreduce(
 pub unsafe fn iallreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -312,7 +313,7 @@ pub unsafe fn iallreduce(
 pub unsafe fn reduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -325,7 +326,7 @@ pub unsafe fn reduce_scatter_block(
 pub unsafe fn ireduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -349,7 +350,7 @@ pub unsafe fn ireduce_scatter_block(
 pub unsafe fn reduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
+    recvcounts: IntArray,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -362,7 +363,7 @@ pub unsafe fn reduce_scatter(
 pub unsafe fn ireduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    recvcounts: *const c_int,
+    recvcounts: IntArray,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -386,7 +387,7 @@ pub unsafe fn ireduce_scatter(
 pub unsafe fn scan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -410,7 +411,7 @@ pub unsafe fn scan(
 pub unsafe fn iscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -435,7 +436,7 @@ pub unsafe fn iscan(
 pub unsafe fn exscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
@@ -448,7 +449,7 @@ pub unsafe fn exscan(
 pub unsafe fn iexscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,

@@ -1,5 +1,6 @@
 //! Making and freeing datatypes (sections 4.1, 16.1 and 17.1.9).
 
+use std::borrow::Cow;
 use std::ffi::c_int;
 use std::slice;
 
@@ -7,7 +8,8 @@ use mpi_core::datatype::{Constructor, Datatype, Distribution, Marker, Order, Typ
 use mpi_core::{Class, Error, Result};
 
 use super::{null, put};
-use crate::abi::{self, MPI_Aint, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::counts::IntArray;
 use crate::library::{F90, LIBRARY};
 use crate::types::{self, TypeObject};
 
@@ -16,12 +18,16 @@ fn datatype(handle: MPI_Datatype) -> Result<&'static Datatype> {
     Ok(&types::object(handle)?.datatype)
 }
 
-/// Gives a new datatype a handle and the program the handle.
+/// Gives a new datatype a handle and the program the handle; `large` says whether it was made of large
+/// counts.
 ///
 /// # Safety
 /// `newtype` is valid or NULL.
-unsafe fn give(newtype: *mut MPI_Datatype, made: Result<Datatype>) -> Result<()> {
-    let made = made?;
+unsafe fn give(newtype: *mut MPI_Datatype, large: bool, made: Result<Datatype>) -> Result<()> {
+    let made = match large {
+        true => made?.with_large_counts(),
+        false => made?,
+    };
     if newtype.is_null() {
         return Err(null("newtype"));
     }
@@ -33,11 +39,11 @@ unsafe fn give(newtype: *mut MPI_Datatype, made: Result<Datatype>) -> Result<()>
 ///
 /// # Safety
 /// `array` is NULL or valid for reads of `count` elements.
-unsafe fn array<'a, T>(array: *const T, count: c_int, name: &str) -> Result<&'a [T]> {
-    let Ok(length) = usize::try_from(count) else {
-        let detail = format!("the length of {name} is {count}; it must be 0 or more");
-        return Err(Error::new(Class::Count, detail));
-    };
+unsafe fn array<'a, T>(array: *const T, count: MPI_Count, name: &str) -> Result<&'a [T]> {
+    let length = length(count, name)?;
+    if length > isize::MAX as usize / size_of::<T>() {
+        return Err(too_long(name, count));
+    }
     match (length, array.is_null()) {
         (0, _) => Ok(&[]),
         (_, true) => Err(null(name)),
@@ -46,62 +52,77 @@ unsafe fn array<'a, T>(array: *const T, count: c_int, name: &str) -> Result<&'a 
     }
 }
 
-/// As [`array`], with wider integers.
-///
-/// # Safety
-/// As for [`array`].
-unsafe fn integers(start: *const c_int, count: c_int, name: &str) -> Result<Vec<i64>> {
-    // SAFETY: by the contract of this function.
-    let list = unsafe { array(start, count, name) }?;
-    Ok(list.iter().map(|&value| i64::from(value)).collect())
+/// The length of an array argument.
+fn length(count: MPI_Count, name: &str) -> Result<usize> {
+    usize::try_from(count).map_err(|_| {
+        let detail = format!("the length of {name} is {count}; it must be 0 or more");
+        Error::new(Class::Count, detail)
+    })
 }
 
-/// As [`array`], for addresses.
+/// The error for more elements than memory holds.
+#[cold]
+fn too_long(name: &str, count: MPI_Count) -> Error {
+    let detail = format!("the length of {name} is {count}, which is more than memory holds");
+    Error::new(Class::Count, detail)
+}
+
+/// As [`array`], for integers, which are widened where they are C's ints.
 ///
 /// # Safety
 /// As for [`array`].
-unsafe fn addresses<'a>(start: *const MPI_Aint, count: c_int, name: &str) -> Result<&'a [i64]> {
-    const { assert!(size_of::<MPI_Aint>() == size_of::<i64>()) };
-    // SAFETY: by the contract of this function; both are 64-bit integers.
-    unsafe { array(start.cast(), count, name) }
+unsafe fn integers<'a>(start: IntArray, count: MPI_Count, name: &str) -> Result<Cow<'a, [i64]>> {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        Ok(match start {
+            IntArray::Int(start) => {
+                let list: &[c_int] = array(start, count, name)?;
+                Cow::Owned(list.iter().map(|&value| value.into()).collect())
+            }
+            IntArray::Large(start) => Cow::Borrowed(array(start, count, name)?),
+        })
+    }
 }
 
 /// `MPI_Type_contiguous`.
 pub unsafe fn type_contiguous(
-    count: c_int,
+    large: bool,
+    count: MPI_Count,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> Result<()> {
-    let made = datatype(oldtype)?.contiguous(count.into());
+    let made = datatype(oldtype)?.contiguous(count);
     // SAFETY: by the contract of this function.
-    unsafe { give(newtype, made) }
+    unsafe { give(newtype, large, made) }
 }
 
 /// `MPI_Type_vector`.
 pub unsafe fn type_vector(
-    count: c_int,
-    blocklength: c_int,
-    stride: c_int,
+    large: bool,
+    count: MPI_Count,
+    blocklength: MPI_Count,
+    stride: MPI_Count,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> Result<()> {
-    let made = datatype(oldtype)?.vector(count.into(), blocklength.into(), stride.into());
+    let made = datatype(oldtype)?.vector(count, blocklength, stride);
     // SAFETY: by the contract of this function.
-    unsafe { give(newtype, made) }
+    unsafe { give(newtype, large, made) }
 }
 
-/// `MPI_Type_create_hvector`, and `MPI_Type_hvector` of MPI-1.
+/// `MPI_Type_create_hvector`.
 pub unsafe fn type_create_hvector(
-    count: c_int,
-    blocklength: c_int,
-    stride: MPI_Aint,
+    large: bool,
+    count: MPI_Count,
+    blocklength: MPI_Count,
+    stride: MPI_Count,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> Result<()> {
     let old = datatype(oldtype)?;
-    let made = old.hvector(count.into(), blocklength.into(), stride);
+    let made = old.hvector(count, blocklength, stride);
     // SAFETY: by the contract of this function.
-    unsafe { give(newtype, made) }
+    unsafe { give(newtype, large, made) }
 }
 
 /// `MPI_Type_indexed`.
@@ -109,9 +130,9 @@ pub unsafe fn type_create_hvector(
 /// # Safety
 /// The arrays have `count` elements or are NULL; `newtype` is valid or NULL.
 pub unsafe fn type_indexed(
-    count: c_int,
-    array_of_blocklengths: *const c_int,
-    array_of_displacements: *const c_int,
+    count: MPI_Count,
+    array_of_blocklengths: IntArray,
+    array_of_displacements: IntArray,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> Result<()> {
@@ -120,17 +141,21 @@ pub unsafe fn type_indexed(
     unsafe {
         let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
         let places = integers(array_of_displacements, count, "array_of_displacements")?;
-        give(newtype, old.indexed(&blocks, &places))
+        give(
+            newtype,
+            array_of_blocklengths.is_large(),
+            old.indexed(&blocks, &places),
+        )
     }
 }
 
-/// `MPI_Type_create_hindexed`, and `MPI_Type_hindexed` of MPI-1.
+/// `MPI_Type_create_hindexed`.
 ///
 /// # Safety
 /// The arrays have `count` elements or are NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_hindexed(
-    count: c_int,
-    array_of_blocklengths: *const c_int,
+    count: MPI_Count,
+    array_of_blocklengths: IntArray,
     array_of_displacements: *const MPI_Aint,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
@@ -139,8 +164,12 @@ pub unsafe fn type_create_hindexed(
     // SAFETY: by the contract of this function.
     unsafe {
         let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
-        let places = addresses(array_of_displacements, count, "array_of_displacements")?;
-        give(newtype, old.hindexed(&blocks, places))
+        let places = array(array_of_displacements, count, "array_of_displacements")?;
+        give(
+            newtype,
+            array_of_blocklengths.is_large(),
+            old.hindexed(&blocks, places),
+        )
     }
 }
 
@@ -149,9 +178,9 @@ pub unsafe fn type_create_hindexed(
 /// # Safety
 /// The array has `count` elements or is NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_indexed_block(
-    count: c_int,
-    blocklength: c_int,
-    array_of_displacements: *const c_int,
+    count: MPI_Count,
+    blocklength: MPI_Count,
+    array_of_displacements: IntArray,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> Result<()> {
@@ -159,7 +188,11 @@ pub unsafe fn type_create_indexed_block(
     // SAFETY: by the contract of this function.
     unsafe {
         let places = integers(array_of_displacements, count, "array_of_displacements")?;
-        give(newtype, old.indexed_block(blocklength.into(), &places))
+        give(
+            newtype,
+            array_of_displacements.is_large(),
+            old.indexed_block(blocklength, &places),
+        )
     }
 }
 
@@ -168,8 +201,9 @@ pub unsafe fn type_create_indexed_block(
 /// # Safety
 /// The array has `count` elements or is NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_hindexed_block(
-    count: c_int,
-    blocklength: c_int,
+    large: bool,
+    count: MPI_Count,
+    blocklength: MPI_Count,
     array_of_displacements: *const MPI_Aint,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
@@ -177,18 +211,18 @@ pub unsafe fn type_create_hindexed_block(
     let old = datatype(oldtype)?;
     // SAFETY: by the contract of this function.
     unsafe {
-        let places = addresses(array_of_displacements, count, "array_of_displacements")?;
-        give(newtype, old.hindexed_block(blocklength.into(), places))
+        let places = array(array_of_displacements, count, "array_of_displacements")?;
+        give(newtype, large, old.hindexed_block(blocklength, places))
     }
 }
 
-/// `MPI_Type_create_struct`, and `MPI_Type_struct` of MPI-1.
+/// `MPI_Type_create_struct`.
 ///
 /// # Safety
 /// The arrays have `count` elements or are NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_struct(
-    count: c_int,
-    array_of_blocklengths: *const c_int,
+    count: MPI_Count,
+    array_of_blocklengths: IntArray,
     array_of_displacements: *const MPI_Aint,
     array_of_types: *const MPI_Datatype,
     newtype: *mut MPI_Datatype,
@@ -196,11 +230,65 @@ pub unsafe fn type_create_struct(
     // SAFETY: by the contract of this function.
     unsafe {
         let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
-        let places = addresses(array_of_displacements, count, "array_of_displacements")?;
+        let places = array(array_of_displacements, count, "array_of_displacements")?;
         let handles = array(array_of_types, count, "array_of_types")?;
         let types: Result<Vec<_>> = handles.iter().map(|&t| datatype(t).cloned()).collect();
-        give(newtype, Datatype::structure(&blocks, places, &types?))
+        give(
+            newtype,
+            array_of_blocklengths.is_large(),
+            Datatype::structure(&blocks, places, &types?),
+        )
     }
+}
+
+/// `MPI_Type_hvector` of MPI-1.
+///
+/// # Safety
+/// `newtype` is valid or NULL.
+pub unsafe fn type_hvector(
+    count: c_int,
+    blocklength: c_int,
+    stride: MPI_Aint,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let (count, block) = (count.into(), blocklength.into());
+    // SAFETY: by the contract of this function.
+    unsafe { type_create_hvector(false, count, block, stride, oldtype, newtype) }
+}
+
+/// `MPI_Type_hindexed` of MPI-1.
+///
+/// # Safety
+/// As for [`type_create_hindexed`].
+pub unsafe fn type_hindexed(
+    count: c_int,
+    array_of_blocklengths: *const c_int,
+    array_of_displacements: *const MPI_Aint,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let blocks = IntArray::Int(array_of_blocklengths);
+    let places = array_of_displacements;
+    // SAFETY: by the contract of this function.
+    unsafe { type_create_hindexed(count.into(), blocks, places, oldtype, newtype) }
+}
+
+/// `MPI_Type_struct` of MPI-1.
+///
+/// # Safety
+/// As for [`type_create_struct`].
+pub unsafe fn type_struct(
+    count: c_int,
+    array_of_blocklengths: *const c_int,
+    array_of_displacements: *const MPI_Aint,
+    array_of_types: *const MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let blocks = IntArray::Int(array_of_blocklengths);
+    let (places, types) = (array_of_displacements, array_of_types);
+    // SAFETY: by the contract of this function.
+    unsafe { type_create_struct(count.into(), blocks, places, types, newtype) }
 }
 
 fn order(number: c_int) -> Result<Order> {
@@ -220,9 +308,9 @@ fn order(number: c_int) -> Result<Order> {
 /// The arrays have `ndims` elements or are NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_subarray(
     ndims: c_int,
-    array_of_sizes: *const c_int,
-    array_of_subsizes: *const c_int,
-    array_of_starts: *const c_int,
+    array_of_sizes: IntArray,
+    array_of_subsizes: IntArray,
+    array_of_starts: IntArray,
     order: c_int,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
@@ -230,12 +318,17 @@ pub unsafe fn type_create_subarray(
     let old = datatype(oldtype)?;
     dimensions(ndims)?;
     let order = self::order(order)?;
+    let ndims = MPI_Count::from(ndims);
     // SAFETY: by the contract of this function.
     unsafe {
         let sizes = integers(array_of_sizes, ndims, "array_of_sizes")?;
         let subsizes = integers(array_of_subsizes, ndims, "array_of_subsizes")?;
         let starts = integers(array_of_starts, ndims, "array_of_starts")?;
-        give(newtype, old.subarray(&sizes, &subsizes, &starts, order))
+        give(
+            newtype,
+            array_of_sizes.is_large(),
+            old.subarray(&sizes, &subsizes, &starts, order),
+        )
     }
 }
 
@@ -270,7 +363,7 @@ pub unsafe fn type_create_darray(
     size: c_int,
     rank: c_int,
     ndims: c_int,
-    array_of_gsizes: *const c_int,
+    array_of_gsizes: IntArray,
     array_of_distribs: *const c_int,
     array_of_dargs: *const c_int,
     array_of_psizes: *const c_int,
@@ -281,26 +374,28 @@ pub unsafe fn type_create_darray(
     let old = datatype(oldtype)?;
     dimensions(ndims)?;
     let order = self::order(order)?;
+    let ndims = MPI_Count::from(ndims);
     let default = i64::from(abi::MPI_DISTRIBUTE_DFLT_DARG);
     // SAFETY: by the contract of this function.
     unsafe {
         let gsizes = integers(array_of_gsizes, ndims, "array_of_gsizes")?;
-        let distribs = integers(array_of_distribs, ndims, "array_of_distribs")?;
-        let distribs: Result<Vec<_>> = distribs.into_iter().map(distribution).collect();
-        let dargs = integers(array_of_dargs, ndims, "array_of_dargs")?;
+        let distribs = integers(IntArray::Int(array_of_distribs), ndims, "array_of_distribs")?;
+        let distribs: Result<Vec<_>> = distribs.iter().copied().map(distribution).collect();
+        let dargs = integers(IntArray::Int(array_of_dargs), ndims, "array_of_dargs")?;
         let dargs: Vec<_> = dargs
-            .into_iter()
-            .map(|arg| (arg != default).then_some(arg))
+            .iter()
+            .map(|&arg| (arg != default).then_some(arg))
             .collect();
-        let psizes = integers(array_of_psizes, ndims, "array_of_psizes")?;
+        let psizes = integers(IntArray::Int(array_of_psizes), ndims, "array_of_psizes")?;
         let (size, rank) = (size.into(), rank.into());
         let made = old.darray(size, rank, &gsizes, &distribs?, &dargs, &psizes, order);
-        give(newtype, made)
+        give(newtype, array_of_gsizes.is_large(), made)
     }
 }
 
 /// `MPI_Type_create_resized`.
 pub unsafe fn type_create_resized(
+    large: bool,
     oldtype: MPI_Datatype,
     lb: MPI_Aint,
     extent: MPI_Aint,
@@ -308,7 +403,7 @@ pub unsafe fn type_create_resized(
 ) -> Result<()> {
     let made = datatype(oldtype)?.resized(lb, extent);
     // SAFETY: by the contract of this function.
-    unsafe { give(newtype, made) }
+    unsafe { give(newtype, large, made) }
 }
 
 /// `MPI_Type_dup`, with the attributes that the copy callbacks want the new type to have.

@@ -1,27 +1,17 @@
 //! What datatypes say of themselves (sections 4.1, 6.8, 12.3 and 16.1).
 
 use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
 
-use mpi_core::datatype::{Combiner, Numbers};
+use mpi_core::datatype::{Combiner, Datatype, Envelope, Numbers};
 use mpi_core::{Class, Error, Result};
 
 use super::datatype::handle_of;
 use super::env::put_text;
 use super::{null, put};
 use crate::abi::{self, MPI_Aint, MPI_Count, MPI_Datatype, MPI_Status};
+use crate::counts::IntOut;
 use crate::{status, types};
-
-/// A number as C's int, or `MPI_UNDEFINED` if there is none or it is too large.
-fn int(value: Option<impl TryInto<c_int>>) -> c_int {
-    let value = value.and_then(|value| value.try_into().ok());
-    value.unwrap_or(abi::MPI_UNDEFINED)
-}
-
-/// A number as `MPI_Count`, or `MPI_UNDEFINED`.
-fn count(value: Option<impl TryInto<MPI_Count>>) -> MPI_Count {
-    let value = value.and_then(|value| value.try_into().ok());
-    value.unwrap_or(abi::MPI_UNDEFINED.into())
-}
 
 /// The size of a datatype; none for an optional one that the library lacks (MPI-5.0 section 21.4).
 fn size_of(datatype: MPI_Datatype) -> Result<Option<usize>> {
@@ -32,17 +22,17 @@ fn size_of(datatype: MPI_Datatype) -> Result<Option<usize>> {
 }
 
 /// `MPI_Type_size`.
-pub unsafe fn type_size(datatype: MPI_Datatype, size: *mut c_int) -> Result<()> {
+pub unsafe fn type_size(datatype: MPI_Datatype, size: IntOut) -> Result<()> {
     let bytes = size_of(datatype)?;
     // SAFETY: by the contract of this function.
-    unsafe { put(size, "size", int(bytes)) }
+    unsafe { size.put_defined("size", bytes) }
 }
 
 /// `MPI_Type_size_x`.
 pub unsafe fn type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> Result<()> {
     let bytes = size_of(datatype)?;
     // SAFETY: by the contract of this function.
-    unsafe { put(size, "size", count(bytes)) }
+    unsafe { IntOut::Large(size).put_defined("size", bytes) }
 }
 
 /// `MPI_Type_get_extent`.
@@ -125,7 +115,7 @@ pub unsafe fn type_ub(datatype: MPI_Datatype, displacement: *mut MPI_Aint) -> Re
 }
 
 /// The elements that a status tells of.
-fn elements(status: *const MPI_Status, datatype: MPI_Datatype) -> Result<Option<u64>> {
+fn elements(status: *const MPI_Status, datatype: MPI_Datatype) -> Result<Option<usize>> {
     let datatype = &types::object(datatype)?.datatype;
     if status::ignored(status.cast_mut()) {
         return Err(Error::new(
@@ -137,18 +127,19 @@ fn elements(status: *const MPI_Status, datatype: MPI_Datatype) -> Result<Option<
     let bytes = status::bytes(unsafe { &*status });
     Ok(usize::try_from(bytes)
         .ok()
-        .and_then(|bytes| datatype.elements_in(bytes)))
+        .and_then(|bytes| datatype.elements_in(bytes))
+        .and_then(|elements| elements.try_into().ok()))
 }
 
 /// `MPI_Get_elements`.
 pub unsafe fn get_elements(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
-    count: *mut c_int,
+    count: IntOut,
 ) -> Result<()> {
     let elements = elements(status, datatype)?;
     // SAFETY: by the contract of this function.
-    unsafe { put(count, "count", int(elements)) }
+    unsafe { count.put_defined("count", elements) }
 }
 
 /// `MPI_Get_elements_x`.
@@ -157,13 +148,12 @@ pub unsafe fn get_elements_x(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> Result<()> {
-    let elements = elements(status, datatype)?;
     // SAFETY: by the contract of this function.
-    unsafe { put(count, "count", self::count(elements)) }
+    unsafe { get_elements(status, datatype, IntOut::Large(count)) }
 }
 
-/// `MPI_Status_set_elements_x`.
-pub unsafe fn status_set_elements_x(
+/// `MPI_Status_set_elements`.
+pub unsafe fn status_set_elements(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
     count: MPI_Count,
@@ -184,14 +174,14 @@ pub unsafe fn status_set_elements_x(
     Ok(())
 }
 
-/// `MPI_Status_set_elements`.
-pub unsafe fn status_set_elements(
+/// `MPI_Status_set_elements_x`.
+pub unsafe fn status_set_elements_x(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
-    count: c_int,
+    count: MPI_Count,
 ) -> Result<()> {
     // SAFETY: by the contract of this function.
-    unsafe { status_set_elements_x(status, datatype, count.into()) }
+    unsafe { status_set_elements(status, datatype, count) }
 }
 
 fn combiner(combiner: Combiner) -> c_int {
@@ -215,7 +205,22 @@ fn combiner(combiner: Combiner) -> c_int {
     }
 }
 
+/// Refuses to tell large counts by functions that can't (MPI-4.0 section 5.1.13).
+fn demand_ints(envelope: Envelope, function: &str) -> Result<Envelope> {
+    if envelope.large_counts > 0 {
+        let detail = format!(
+            "the datatype was made by a function with large counts; call {function}, which can \
+             tell them"
+        );
+        return Err(Error::new(Class::Type, detail));
+    }
+    Ok(envelope)
+}
+
 /// `MPI_Type_get_envelope`.
+///
+/// # Safety
+/// The results are valid or NULL.
 pub unsafe fn type_get_envelope(
     datatype: MPI_Datatype,
     num_integers: *mut c_int,
@@ -224,21 +229,43 @@ pub unsafe fn type_get_envelope(
     combiner: *mut c_int,
 ) -> Result<()> {
     let envelope = types::object(datatype)?.datatype.envelope();
-    // SAFETY: by the contract of this function.
-    unsafe {
-        put(num_integers, "num_integers", int(Some(envelope.integers)))?;
-        put(
-            num_addresses,
-            "num_addresses",
-            int(Some(envelope.addresses)),
-        )?;
-        put(
-            num_datatypes,
-            "num_datatypes",
-            int(Some(envelope.datatypes)),
-        )?;
-        put(combiner, "combiner", self::combiner(envelope.combiner))
+    let envelope = demand_ints(envelope, "MPI_Type_get_envelope_c")?;
+    for (place, name, number) in [
+        (num_integers, "num_integers", envelope.integers),
+        (num_addresses, "num_addresses", envelope.addresses),
+        (num_datatypes, "num_datatypes", envelope.datatypes),
+    ] {
+        // SAFETY: by the contract of this function.
+        unsafe { IntOut::Int(place).put_defined(name, Some(number))? };
     }
+    // SAFETY: by the contract of this function.
+    unsafe { put(combiner, "combiner", self::combiner(envelope.combiner)) }
+}
+
+/// `MPI_Type_get_envelope_c` (MPI-4.0 section 5.1.13).
+///
+/// # Safety
+/// The results are valid or NULL.
+pub unsafe fn type_get_envelope_c(
+    datatype: MPI_Datatype,
+    num_integers: *mut MPI_Count,
+    num_addresses: *mut MPI_Count,
+    num_large_counts: *mut MPI_Count,
+    num_datatypes: *mut MPI_Count,
+    combiner: *mut c_int,
+) -> Result<()> {
+    let envelope = types::object(datatype)?.datatype.envelope();
+    for (place, name, number) in [
+        (num_integers, "num_integers", envelope.integers),
+        (num_addresses, "num_addresses", envelope.addresses),
+        (num_large_counts, "num_large_counts", envelope.large_counts),
+        (num_datatypes, "num_datatypes", envelope.datatypes),
+    ] {
+        // SAFETY: by the contract of this function.
+        unsafe { IntOut::Large(place).put_defined(name, Some(number))? };
+    }
+    // SAFETY: by the contract of this function.
+    unsafe { put(combiner, "combiner", self::combiner(envelope.combiner)) }
 }
 
 const NUMBERS: Numbers = Numbers {
@@ -257,8 +284,7 @@ const NUMBERS: Numbers = Numbers {
 /// `to` is NULL or valid for writes of `room` elements.
 unsafe fn put_list<T>(
     list: impl ExactSizeIterator<Item = Result<T>>,
-    to: *mut T,
-    room: c_int,
+    (room, to): (MPI_Count, *mut T),
     name: &str,
 ) -> Result<()> {
     let length = list.len();
@@ -295,38 +321,77 @@ pub unsafe fn type_get_contents(
     array_of_addresses: *mut MPI_Aint,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> Result<()> {
-    let contents = types::object(datatype)?.datatype.contents(&NUMBERS)?;
-    let integers = contents.integers.into_iter().map(|value| {
+    let object = types::object(datatype)?;
+    demand_ints(object.datatype.envelope(), "MPI_Type_get_contents_c")?;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        contents(
+            &object.datatype,
+            (max_integers.into(), array_of_integers),
+            (max_addresses.into(), array_of_addresses),
+            (0, ptr::null_mut()),
+            (max_datatypes.into(), array_of_datatypes),
+        )
+    }
+}
+
+/// `MPI_Type_get_contents_c` (MPI-4.0 section 5.1.13), as [`type_get_contents`].
+///
+/// # Safety
+/// The arrays have the lengths given, or are NULL.
+pub unsafe fn type_get_contents_c(
+    datatype: MPI_Datatype,
+    max_integers: MPI_Count,
+    max_addresses: MPI_Count,
+    max_large_counts: MPI_Count,
+    max_datatypes: MPI_Count,
+    array_of_integers: *mut c_int,
+    array_of_addresses: *mut MPI_Aint,
+    array_of_large_counts: *mut MPI_Count,
+    array_of_datatypes: *mut MPI_Datatype,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        contents(
+            &types::object(datatype)?.datatype,
+            (max_integers, array_of_integers),
+            (max_addresses, array_of_addresses),
+            (max_large_counts, array_of_large_counts),
+            (max_datatypes, array_of_datatypes),
+        )
+    }
+}
+
+/// Writes a datatype's contents to arrays, which have room for so many.
+///
+/// # Safety
+/// The arrays have the lengths given, or are NULL.
+unsafe fn contents(
+    datatype: &Datatype,
+    integers: (MPI_Count, *mut c_int),
+    addresses: (MPI_Count, *mut MPI_Aint),
+    large_counts: (MPI_Count, *mut MPI_Count),
+    datatypes: (MPI_Count, *mut MPI_Datatype),
+) -> Result<()> {
+    let contents = datatype.contents(&NUMBERS)?;
+    let ints = contents.integers.into_iter().map(|value| {
         c_int::try_from(value).map_err(|_| {
             let detail = format!("an argument is {value}, which C's int can't hold");
             Error::new(Class::Count, detail)
         })
     });
-    let addresses = contents
-        .addresses
-        .into_iter()
-        .map(|value| Ok(value as MPI_Aint));
-    let datatypes = contents.datatypes.iter().map(handle_of);
+    let wide = |list: Vec<i64>| list.into_iter().map(Ok);
+    let handles = contents.datatypes.iter().map(handle_of);
     // SAFETY: by the contract of this function.
     unsafe {
+        put_list(ints, integers, "array_of_integers")?;
+        put_list(wide(contents.addresses), addresses, "array_of_addresses")?;
         put_list(
-            integers,
-            array_of_integers,
-            max_integers,
-            "array_of_integers",
+            wide(contents.large_counts),
+            large_counts,
+            "array_of_large_counts",
         )?;
-        put_list(
-            addresses,
-            array_of_addresses,
-            max_addresses,
-            "array_of_addresses",
-        )?;
-        put_list(
-            datatypes,
-            array_of_datatypes,
-            max_datatypes,
-            "array_of_datatypes",
-        )
+        put_list(handles, datatypes, "array_of_datatypes")
     }
 }
 

@@ -132,7 +132,7 @@ pub unsafe fn win_create_endpoints(
                     let (base, bytes) = piece.take();
                     let (process, flavor) = (&runtime.process, Flavor::Created(base.cast()));
                     // SAFETY: the caller's contract.
-                    unsafe { Window::new(process, comm, flavor, bytes, disp_unit, &wishes) }
+                    unsafe { Window::new(process, comm, flavor, bytes, disp_unit.into(), &wishes) }
                 })
             })
             .collect();

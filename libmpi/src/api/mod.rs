@@ -38,6 +38,7 @@
 pub mod attr;
 pub mod coll;
 pub mod coll_data;
+pub mod coll_init;
 pub mod coll_neighbor;
 pub mod coll_reduce;
 pub mod comm;

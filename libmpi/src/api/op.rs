@@ -5,8 +5,8 @@ use std::ffi::c_int;
 use mpi_core::Result;
 
 use super::{null, put};
-use crate::abi::{MPI_OP_NULL, MPI_Op, MPI_User_function};
-use crate::ops;
+use crate::abi::{MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c};
+use crate::ops::{self, UserFunction};
 use crate::runtime::runtime;
 
 /// `MPI_Op_create` (section 5.9.5).
@@ -20,6 +20,28 @@ pub unsafe fn op_create(
 ) -> Result<()> {
     runtime()?;
     let function = user_fn.ok_or_else(|| null("user_fn"))?;
+    // SAFETY: the caller's contract.
+    unsafe { create(UserFunction::Int(function), commute, op) }
+}
+
+/// `MPI_Op_create_c` (MPI-4.0 section 6.9.5).
+///
+/// # Safety
+/// As for [`op_create`].
+pub unsafe fn op_create_c(
+    user_fn: Option<MPI_User_function_c>,
+    commute: c_int,
+    op: *mut MPI_Op,
+) -> Result<()> {
+    runtime()?;
+    let function = user_fn.ok_or_else(|| null("user_fn"))?;
+    // SAFETY: the caller's contract.
+    unsafe { create(UserFunction::Large(function), commute, op) }
+}
+
+/// # Safety
+/// `op` is valid or NULL.
+unsafe fn create(function: UserFunction, commute: c_int, op: *mut MPI_Op) -> Result<()> {
     if op.is_null() {
         return Err(null("op"));
     }

@@ -1,12 +1,13 @@
 //! Packing and unpacking (sections 4.2 and 4.3).
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
 use mpi_core::{Class, Error, Result};
 
 use super::{null, put};
-use crate::abi::{MPI_Aint, MPI_Comm, MPI_Datatype};
+use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype};
+use crate::counts::IntOut;
 use crate::runtime::runtime;
 use crate::types;
 
@@ -50,10 +51,10 @@ unsafe fn source<'a>(start: *const c_void, size: i64) -> Result<&'a [u8]> {
 ///
 /// # Safety
 /// `position` is NULL or valid.
-unsafe fn at<T: Copy + Into<i64>>(position: *const T) -> Result<i64> {
+unsafe fn at(position: *const MPI_Aint) -> Result<i64> {
     // SAFETY: by the contract of this function.
     let position = unsafe { position.as_ref() }.ok_or_else(|| null("position"))?;
-    Ok((*position).into())
+    Ok(*position)
 }
 
 /// The only data representation of section 4.3.
@@ -78,11 +79,11 @@ unsafe fn check_datarep(datarep: *const c_char) -> Result<()> {
 /// `MPI_Pack`.
 pub unsafe fn pack(
     inbuf: *const c_void,
-    incount: c_int,
+    incount: MPI_Count,
     datatype: MPI_Datatype,
     outbuf: *mut c_void,
-    outsize: c_int,
-    position: *mut c_int,
+    outsize: MPI_Count,
+    position: IntOut,
     comm: MPI_Comm,
 ) -> Result<()> {
     runtime()?.comm(comm)?;
@@ -90,20 +91,20 @@ pub unsafe fn pack(
     types::check_address(inbuf, count, datatype)?;
     // SAFETY: by the contract of this function.
     unsafe {
-        let out = target(outbuf, outsize.into())?;
-        let end = datatype.pack_at(inbuf.cast(), count, out, at(position)?)?;
-        // The end lies within the buffer, whose size was an int.
-        put(position, "position", end as c_int)
+        let out = target(outbuf, outsize)?;
+        let start = position.get("position")?;
+        let end = datatype.pack_at(inbuf.cast(), count, out, start)?;
+        position.put("position", end, "the end of the packed data")
     }
 }
 
 /// `MPI_Unpack`.
 pub unsafe fn unpack(
     inbuf: *const c_void,
-    insize: c_int,
-    position: *mut c_int,
+    insize: MPI_Count,
+    position: IntOut,
     outbuf: *mut c_void,
-    outcount: c_int,
+    outcount: MPI_Count,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
@@ -112,40 +113,38 @@ pub unsafe fn unpack(
     types::check_address(outbuf, count, datatype)?;
     // SAFETY: by the contract of this function.
     unsafe {
-        let data = source(inbuf, insize.into())?;
-        let end = datatype.unpack_at(outbuf.cast(), count, data, at(position)?)?;
-        put(position, "position", end as c_int)
+        let data = source(inbuf, insize)?;
+        let start = position.get("position")?;
+        let end = datatype.unpack_at(outbuf.cast(), count, data, start)?;
+        position.put("position", end, "the end of the packed data")
     }
 }
 
 /// `MPI_Pack_size`.
 pub unsafe fn pack_size(
-    incount: c_int,
+    incount: MPI_Count,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
-    size: *mut c_int,
+    size: IntOut,
 ) -> Result<()> {
     runtime()?.comm(comm)?;
     let (count, datatype) = types::checked(incount, datatype)?;
     let bytes = datatype.pack_size(count)?;
-    let Ok(bytes) = c_int::try_from(bytes) else {
-        return Err(Error::new(
-            Class::Count,
-            format!(
-                "{incount} elements of {datatype} take {bytes} bytes when packed, more than C's \
-                 int can tell; pack fewer at a time"
-            ),
-        ));
-    };
     // SAFETY: by the contract of this function.
-    unsafe { put(size, "size", bytes) }
+    unsafe {
+        size.put(
+            "size",
+            bytes as MPI_Count,
+            "the number of bytes that the packed data takes",
+        )
+    }
 }
 
 /// `MPI_Pack_external`.
 pub unsafe fn pack_external(
     datarep: *const c_char,
     inbuf: *const c_void,
-    incount: c_int,
+    incount: MPI_Count,
     datatype: MPI_Datatype,
     outbuf: *mut c_void,
     outsize: MPI_Aint,
@@ -170,7 +169,7 @@ pub unsafe fn unpack_external(
     insize: MPI_Aint,
     position: *mut MPI_Aint,
     outbuf: *mut c_void,
-    outcount: c_int,
+    outcount: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
     // SAFETY: by the contract of this function.
@@ -192,7 +191,7 @@ pub unsafe fn unpack_external(
 /// `datarep` is a string or NULL; `size` is valid or NULL.
 pub unsafe fn pack_external_size(
     datarep: *const c_char,
-    incount: c_int,
+    incount: MPI_Count,
     datatype: MPI_Datatype,
     size: *mut MPI_Aint,
 ) -> Result<()> {

@@ -8,18 +8,18 @@ use mpi_core::{Class, Error, Result};
 use super::null;
 use super::pt2pt::check::{check_send, check_source};
 use super::request::array;
-use crate::abi::{MPI_Comm, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
 use crate::persistent::{Persistent, What};
 use crate::requests::{self, Object};
-use crate::runtime::runtime;
-use crate::types;
+use crate::runtime::{Runtime, runtime};
+use crate::{own_request, types};
 
 /// # Safety
 /// The standard's contract of a send, from each start to the completion that follows.
 unsafe fn init_send(
     what: impl FnOnce(u32) -> What,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -38,7 +38,7 @@ unsafe fn init_send(
 unsafe fn init(
     what: What,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     tag: c_int,
     comm: MPI_Comm,
@@ -60,7 +60,7 @@ unsafe fn init(
 /// `MPI_Send_init`.
 pub unsafe fn send_init(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -75,7 +75,7 @@ pub unsafe fn send_init(
 /// `MPI_Bsend_init`.
 pub unsafe fn bsend_init(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -100,7 +100,7 @@ pub unsafe fn bsend_init(
 /// `MPI_Ssend_init`.
 pub unsafe fn ssend_init(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -115,7 +115,7 @@ pub unsafe fn ssend_init(
 /// `MPI_Rsend_init`: a standard send that is certain to match.
 pub unsafe fn rsend_init(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -130,7 +130,7 @@ pub unsafe fn rsend_init(
 /// `MPI_Recv_init`.
 pub unsafe fn recv_init(
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
@@ -144,26 +144,30 @@ pub unsafe fn recv_init(
 }
 
 /// The persistent request behind a handle, which must be inactive.
-fn startable(request: MPI_Request) -> Result<&'static Persistent> {
+fn startable(request: MPI_Request) -> Result<&'static Object> {
     match requests::object(request) {
         Some(Object::Persistent(persistent)) if persistent.is_active() => {
             Err(persistent.active_already())
         }
-        Some(Object::Persistent(persistent)) => Ok(persistent),
+        Some(found @ Object::Persistent(_)) => Ok(found),
+        Some(found @ Object::Other(other)) => other.check_start().map(|()| found),
         _ if request == MPI_REQUEST_NULL => Err(Error::new(
             Class::Request,
             "request is MPI_REQUEST_NULL; make one by MPI_Send_init or the like first",
         )),
         _ => {
             runtime()?.named(request)?;
-            Err(Error::new(
-                Class::Request,
-                format!(
-                    "request {request:#x} is not persistent; only those of MPI_Send_init and the \
-                     like can be started"
-                ),
-            ))
+            Err(own_request::not_persistent())
         }
+    }
+}
+
+/// Starts what `startable` has found.
+fn begin(found: &Object, runtime: &Runtime) -> Result<()> {
+    match found {
+        Object::Persistent(persistent) => persistent.start(&runtime.process, &runtime.bsend),
+        Object::Other(other) => other.start(&runtime.process),
+        Object::Generalized(_) => Err(own_request::not_persistent()),
     }
 }
 
@@ -174,7 +178,7 @@ pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
     let Some(request) = (unsafe { request.as_ref() }) else {
         return Err(null("request"));
     };
-    startable(*request)?.start(&runtime.process, &runtime.bsend)
+    begin(startable(*request)?, runtime)
 }
 
 /// `MPI_Startall`. None is started if one of them can be seen to be wrong.
@@ -198,7 +202,7 @@ pub unsafe fn startall(count: c_int, array_of_requests: *mut MPI_Request) -> Res
     }
     for (index, request) in requests.iter().enumerate() {
         startable(*request)
-            .and_then(|persistent| persistent.start(&runtime.process, &runtime.bsend))
+            .and_then(|found| begin(found, runtime))
             .map_err(|error| place(index, error))?;
     }
     Ok(())

@@ -12,6 +12,7 @@ use crate::abi::{
     MPI_WIN_NULL, MPI_Win, MPI_Win_errhandler_function,
 };
 use crate::attributes::{self, Form, Kind, Value};
+use crate::counts::IntOut;
 use crate::errhandler::{self, Handler};
 use crate::hints::Hints;
 use crate::raise::{self, On};
@@ -27,7 +28,7 @@ unsafe fn make(
     comm: MPI_Comm,
     flavor: Flavor,
     size: MPI_Aint,
-    unit: c_int,
+    unit: MPI_Aint,
     info: MPI_Info,
     win: *mut MPI_Win,
 ) -> Result<&'static WinObject> {
@@ -92,7 +93,7 @@ unsafe fn make(
 pub unsafe fn win_create(
     base: *mut c_void,
     size: MPI_Aint,
-    disp_unit: c_int,
+    disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
     win: *mut MPI_Win,
@@ -117,7 +118,7 @@ pub unsafe fn win_create(
 /// `baseptr` is the address of a pointer, or NULL; `win` is valid or NULL.
 pub unsafe fn win_allocate(
     size: MPI_Aint,
-    disp_unit: c_int,
+    disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
     baseptr: *mut c_void,
@@ -139,7 +140,7 @@ pub unsafe fn win_allocate(
 /// As for [`win_allocate`].
 pub unsafe fn win_allocate_shared(
     size: MPI_Aint,
-    disp_unit: c_int,
+    disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
     baseptr: *mut c_void,
@@ -164,7 +165,7 @@ pub unsafe fn win_shared_query(
     win: MPI_Win,
     rank: c_int,
     size: *mut MPI_Aint,
-    disp_unit: *mut c_int,
+    disp_unit: IntOut,
     baseptr: *mut c_void,
 ) -> Result<()> {
     runtime()?;
@@ -182,7 +183,7 @@ pub unsafe fn win_shared_query(
     // SAFETY: the caller's contract.
     unsafe {
         put(size, "size", bytes as MPI_Aint)?;
-        put(disp_unit, "disp_unit", unit as c_int)?;
+        disp_unit.put("disp_unit", unit, "the unit of displacements")?;
         put(baseptr.cast(), "baseptr", base)
     }
 }

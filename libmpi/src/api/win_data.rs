@@ -12,8 +12,15 @@ pub(crate) use super::win_quick::{
     win_accumulate_fast, win_compare_and_swap_fast, win_fetch_and_op_fast, win_get_accumulate_fast,
     win_get_fast, win_put_fast, win_rget_accumulate_fast, win_rget_fast, win_rput_fast,
 };
+// They raise no errors, so they need not know which of the two forms was called.
+pub(crate) use super::win_quick::{
+    win_accumulate_fast as win_accumulate_c_fast,
+    win_get_accumulate_fast as win_get_accumulate_c_fast, win_get_fast as win_get_c_fast,
+    win_put_fast as win_put_c_fast, win_rget_accumulate_fast as win_rget_accumulate_c_fast,
+    win_rget_fast as win_rget_c_fast, win_rput_fast as win_rput_c_fast,
+};
 use super::{null, put};
-use crate::abi::{MPI_Aint, MPI_Datatype, MPI_Op, MPI_PROC_NULL, MPI_Request, MPI_Win};
+use crate::abi::{MPI_Aint, MPI_Count, MPI_Datatype, MPI_Op, MPI_PROC_NULL, MPI_Request, MPI_Win};
 use crate::requests;
 use crate::runtime::{Runtime, runtime};
 use crate::{ops, types, wins};
@@ -22,7 +29,7 @@ use crate::{ops, types, wins};
 #[derive(Clone, Copy)]
 struct From {
     address: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 }
 
@@ -43,7 +50,7 @@ impl From {
 struct To {
     rank: c_int,
     displacement: MPI_Aint,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 }
 
@@ -168,11 +175,11 @@ unsafe fn any_accumulate(
 /// The origin's buffer is readable until the epoch ends.
 pub unsafe fn win_put(
     origin_addr: *const c_void,
-    origin_count: c_int,
+    origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
     target_rank: c_int,
     target_disp: MPI_Aint,
-    target_count: c_int,
+    target_count: MPI_Count,
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> Result<()> {
@@ -197,11 +204,11 @@ pub unsafe fn win_put(
 /// As for [`win_put`]; `request` is valid or NULL.
 pub unsafe fn win_rput(
     origin_addr: *const c_void,
-    origin_count: c_int,
+    origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
     target_rank: c_int,
     target_disp: MPI_Aint,
-    target_count: c_int,
+    target_count: MPI_Count,
     target_datatype: MPI_Datatype,
     win: MPI_Win,
     request: *mut MPI_Request,
@@ -227,11 +234,11 @@ pub unsafe fn win_rput(
 /// The origin's buffer is writable until the epoch ends.
 pub unsafe fn win_get(
     origin_addr: *mut c_void,
-    origin_count: c_int,
+    origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
     target_rank: c_int,
     target_disp: MPI_Aint,
-    target_count: c_int,
+    target_count: MPI_Count,
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> Result<()> {
@@ -256,11 +263,11 @@ pub unsafe fn win_get(
 /// As for [`win_get`]; `request` is valid or NULL.
 pub unsafe fn win_rget(
     origin_addr: *mut c_void,
-    origin_count: c_int,
+    origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
     target_rank: c_int,
     target_disp: MPI_Aint,
-    target_count: c_int,
+    target_count: MPI_Count,
     target_datatype: MPI_Datatype,
     win: MPI_Win,
     request: *mut MPI_Request,
@@ -286,11 +293,11 @@ pub unsafe fn win_rget(
 /// As for [`win_put`].
 pub unsafe fn win_accumulate(
     origin_addr: *const c_void,
-    origin_count: c_int,
+    origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
     target_rank: c_int,
     target_disp: MPI_Aint,
-    target_count: c_int,
+    target_count: MPI_Count,
     target_datatype: MPI_Datatype,
     op: MPI_Op,
     win: MPI_Win,
@@ -316,11 +323,11 @@ pub unsafe fn win_accumulate(
 /// As for [`win_put`]; `request` is valid or NULL.
 pub unsafe fn win_raccumulate(
     origin_addr: *const c_void,
-    origin_count: c_int,
+    origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
     target_rank: c_int,
     target_disp: MPI_Aint,
-    target_count: c_int,
+    target_count: MPI_Count,
     target_datatype: MPI_Datatype,
     op: MPI_Op,
     win: MPI_Win,
@@ -347,14 +354,14 @@ pub unsafe fn win_raccumulate(
 /// As for [`win_put`] and, for the result, [`win_get`].
 pub unsafe fn win_get_accumulate(
     origin_addr: *const c_void,
-    origin_count: c_int,
+    origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
     result_addr: *mut c_void,
-    result_count: c_int,
+    result_count: MPI_Count,
     result_datatype: MPI_Datatype,
     target_rank: c_int,
     target_disp: MPI_Aint,
-    target_count: c_int,
+    target_count: MPI_Count,
     target_datatype: MPI_Datatype,
     op: MPI_Op,
     win: MPI_Win,
@@ -385,14 +392,14 @@ pub unsafe fn win_get_accumulate(
 /// As for [`win_get_accumulate`]; `request` is valid or NULL.
 pub unsafe fn win_rget_accumulate(
     origin_addr: *const c_void,
-    origin_count: c_int,
+    origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
     result_addr: *mut c_void,
-    result_count: c_int,
+    result_count: MPI_Count,
     result_datatype: MPI_Datatype,
     target_rank: c_int,
     target_disp: MPI_Aint,
-    target_count: c_int,
+    target_count: MPI_Count,
     target_datatype: MPI_Datatype,
     op: MPI_Op,
     win: MPI_Win,

@@ -1,4 +1,4 @@
-//! Control variables: those of [`settings`](crate::settings).
+//! Control variables: those of [`crate::settings`].
 
 use std::ffi::c_int;
 

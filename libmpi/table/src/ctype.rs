@@ -62,7 +62,8 @@ impl CType {
 
     /// Whether this is a pointer to a function that the program wrote.
     pub fn is_callback(&self) -> bool {
-        self.pointers == 1 && self.base.starts_with("MPI_") && self.base.ends_with("_function")
+        let is_function = self.base.ends_with("_function") || self.base.ends_with("_function_c");
+        self.pointers == 1 && self.base.starts_with("MPI_") && is_function
     }
 
     /// The declaration of `name` with this type in C; without a name, the type alone.

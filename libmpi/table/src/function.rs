@@ -1,6 +1,7 @@
 //! The function table: prototypes by chapter, and what each parameter means.
 
 use crate::ctype::CType;
+use crate::large::Form;
 use crate::source::{ParseError, Tokens, statements};
 
 /// All functions.
@@ -48,6 +49,8 @@ pub struct Function {
     pub is_companion: bool,
     /// What the Rust function returns.
     pub style: Style,
+    /// Which of the two forms it is, where there is one with large counts.
+    pub form: Option<Form>,
     /// The section of the standard, "3.2 Blocking send and receive"; may be empty.
     pub section: String,
     /// The line of the table.
@@ -186,19 +189,22 @@ impl Functions {
                 _ => {
                     let mut function = Function::parse(&line, statement.line).map_err(fail)?;
                     section.clone_into(&mut function.section);
-                    let twin = chapters
-                        .iter()
-                        .flat_map(|chapter| &chapter.functions)
-                        .find(|other| other.name == function.name);
-                    if let Some(twin) = twin {
-                        let (name, line) = (&twin.name, twin.line);
-                        return Err(fail(format!("{name} stands on line {line} already")));
+                    let large = function.large();
+                    for function in [Some(function), large].into_iter().flatten() {
+                        let twin = chapters
+                            .iter()
+                            .flat_map(|chapter| &chapter.functions)
+                            .find(|other| other.name == function.name);
+                        if let Some(twin) = twin {
+                            let (name, line) = (&twin.name, twin.line);
+                            return Err(fail(format!("{name} stands on line {line} already")));
+                        }
+                        chapters
+                            .last_mut()
+                            .ok_or_else(|| fail("a function above the first chapter".to_owned()))?
+                            .functions
+                            .push(function);
                     }
-                    chapters
-                        .last_mut()
-                        .ok_or_else(|| fail("a function above the first chapter".to_owned()))?
-                        .functions
-                        .push(function);
                 }
             }
         }
@@ -241,6 +247,7 @@ impl Function {
             is_companion: false,
             section: String::new(),
             line,
+            form: None,
         };
         if !function.name.starts_with("MPI") {
             return Err(format!("`{}` is not a name of MPI", function.name));
@@ -288,6 +295,13 @@ impl Function {
             "companion" => self.is_companion = true,
             "plain" => self.style = Style::Plain,
             "fast" => self.fast = true,
+            "large" => {
+                let mut names = Vec::new();
+                while !matches!(tokens.peek(), "," | "]") {
+                    names.push(tokens.identifier("a parameter")?);
+                }
+                self.form = Some(self.widened(&names)?);
+            }
             "in" => self.each_named(tokens, |param| param.direction = Direction::In)?,
             "inout" => self.each_named(tokens, |param| param.direction = Direction::InOut)?,
             "is" => {
@@ -295,6 +309,10 @@ impl Function {
                 let kind = named_kind(tokens.identifier("a kind")?)?;
                 self.param_mut(name)?.kind = kind;
             }
+            "told" => match &mut self.form {
+                Some(form) => form.told = true,
+                None => return Err("`told` belongs behind `large`".to_owned()),
+            },
             other => return Err(format!("`{other}` is not an attribute")),
         }
         Ok(())

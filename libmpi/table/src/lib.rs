@@ -10,6 +10,7 @@ pub mod ctype;
 pub mod fortran;
 pub mod function;
 pub mod header;
+pub mod large;
 pub mod report;
 pub mod rust;
 pub mod shims;
@@ -20,6 +21,7 @@ pub mod standard_shims;
 pub use constant::{Constants, Group, Item, Value};
 pub use ctype::CType;
 pub use function::{Chapter, Direction, Function, Functions, Kind, Param, Style};
+pub use large::Form;
 pub use source::ParseError;
 pub use standard::{Abi, Standard};
 

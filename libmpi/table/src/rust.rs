@@ -83,7 +83,7 @@ impl Table {
                 );
                 for (ctype, field) in fields {
                     let _ = writeln!(text, "    /// Field `{field}`.");
-                    let _ = writeln!(text, "    pub {field}: {},", ctype.to_rust());
+                    let _ = writeln!(text, "    pub {field}: {},", rust_field(ctype));
                 }
                 text.push_str("}\n");
             }
@@ -186,6 +186,14 @@ fn error_names<'a>(text: &mut String, items: impl Iterator<Item = &'a Item>) {
         }
     }
     text.push_str("        _ => return None,\n    })\n}\n");
+}
+
+/// The type of a field: arrays are part of the struct.
+fn rust_field(ctype: &CType) -> String {
+    let mut element = ctype.clone();
+    let sizes = std::mem::take(&mut element.dimensions);
+    let wrap = |inner, size: &String| format!("[{inner}; {size}]");
+    sizes.iter().rev().fold(element.to_rust(), wrap)
 }
 
 /// The Rust type of handles as programs see them.

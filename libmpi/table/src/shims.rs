@@ -9,8 +9,8 @@ use crate::rust::{rust_name, rust_param, rust_result};
 impl Table {
     /// The text of a Rust module with the shims of all functions that there are, for `include!`.
     ///
-    /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, `mpi_core`, and
-    /// `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module
+    /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, `mpi_core`,
+    /// `crate::counts::{IntArray, IntOut}` and `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module
     /// of the function, because the assembler can give another name only to a symbol that it
     /// sees.
     pub fn shims(&self) -> String {
@@ -90,7 +90,10 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
         params.join(", "),
         rust_result(&function.result)
     );
-    let call = format!("crate::api::{implementation}({})", names.join(", "));
+    let call = format!(
+        "crate::api::{implementation}({})",
+        function.arguments().join(", ")
+    );
     let safety = "    // SAFETY: the program keeps to the standard's contract, and the Rust function\n    \
                   // asks for no more than that.\n";
     match function.style {
@@ -126,9 +129,10 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                     "    #[inline(never)]\n    \
                      unsafe fn long({params}) -> c_int {{\n{way}\n    }}\n    \
                      // SAFETY: the program keeps to the standard's contract.\n    \
-                     match unsafe {{ crate::api::{implementation}_fast({list}) }} {{\n        \
+                     match {} {{\n        \
                      Some(code) => code,\n        \
-                     None => unsafe {{ long({list}) }},\n    }}"
+                     None => unsafe {{ long({list}) }},\n    }}",
+                    short_way(function, implementation, &list)
                 );
             } else {
                 let _ = writeln!(text, "{way}");
@@ -136,6 +140,26 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
         }
     }
     text.push_str("}\n\n");
+}
+
+/// The call of the short way, which is for counts that fit into ints.
+pub(crate) fn short_way(function: &Function, implementation: &str, list: &str) -> String {
+    let suffix = function.fast_suffix();
+    let call = format!("unsafe {{ crate::api::{implementation}{suffix}({list}) }}");
+    let narrowed = function.narrowed();
+    if narrowed.is_empty() {
+        return call;
+    }
+    let tries: Vec<String> = narrowed
+        .iter()
+        .map(|name| format!("c_int::try_from({name})"))
+        .collect();
+    let oks: Vec<String> = narrowed.iter().map(|name| format!("Ok({name})")).collect();
+    format!(
+        "match ({},) {{\n        ({},) => {call},\n        _ => None,\n    }}",
+        tries.join(", "),
+        oks.join(", ")
+    )
 }
 
 /// On which object an error is raised (section 8.3): the communicator, window or file among the
@@ -200,6 +224,7 @@ pub(crate) fn argument(param: &Param) -> String {
             }
             Kind::File | Kind::Tool => format!("Arg::Pointer({name}.cast())"),
             Kind::Aint | Kind::Offset | Kind::BigCount => format!("Arg::Long({name})"),
+            Kind::Count if param.ctype.base == "MPI_Count" => format!("Arg::Long({name})"),
             Kind::Rank => format!("Arg::Rank({name})"),
             Kind::Tag => format!("Arg::Tag({name})"),
             _ => format!("Arg::Int({name})"),

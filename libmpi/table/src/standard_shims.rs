@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use crate::Table;
 use crate::function::{Chapter, Direction, Function, Kind, Param, Style};
 use crate::rust::{outward_type, rust_name, rust_param, rust_result};
-use crate::shims::{aliases, argument, object, place, version_script};
+use crate::shims::{aliases, argument, object, place, short_way, version_script};
 use crate::standard::Abi;
 
 /// What is done with a parameter.
@@ -143,17 +143,12 @@ impl Table {
             .map(|param| self.outward_param(param))
             .collect();
         let params = params.join(", ");
-        let names = |inner: bool| -> String {
-            let pairs = function.params.iter().zip(&ways);
-            let list: Vec<String> = pairs
-                .map(|(param, way)| match (way, inner) {
-                    (Way::Same, _) | (_, false) => rust_name(&param.name),
-                    (Way::Handle | Way::Copy, true) => format!("inner_{}", param.name),
-                    (Way::Place | Way::Array(_), true) => format!("at_{}", param.name),
-                })
-                .collect();
-            list.join(", ")
-        };
+        let names: Vec<String> = function
+            .params
+            .iter()
+            .map(|param| rust_name(&param.name))
+            .collect();
+        let names = names.join(", ");
         let name = &function.name;
         let is_outward = self.is_outward(&function.result.base) && !function.result.is_pointer();
         let result = if is_outward {
@@ -174,20 +169,24 @@ impl Table {
         );
         let before = self.before(function, &ways);
         let after = self.after(function, &ways);
-        let call = format!("crate::api::{implementation}({})", names(true));
+        let call = inside(
+            function,
+            &ways,
+            &format!(
+                "unsafe {{ crate::api::{implementation}({}) }}",
+                function.arguments().join(", ")
+            ),
+        );
         match function.style {
             Style::Plain if is_outward => {
                 let back = outward_of(&function.result.base);
-                let _ = writeln!(text, "{before}    {back}(unsafe {{ {call} }})");
+                let _ = writeln!(text, "{before}    {back}({call})");
             }
             Style::Plain if after.is_empty() => {
-                let _ = writeln!(text, "{before}    unsafe {{ {call} }}");
+                let _ = writeln!(text, "{before}    {call}");
             }
             Style::Plain => {
-                let _ = writeln!(
-                    text,
-                    "{before}    let result = unsafe {{ {call} }};\n{after}    result"
-                );
+                let _ = writeln!(text, "{before}    let result = {call};\n{after}    result");
             }
             Style::Checked => {
                 self.fail(text, function, &ways);
@@ -202,21 +201,24 @@ impl Table {
                     .collect();
                 let way = format!(
                     "{before}    \
-                     match unsafe {{ {call} }} {{\n        \
+                     let done = {call};\n    \
+                     match done {{\n        \
                      Ok(()) => {{\n{after}            MPI_SUCCESS\n        }}\n        \
                      Err(error) => {{\n{after}            fail(error, {})\n        }}\n    }}",
                     told.join(", ")
                 );
                 if function.fast {
-                    let fast = format!("crate::api::{implementation}_fast({})", names(true));
+                    let fast = short_way(function, implementation, &names);
+                    let fast = inside(function, &ways, &fast);
                     let _ = writeln!(
                         text,
                         "    #[inline(never)]\n    \
                          unsafe fn long({params}) -> c_int {{\n{way}\n    }}\n{before}    \
-                         match unsafe {{ {fast} }} {{\n        \
+                         let done = {fast};\n    \
+                         match done {{\n        \
                          Some(code) => {{\n{after}            code\n        }}\n        \
                          None => unsafe {{ long({}) }},\n    }}",
-                        names(false)
+                        names
                     );
                 } else {
                     let _ = writeln!(text, "{way}");
@@ -324,15 +326,10 @@ impl Table {
                     )
                 }
                 Way::Array(length) => {
-                    let pointer = match param.ctype.is_const {
-                        true => format!("at_{plain}.cast_const()"),
-                        false => format!("at_{plain}"),
-                    };
                     writeln!(
                         text,
-                        "    let mut inner_{plain} = outward::Array::new();\n    \
-                         let at_{plain} = unsafe {{ inner_{plain}.fill({name}, {length}, {reads}) }};\n    \
-                         let at_{plain} = {pointer};"
+                        "    let mut inner_{plain} = outward::Array::empty();\n    \
+                         let at_{plain} = unsafe {{ inner_{plain}.fill({name}, {length}, {reads}) }};"
                     )
                 }
             };
@@ -369,12 +366,38 @@ impl Table {
     }
 }
 
+/// An expression with the arguments in the library's form under their own names.
+fn inside(function: &Function, ways: &[Way], expression: &str) -> String {
+    if ways.iter().all(|way| matches!(way, Way::Same)) {
+        return expression.to_owned();
+    }
+    let mut text = String::from("{ ");
+    for (param, way) in function.params.iter().zip(ways) {
+        let form = match way {
+            Way::Same => continue,
+            Way::Handle | Way::Copy => "inner",
+            Way::Place | Way::Array(_) => "at",
+        };
+        let _ = write!(
+            text,
+            "let {} = {form}_{}; ",
+            rust_name(&param.name),
+            param.name
+        );
+    }
+    format!("{text}{expression} }}")
+}
+
 /// The Rust expression that tells how many elements an array of handles has.
 fn length(function: &Function, array: &Param) -> Option<String> {
-    let has = |name: &str| function.params.iter().any(|param| param.name == name);
+    let find = |name: &str| function.params.iter().find(|param| param.name == name);
+    let has = |name: &str| find(name).is_some();
     let first = |names: &[&str]| -> Option<String> {
-        let name = names.iter().find(|name| has(name))?;
-        Some(format!("{name} as i64"))
+        let count = names.iter().find_map(|name| find(name))?;
+        Some(match count.ctype.base.as_str() {
+            "int" => format!("i64::from({})", count.name),
+            _ => count.name.clone(),
+        })
     };
     match array.name.as_str() {
         "array_of_requests" | "array_of_types" | "array_of_info" => first(&["incount", "count"]),

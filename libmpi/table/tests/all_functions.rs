@@ -6,32 +6,27 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use mpi_table::{CONSTANTS, Constants, FUNCTIONS, Functions, Style, Table};
+use mpi_table::{Style, Table};
 
 /// The table as if every function were implemented, each by a function of the same name.
 fn complete() -> Table {
-    let mut functions = Functions::parse("functions.mpi", FUNCTIONS).expect("a good table");
-    for chapter in &mut functions.chapters {
+    let mut table = Table::load().expect("good tables");
+    for chapter in &mut table.functions.chapters {
         for function in &mut chapter.functions {
             function.implementation = Some(format!("all::{}", function.name));
         }
     }
-    let constants = Constants::parse("constants.mpi", CONSTANTS).expect("a good table");
-    Table {
-        functions,
-        constants,
-    }
+    table
 }
 
 /// Functions that never return, with the arguments of the shims' calls.
 fn implementations(table: &Table) -> String {
     let mut text = String::new();
     for function in table.functions.all() {
-        let params: Vec<String> = function
-            .params
-            .iter()
-            .map(|param| format!("_: {}", param.ctype.to_rust()))
-            .collect();
+        let list = |types: Vec<String>| {
+            let list: Vec<String> = types.iter().map(|one| format!("_: {one}")).collect();
+            list.join(", ")
+        };
         let result = match function.style {
             Style::Checked => "Result<(), crate::mpi_core::Error>".to_owned(),
             Style::Plain if function.result.to_c("") == "void" => "()".to_owned(),
@@ -41,14 +36,15 @@ fn implementations(table: &Table) -> String {
             text,
             "pub unsafe fn {}({}) -> {result} {{ loop {{}} }}",
             function.name,
-            params.join(", ")
+            list(function.rust_types())
         );
         if function.fast {
             let _ = writeln!(
                 text,
-                "pub unsafe fn {}_fast({}) -> Option<c_int> {{ None }}",
+                "pub unsafe fn {}{}({}) -> Option<c_int> {{ None }}",
                 function.name,
-                params.join(", ")
+                function.fast_suffix(),
+                list(function.fast_types())
             );
         }
     }
@@ -69,8 +65,11 @@ fn shims_of_all_functions_compile() {
          Long(c_long), Rank(c_int), Tag(c_int), Handle(&'static str, c_int), \
          Text(*const c_char) }}\n\
          pub fn raise(_: crate::mpi_core::Error, _: &str, _: On, _: &[(&str, Arg)]) -> c_int {{ 0 }} }}\n\
-         mod api {{ pub mod all {{ use std::ffi::*; use crate::abi::*;\n{}}} }}\n\
-         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::raise::{{Arg, On, raise}}; use crate::mpi_core;\n\
+         mod counts {{ use std::ffi::*; \
+         pub enum IntArray {{ Int(*const c_int), Large(*const c_long) }} \
+         pub enum IntOut {{ Int(*mut c_int), Large(*mut c_long) }} }}\n\
+         mod api {{ pub mod all {{ use std::ffi::*; use crate::abi::*; use crate::counts::*;\n{}}} }}\n\
+         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::counts::*; use crate::raise::{{Arg, On, raise}}; use crate::mpi_core;\n\
          {}}}\n",
         table.rust_constants(),
         implementations(&table),

@@ -123,7 +123,8 @@ impl CallSignature {
         ((self.0 >> (BYTES + PHASES)) & ((1 << ROOT) - 1)).checked_sub(1)
     }
 
-    fn bytes(self) -> u64 {
+    /// The bytes that it says.
+    pub fn bytes(self) -> u64 {
         self.0 & ((1 << BYTES) - 1)
     }
 

@@ -13,6 +13,7 @@ mod call;
 mod exchange;
 mod network;
 mod nonblocking;
+pub mod persistent;
 mod port;
 mod registration;
 mod run;

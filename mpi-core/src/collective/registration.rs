@@ -10,6 +10,7 @@ use super::Holder;
 use super::cache::CommRun;
 use super::call::Site;
 use super::network::AwaitedPeers;
+use super::persistent::PersistentCollective;
 use super::state::CommState;
 use crate::comm::Comm;
 use crate::error::Error;
@@ -38,6 +39,10 @@ pub(super) struct Active {
 #[derive(Default)]
 pub struct Collectives {
     pub(super) runs: Guarded<Vec<Active>>,
+    /// Persistent ones, of which some are under way. Locked after `runs`.
+    pub(super) persistent: Guarded<Vec<Arc<PersistentCollective>>>,
+    /// How many persistent ones have slots.
+    pub(super) persistent_with_slots: Arc<AtomicUsize>,
     /// Counts rounds of progress that completed one which did.
     pub(super) rounds: AtomicU32,
     choices: Choices,

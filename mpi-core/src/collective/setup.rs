@@ -96,8 +96,9 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     else {
         return Ok(None);
     };
-    let piece = common_piece(process, comm, &**memory, SharedSlots::bytes_of_rank(size))?;
-    let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, share));
+    let room = SharedSlots::room(size);
+    let piece = common_piece(process, comm, &**memory, SharedSlots::bytes_of_rank(room))?;
+    let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, room, share));
     let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
     let state = [u64::from(shared.is_some()), u64::from(direct)];
     let told = gather_all_u64(process, comm, state)?;
@@ -105,6 +106,34 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
         shared.settle(told.iter().all(|ready| ready[1] != 0));
     }
     Ok(shared.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+}
+
+/// Makes slots for one persistent collective of an intracommunicator that has slots for blocking ones: of
+/// so much room. All members call this; none where not all can have
+/// them, on all of them.
+pub(super) fn persistent(
+    process: &Process,
+    comm: &Comm,
+    shared: &SharedSlots,
+    room: usize,
+    share: Option<Share>,
+) -> Result<Option<SharedSlots>> {
+    let Some(memory) = process.shared_memory() else {
+        return Ok(None); // nobody would have slots
+    };
+    let piece = common_piece(process, comm, &**memory, SharedSlots::bytes_of_rank(room))?;
+    let mut own = match (piece, share) {
+        (Some(piece), Some(share)) => {
+            let (rank, size) = (comm.rank(), comm.size());
+            Some(SharedSlots::over(piece, rank, size, room, share))
+        }
+        _ => None,
+    };
+    let told = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
+    if let Some(own) = &mut own {
+        own.settle(shared.slots.direct);
+    }
+    Ok(own.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
 
 /// Makes the slots of an intracommunicator that has slots for blocking collectives. All members call

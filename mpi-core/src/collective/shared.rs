@@ -62,20 +62,26 @@ unsafe impl Send for SharedSlots {}
 unsafe impl Sync for SharedSlots {}
 
 impl SharedSlots {
-    /// Bytes of memory of each of so many ranks.
-    pub fn bytes_of_rank(size: u32) -> usize {
-        HEAD + (64 + SharedSlots::room(size)) * DEPTH as usize
+    /// Bytes of memory of each rank with slots of so much room.
+    pub fn bytes_of_rank(room: usize) -> usize {
+        HEAD + (64 + room) * DEPTH as usize
     }
 
-    fn room(size: u32) -> usize {
+    /// The room of a slot of each of so many ranks, for all their calls.
+    pub fn room(size: u32) -> usize {
         (TOTAL / size as usize).min(MOST) & !63
     }
 
     /// Those of rank `rank` of `size`, in a piece of memory with room for all. No flag of this rank says that
     /// something has come.
-    pub fn over(piece: Box<dyn SharedSegment>, rank: u32, size: u32, share: Share) -> SharedSlots {
-        let room = SharedSlots::room(size);
-        let own = SharedSlots::bytes_of_rank(size);
+    pub fn over(
+        piece: Box<dyn SharedSegment>,
+        rank: u32,
+        size: u32,
+        room: usize,
+        share: Share,
+    ) -> SharedSlots {
+        let own = SharedSlots::bytes_of_rank(room);
         let shared = SharedSlots {
             slots: Slots {
                 rank,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::agreement::CallSignature;
 use super::cache::CommRun;
 use super::call::Call;
+use super::persistent;
 use super::port::{CommPort, NoSlots, NonblockingPort};
 use super::registration::{Active, Collectives};
 use super::run::give_up;
@@ -24,10 +25,12 @@ const ROUNDS: u32 = 16;
 
 impl Collectives {
     /// Tells those who don't have the lock what is under way.
-    fn tell(process: &Process, runs: &[Active]) {
+    pub(super) fn tell(process: &Process, runs: &[Active]) {
+        let persistent = process.source::<Collectives>().persistent.lock();
         process.set_work::<Collectives>(Work {
-            any: !runs.is_empty(),
-            stores: runs.iter().any(|active| active.number.is_some()),
+            any: !runs.is_empty() || !persistent.is_empty(),
+            stores: runs.iter().any(|active| active.number.is_some())
+                || persistent.iter().any(|one| one.has_slots()),
         });
     }
 }
@@ -44,7 +47,10 @@ impl ProgressSource for Collectives {
     fn attached(&self, process: &Process) {
         if !process.is_threaded() {
             // SAFETY: calls don't overlap then, as VCIs count on too.
-            unsafe { self.runs.set_alone() };
+            unsafe {
+                self.runs.set_alone();
+                self.persistent.set_alone();
+            };
         }
     }
 
@@ -62,6 +68,10 @@ impl ProgressSource for Collectives {
 
     fn advance(&self, process: &Process) -> Result<bool> {
         advance_all(process)
+    }
+
+    fn report(&self, text: &mut String) {
+        persistent::report(self, text);
     }
 
     fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
@@ -294,6 +304,7 @@ fn advance_all(process: &Process) -> Result<bool> {
         stays
     });
     *guard = runs;
+    let persistent = persistent::advance_all(process);
     Collectives::tell(process, &guard);
-    result
+    Ok(result? | persistent?)
 }

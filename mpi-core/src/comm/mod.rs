@@ -84,6 +84,8 @@ pub struct Comm {
     owner: AtomicU32,
     /// Collective operations begun, by which their messages are told apart.
     collectives: AtomicU32,
+    /// Persistent ones made, in the same way.
+    persistent: AtomicU32,
     name: Mutex<String>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
     /// groups do together. True for intracommunicators.
@@ -118,6 +120,7 @@ impl Comm {
             points: None,
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
+            persistent: AtomicU32::new(0),
             name: Mutex::default(),
             first: true,
             collective_state: Attachment::default(),
@@ -407,6 +410,13 @@ impl Comm {
     /// in the same order (section 5.12).
     pub fn next_collective(&self) -> u32 {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
+    }
+
+    /// A number for the next persistent collective, none of those that [`Comm::next_collective`] gives:
+    /// the same on all members, since they make them in the same order (MPI-4.1 section 6.13).
+    pub(crate) fn next_persistent(&self) -> u32 {
+        const MOST: u32 = i32::MAX as u32; // more would be the wildcard
+        (1 << 31) | (self.persistent.fetch_add(1, Ordering::Relaxed) % MOST)
     }
 
     /// What requests on it give back as their owner.

@@ -75,6 +75,11 @@ impl<M: Memory> Loan<M> {
         Ok(id.map(|id| Loan { id, memory }))
     }
 
+    /// The operation.
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
     /// Whether the operation is complete.
     pub fn is_done(&self, process: &Process) -> bool {
         let request = process.request(self.id);

@@ -3,18 +3,14 @@
 #![deny(unsafe_code)]
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use netmod::{Peer, VciId};
 
-use super::{Process, Source};
+use super::{CHECK_EVERY, Process, Source};
 use crate::error::{Error, Result};
 use crate::pt2pt::NOBODY;
 use crate::pt2pt::engine::lost_peer;
 use crate::vci::{Vci, VciGuard};
-
-/// How often a thread that waits looks whether peers still live.
-pub(super) const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// Between two looks passes so many times what the first has taken, at least.
 const CHECK_SHARE: u64 = 20;

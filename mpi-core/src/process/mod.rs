@@ -3,6 +3,7 @@
 mod config;
 pub mod loan;
 mod loss;
+mod names;
 pub mod notes;
 mod operations;
 mod progress;
@@ -15,15 +16,14 @@ mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, SharedMemory, Transport, VciId};
 use parking_lot::Mutex;
 
 pub use self::config::{Config, OneAtATime, Threads};
-use self::loss::CHECK_EVERY;
-pub use self::operations::{Destination, Source};
-pub use self::progress::Vcis;
+pub use self::names::{Destination, Source, Vcis};
 use self::source::Sources;
 use crate::error::{Class, Error, Result};
 use crate::lock::Lock;
@@ -36,6 +36,9 @@ use crate::vci::pool::{MAX_VCIS, Users, VciSlots};
 pub use crate::vci::{CriticalSections, Mode, Router};
 use crate::vci::{SharedLock, Vci, VciGuard, VciSlot, VciState};
 use crate::wait::{Clock, LocalWakeup, Monotonic, WaitPolicy};
+
+/// How often a thread that waits looks whether peers still live.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// Asks the own process to be reached by the loopback, all others as the given router says.
 struct SelfFirst {

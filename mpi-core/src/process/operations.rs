@@ -2,55 +2,13 @@
 
 use netmod::{Peer, VciId};
 
-use super::Process;
+use super::{Destination, Process, Source};
 use crate::Result;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, MatchedMessage, probe_status};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
 use crate::vci::{Mode, NO_LOCK, VciSlot};
-
-/// Where a message goes and how it is matched there.
-#[derive(Clone, Copy, Debug)]
-pub struct Destination {
-    /// The receiving process.
-    pub peer: Peer,
-    /// Its VCI.
-    pub vci: VciId,
-    /// The communication context.
-    pub context: u64,
-    /// The sender's rank in the communicator.
-    pub rank: i32,
-    /// The tag.
-    pub tag: i32,
-    /// Given back by the request, for the caller's use.
-    pub owner: u32,
-}
-
-/// Which messages a receive or probe accepts.
-#[derive(Clone, Copy, Debug)]
-pub struct Source {
-    /// The communication context.
-    pub context: u64,
-    /// The sender's rank or [`crate::ANY_SOURCE`].
-    pub rank: i32,
-    /// The tag or [`crate::ANY_TAG`].
-    pub tag: i32,
-    /// Given back by the request, for the caller's use.
-    pub owner: u32,
-    /// The sending process, so that its loss is known to matter; [`NOBODY`] if any may send.
-    pub peer: Peer,
-}
-
-impl Source {
-    pub(super) fn key(&self) -> Key {
-        Key {
-            context: self.context,
-            source: self.rank,
-            tag: self.tag,
-        }
-    }
-}
 
 impl Process {
     /// Starts a send from `vci`. `None`: it is complete.

@@ -6,32 +6,9 @@ use std::sync::atomic::Ordering;
 
 use netmod::VciId;
 
-use super::Process;
+use super::{Process, Vcis};
 use crate::Result;
 use crate::vci::VciGuard;
-
-/// Some VCIs, each once: as many as are worth polling in turn. What happens on others the rounds
-/// over all VCIs take in.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Vcis {
-    list: [VciId; 8],
-    len: usize,
-}
-
-impl Vcis {
-    /// Adds one, if there is room.
-    pub fn add(&mut self, vci: VciId) {
-        if self.len < self.list.len() && !self.list[..self.len].contains(&vci) {
-            self.list[self.len] = vci;
-            self.len += 1;
-        }
-    }
-
-    /// Those that were added; VCI 0 if none was.
-    pub(super) fn get(&self) -> &[VciId] {
-        &self.list[..self.len.max(1)]
-    }
-}
 
 impl Process {
     /// One round of progress on a VCI, if no other thread is at it, and now and then, when there is

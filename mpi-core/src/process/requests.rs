@@ -48,6 +48,14 @@ impl Process {
         Ok(())
     }
 
+    /// Wakes a thread that sleeps and looks without a lock for what this one has stored.
+    #[inline]
+    pub(crate) fn notify(&self) {
+        if self.threaded {
+            self.wakeup.notify_after_store();
+        }
+    }
+
     /// Completes with an error an operation that can't be carried on.
     pub fn fail(&self, id: RequestId, error: Error) -> Result<()> {
         if let Some(request) = self.requests.get(id) {

@@ -20,7 +20,7 @@ pub trait ProgressSource: Any + Send + Sync {
     fn attached(&self, _process: &Process) {}
 
     /// Takes in what other processes have brought about by stores. Called before messages are polled
-    /// for, while [`Work::Stores`] is set. Returns whether so much happened that messages can wait.
+    /// for, while [`Work::stores`] is set. Returns whether so much happened that messages can wait.
     fn advance_by_stores(&self, _process: &Process) -> Result<bool> {
         Ok(false)
     }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use netmod::VciId;
 
-use super::Process;
-use super::progress::Vcis;
+use super::{Process, Vcis};
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::wait::{self, Backoff, Step, Waiting};

@@ -31,7 +31,7 @@ impl VciState {
         }
     }
 
-    /// Writes data and words over it to a peer's exposed memory ([`Lane::signal`]).
+    /// Writes data and words over it to a peer's exposed memory ([`Lane::signal`](netmod::Lane::signal)).
     pub fn signal(
         &mut self,
         to: Address,

@@ -12,7 +12,7 @@ use super::VciState;
 use crate::lock::Lock;
 use crate::pt2pt::request::Returned;
 
-/// The lock of [`CriticalSections::Global`].
+/// The lock of [`CriticalSections::Global`](super::CriticalSections::Global).
 pub(crate) type SharedLock = Arc<CachePadded<Lock>>;
 
 /// No lock is taken: there are no threads, or only one comes.

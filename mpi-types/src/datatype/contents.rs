@@ -148,6 +148,8 @@ pub struct Envelope {
     pub integers: usize,
     /// How many addresses the contents have.
     pub addresses: usize,
+    /// How many large counts the contents have.
+    pub large_counts: usize,
     /// How many datatypes the contents have.
     pub datatypes: usize,
     /// The constructor.
@@ -161,6 +163,8 @@ pub struct Contents {
     pub integers: Vec<i64>,
     /// The address arguments in the standard's order.
     pub addresses: Vec<i64>,
+    /// The arguments that are large counts, in the standard's order.
+    pub large_counts: Vec<i64>,
     /// The datatype arguments in the standard's order.
     pub datatypes: Vec<Datatype>,
 }
@@ -248,7 +252,10 @@ impl Constructor {
     }
 
     /// Sizes of the contents (`MPI_Type_get_envelope`).
-    pub fn envelope(&self) -> Envelope {
+    ///
+    /// With `large`, the arguments that can be large counts are told as such (MPI-4.0 section
+    /// 5.1.13): all that are no constants, but for the sizes of a process grid.
+    pub fn envelope(&self, large: bool) -> Envelope {
         let (integers, addresses) = match self {
             Constructor::Named(_) | Constructor::Marker(_) | Constructor::Dup { .. } => (0, 0),
             Constructor::Contiguous { .. } | Constructor::F90Integer { .. } => (1, 0),
@@ -265,16 +272,23 @@ impl Constructor {
             Constructor::F90Real { .. } | Constructor::F90Complex { .. } => (2, 0),
             Constructor::Resized { .. } => (0, 2),
         };
+        let (integers, addresses, large_counts) = match self {
+            _ if !large => (integers, addresses, 0),
+            Constructor::Subarray { sizes, .. } => (2, 0, 3 * sizes.len()),
+            Constructor::Darray { gsizes, .. } => (3 * gsizes.len() + 4, 0, gsizes.len()),
+            _ => (0, 0, integers + addresses),
+        };
         Envelope {
             integers,
             addresses,
+            large_counts,
             datatypes: self.datatypes().len(),
             combiner: self.combiner(),
         }
     }
 
     /// The arguments (`MPI_Type_get_contents`). Predefined types have none: `MPI_ERR_TYPE`.
-    pub fn contents(&self, numbers: &Numbers) -> Result<Contents> {
+    pub fn contents(&self, numbers: &Numbers, large: bool) -> Result<Contents> {
         let mut integers = Vec::new();
         let mut addresses = Vec::new();
         let length = |list: &[i64]| list.len() as i64;
@@ -387,9 +401,19 @@ impl Constructor {
             Constructor::F90Integer { range } => integers.push(*range),
             Constructor::Resized { lb, extent, .. } => addresses.extend([*lb, *extent]),
         }
+        let large_counts = match self {
+            _ if !large => Vec::new(),
+            Constructor::Subarray { sizes, .. } => integers.drain(1..=3 * sizes.len()).collect(),
+            Constructor::Darray { gsizes, .. } => integers.drain(3..3 + gsizes.len()).collect(),
+            _ => std::mem::take(&mut integers)
+                .into_iter()
+                .chain(std::mem::take(&mut addresses))
+                .collect(),
+        };
         Ok(Contents {
             integers,
             addresses,
+            large_counts,
             datatypes: self.datatypes().to_vec(),
         })
     }

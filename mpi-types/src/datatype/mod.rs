@@ -64,6 +64,8 @@ struct Inner {
     /// How many constructors were applied on top of each other; 0 for predefined types.
     depth: u32,
     constructor: Constructor,
+    /// Whether the arguments were large counts (MPI-4.0 section 5.1.13).
+    large: bool,
     committed: AtomicBool,
     program: OnceLock<Program>,
 }
@@ -149,6 +151,7 @@ impl Draft {
             signature: self.signature,
             depth: self.depth,
             constructor: self.constructor,
+            large: false,
             committed: AtomicBool::new(self.committed),
             program: OnceLock::new(),
         }
@@ -442,13 +445,24 @@ impl Datatype {
 
     /// Sizes of the contents (`MPI_Type_get_envelope`).
     pub fn envelope(&self) -> Envelope {
-        self.constructor().envelope()
+        self.constructor().envelope(self.inner().large)
+    }
+
+    /// Notes of a type just made that its arguments were large counts, as which they are told then.
+    #[must_use]
+    pub fn with_large_counts(mut self) -> Datatype {
+        if let Repr::Shared(inner) = &mut self.0
+            && let Some(inner) = Arc::get_mut(inner)
+        {
+            inner.large = true;
+        }
+        self
     }
 
     /// The constructor's arguments (`MPI_Type_get_contents`). Predefined types have none:
     /// `MPI_ERR_TYPE`.
     pub fn contents(&self, numbers: &Numbers) -> Result<Contents> {
-        self.constructor().contents(numbers)
+        self.constructor().contents(numbers, self.inner().large)
     }
 
     /// How many whole elements `bytes` bytes of data are, or `None` if they end within one

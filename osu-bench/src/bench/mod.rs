@@ -107,6 +107,19 @@ impl Name {
         }
     }
 
+    /// Whether it takes a round trip between the ranks at least: data and the word that it is there.
+    pub fn is_round_trip(self) -> bool {
+        matches!(
+            self,
+            Self::PutLatency
+                | Self::GetLatency
+                | Self::AccLatency
+                | Self::GetAccLatency
+                | Self::FopLatency
+                | Self::CasLatency
+        )
+    }
+
     /// Whether its result depends on a message size.
     pub fn has_sizes(self) -> bool {
         let fixed = matches!(

@@ -148,9 +148,15 @@ struct Floor<'a> {
 }
 
 impl Floor<'_> {
-    fn measure(&mut self, options: &CompareOptions) -> Result<()> {
+    fn measure(&mut self, options: &CompareOptions, chrt: bool) -> Result<()> {
         let sizes: Vec<String> = self.sizes.iter().map(usize::to_string).collect();
-        let mut command = Command::new(this_program()?);
+        let mut command = match chrt {
+            true => Command::new("chrt"),
+            false => Command::new(this_program()?),
+        };
+        if chrt {
+            command.args(["-r", "5"]).arg(this_program()?);
+        }
         command
             .args(["tcp-floor", "--rounds", "1", "--sizes", &sizes.join(",")])
             .args(["--budget", &options.budget.to_string()]);
@@ -166,17 +172,11 @@ impl Floor<'_> {
         Ok(())
     }
 
-    /// A line below the table.
-    fn line(&self) -> String {
-        let median = |values: &Vec<f64>| Summary::of(values).map_or(f64::NAN, |it| it.median);
+    /// The medians by size.
+    fn medians(&self) -> Vec<(usize, f64)> {
         let all = self.sizes.iter().zip(&self.values);
-        let all: Vec<String> = all
-            .map(|(size, values)| format!("{size} bytes {:.2} µs", median(values)))
-            .collect();
-        format!(
-            "- The floor, two sockets that spin (osu-bench tcp-floor): {}",
-            all.join(", ")
-        )
+        all.filter_map(|(size, values)| Some((*size, Summary::of(values)?.median)))
+            .collect()
     }
 }
 
@@ -208,14 +208,18 @@ pub fn run(options: &CompareOptions) -> Result<()> {
         })
         .collect();
     let mut failures = Vec::new();
-    let latency = benches.iter().find(|(bench, _)| *bench == Name::Latency);
-    let mut floor = latency.filter(|_| options.tcp).map(|(_, sizes)| Floor {
-        sizes,
-        values: vec![Vec::new(); sizes.len()],
-    });
+    let floored = |bench: &Name| *bench == Name::Latency || bench.is_round_trip();
+    let mut floored = benches.iter().filter(|(bench, _)| floored(bench));
+    let mut floor = floored
+        .next()
+        .filter(|_| options.tcp)
+        .map(|(_, sizes)| Floor {
+            sizes,
+            values: vec![Vec::new(); sizes.len()],
+        });
     for round in 1..=options.rounds {
         if let Some(floor) = &mut floor {
-            floor.measure(options)?;
+            floor.measure(options, chrt)?;
         }
         for (bench, sizes) in &benches {
             for (place, side) in sides.iter().enumerate() {
@@ -246,6 +250,7 @@ pub fn run(options: &CompareOptions) -> Result<()> {
             .map(|side| (side.name.clone(), side.library.clone()))
             .collect(),
         cells,
+        floor: floor.map(|floor| floor.medians()),
         failures,
         conditions: Conditions {
             machine: machine::description(),
@@ -260,9 +265,6 @@ pub fn run(options: &CompareOptions) -> Result<()> {
         },
     };
     output::say(&report.markdown());
-    if let Some(floor) = &floor {
-        output::say(&floor.line());
-    }
     if let Some(file) = &options.json {
         fs::write(file, format!("{:#}\n", report.json()))
             .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;

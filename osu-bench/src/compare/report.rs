@@ -70,6 +70,9 @@ pub struct Report {
     pub sides: Vec<(String, Library)>,
     /// The measurements.
     pub cells: Vec<Cell>,
+    /// Half round trips of two sockets without a library, in microseconds by bytes, where they were
+    /// measured.
+    pub floor: Option<Vec<(usize, f64)>>,
     /// What failed.
     pub failures: Vec<String>,
     /// The circumstances.
@@ -151,8 +154,14 @@ impl Report {
         for (name, _) in others {
             let _ = write!(text, " {name} | {name}/{base} | {name} is |");
         }
+        if self.floor.is_some() {
+            let _ = write!(text, " floor | {base}/floor |");
+        }
         let _ = write!(text, "\n| --- | ---: | --- | ---: |");
         text.push_str(&" ---: | ---: | --- |".repeat(others.len()));
+        if self.floor.is_some() {
+            text.push_str(" ---: | ---: |");
+        }
         text.push('\n');
         for cell in &self.cells {
             self.write_row(text, cell);
@@ -192,7 +201,27 @@ impl Report {
             };
             let _ = write!(text, " {} | {ratio} | {verdict} |", shown(other));
         }
+        if self.floor.is_some() {
+            match (self.floor_of(cell), base) {
+                (Some(floor), Some(base)) => {
+                    let of_floor = ratio(base.median / floor);
+                    let _ = write!(text, " {} | {of_floor} |", number(floor));
+                }
+                _ => text.push_str(" – | – |"),
+            }
+        }
         text.push('\n');
+    }
+
+    /// What two sockets take for the same: half a round trip, or a whole one.
+    fn floor_of(&self, cell: &Cell) -> Option<f64> {
+        let floor = self.floor.as_ref()?;
+        let (_, half) = floor.iter().find(|(size, _)| *size == cell.size)?;
+        match cell.bench {
+            Name::Latency => Some(*half),
+            bench if bench.is_round_trip() => Some(2.0 * half),
+            _ => None,
+        }
     }
 
     fn write_conditions(&self, text: &mut String) {
@@ -332,6 +361,7 @@ mod tests {
             values: vec![vec![0.3], Vec::new()],
         };
         Report {
+            floor: None,
             sides: vec![("A".into(), library("One")), ("B".into(), library("Two"))],
             cells: vec![latency, bandwidth, barrier],
             failures: vec!["B, barrier, round 1: exit code 1".into()],
@@ -385,5 +415,19 @@ mod tests {
         );
         assert_eq!(json["results"][2]["sides"][1]["median"], Value::Null);
         assert_eq!(json["failures"].as_array().map(Vec::len), Some(1));
+    }
+
+    #[test]
+    fn the_floor_is_a_column_of_what_it_is_under() {
+        let mut report = report();
+        report.floor = Some(vec![(8, 0.5)]);
+        let text = report.markdown();
+        let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row("| benchmark").ends_with(" floor | A/floor |"));
+        assert!(row("| latency").ends_with(" 0.500 | 2.00 |"));
+        assert!(row("| bw").ends_with(" – | – |"));
+        report.cells[0].bench = Name::FopLatency;
+        let text = report.markdown();
+        assert!(text.contains(" 1.00 | 1.00 |\n"), "{text}");
     }
 }

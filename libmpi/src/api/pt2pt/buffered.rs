@@ -5,15 +5,16 @@ use std::ffi::{c_int, c_void};
 use mpi_core::Result;
 
 use super::send::outgoing;
-use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::api::{null, put};
+use crate::counts::IntOut;
 use crate::requests::READY;
 use crate::runtime::runtime;
 
 /// `MPI_Bsend` (section 3.4).
 pub unsafe fn bsend(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -33,7 +34,7 @@ pub unsafe fn bsend(
 /// `MPI_Ibsend` (section 3.7.2): complete when the data is in the attached buffer.
 pub unsafe fn ibsend(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -52,14 +53,20 @@ pub unsafe fn ibsend(
 }
 
 /// `MPI_Buffer_attach` (section 3.6).
-pub unsafe fn buffer_attach(buffer: *mut c_void, size: c_int) -> Result<()> {
+pub unsafe fn buffer_attach(buffer: *mut c_void, size: MPI_Count) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe { runtime()?.bsend.attach(buffer.cast(), size) }
 }
 
 /// `MPI_Buffer_detach` (section 3.6).
-pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> Result<()> {
+pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: IntOut) -> Result<()> {
     let runtime = runtime()?;
+    if buffer_addr.is_null() {
+        return Err(null("buffer_addr"));
+    }
+    if size.is_null() {
+        return Err(null("size"));
+    }
     let (address, length) = runtime.bsend.detach(&runtime.process)?;
     // SAFETY: the caller's contract: the address of a pointer, though declared otherwise.
     unsafe {
@@ -68,6 +75,6 @@ pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> Resul
             "buffer_addr",
             address.cast(),
         )?;
-        put(size, "size", length)
+        size.put_defined("size", Some(length))
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod buffered;
 pub(crate) mod check;
+pub mod isendrecv;
 pub mod probe;
 pub mod recv;
 pub mod send;

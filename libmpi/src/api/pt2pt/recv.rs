@@ -7,7 +7,7 @@ use mpi_core::comm::Purpose;
 use mpi_core::{RequestId, Result, Status};
 
 use super::check::check_source;
-use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
 use crate::api::null;
 use crate::comms::CommObject;
 use crate::runtime::{Runtime, runtime};
@@ -17,7 +17,7 @@ use crate::{messages, requests, status, types};
 #[inline]
 pub unsafe fn irecv(
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
@@ -51,7 +51,7 @@ pub unsafe fn irecv(
 unsafe fn start_receive(
     comm: &CommObject,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
@@ -85,7 +85,7 @@ pub(super) unsafe fn receive_plain(
 unsafe fn receive_other(
     comm: &CommObject,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
@@ -104,7 +104,10 @@ unsafe fn receive_other(
 }
 
 /// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
-fn null_receive(runtime: &Runtime, comm: &mpi_core::comm::Comm) -> Result<mpi_core::RequestId> {
+pub(super) fn null_receive(
+    runtime: &Runtime,
+    comm: &mpi_core::comm::Comm,
+) -> Result<mpi_core::RequestId> {
     let id = runtime.process.start_outside(comm.vci(), comm.owner())?;
     runtime.process.complete(id, Status::PROC_NULL, None)?;
     Ok(id)
@@ -114,7 +117,7 @@ fn null_receive(runtime: &Runtime, comm: &mpi_core::comm::Comm) -> Result<mpi_co
 #[inline]
 pub unsafe fn recv(
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
@@ -149,7 +152,7 @@ pub unsafe fn recv(
 /// `MPI_Imrecv` (section 3.8.3).
 pub unsafe fn imrecv(
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     message: *mut MPI_Message,
     request: *mut MPI_Request,
@@ -173,7 +176,7 @@ pub unsafe fn imrecv(
 /// `MPI_Mrecv` (section 3.8.3).
 pub unsafe fn mrecv(
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     message: *mut MPI_Message,
     status: *mut MPI_Status,

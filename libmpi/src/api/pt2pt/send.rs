@@ -7,7 +7,7 @@ use mpi_core::process::Mode;
 use mpi_core::{Buffer, Error, RequestId, Result};
 
 use super::check::check_send;
-use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_SUCCESS};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request, MPI_SUCCESS};
 use crate::api::null;
 use crate::comms::CommObject;
 use crate::raise::{Arg, On, raise};
@@ -28,7 +28,7 @@ pub(super) struct Outgoing<'a> {
 pub(super) unsafe fn outgoing(
     runtime: &Runtime,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -45,7 +45,7 @@ pub(super) unsafe fn outgoing(
 #[inline(always)]
 pub(super) fn plain_send(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -108,18 +108,52 @@ pub(crate) unsafe fn isend_fast(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    // SAFETY: the caller's contract.
+    unsafe { isend_fast_as::<false>(buf, count, datatype, dest, tag, comm, request) }
+}
+
+/// The short way of `MPI_Isend_c`.
+///
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn isend_c_fast(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    // SAFETY: the caller's contract.
+    unsafe { isend_fast_as::<true>(buf, count, datatype, dest, tag, comm, request) }
+}
+
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+unsafe fn isend_fast_as<const LARGE: bool>(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    let (comm, len) = plain_send(buf, count.into(), datatype, dest, tag, comm)?;
     if request.is_null() {
         return None;
     }
     // SAFETY: the caller's contract.
-    Some(unsafe { isend_plain(comm, buf, len, dest, tag, request) })
+    Some(unsafe { isend_plain::<LARGE>(comm, buf, len, dest, tag, request) })
 }
 
 /// # Safety
 /// As for [`start_plain`]; `request` is valid.
 #[inline(never)]
-unsafe fn isend_plain(
+unsafe fn isend_plain<const LARGE: bool>(
     comm: &CommObject,
     buf: *const c_void,
     len: usize,
@@ -134,7 +168,10 @@ unsafe fn isend_plain(
                 request.write(requests::handle(started));
                 MPI_SUCCESS
             }
-            Err(error) => plain_failed(error, "MPI_Isend", comm, dest, tag),
+            Err(error) => {
+                let name = if LARGE { "MPI_Isend_c" } else { "MPI_Isend" };
+                plain_failed(error, name, comm, dest, tag)
+            }
         }
     }
 }
@@ -152,15 +189,47 @@ pub(crate) unsafe fn send_fast(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
     // SAFETY: the caller's contract.
-    Some(unsafe { send_plain(comm, buf, len, dest, tag) })
+    unsafe { send_fast_as::<false>(buf, count, datatype, dest, tag, comm) }
+}
+
+/// The short way of `MPI_Send_c`.
+///
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn send_c_fast(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    // SAFETY: the caller's contract.
+    unsafe { send_fast_as::<true>(buf, count, datatype, dest, tag, comm) }
+}
+
+/// # Safety
+/// As the standard demands.
+#[inline(always)]
+unsafe fn send_fast_as<const LARGE: bool>(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let (comm, len) = plain_send(buf, count.into(), datatype, dest, tag, comm)?;
+    // SAFETY: the caller's contract.
+    Some(unsafe { send_plain::<LARGE>(comm, buf, len, dest, tag) })
 }
 
 /// # Safety
 /// As for [`start_plain`].
 #[inline(never)]
-unsafe fn send_plain(
+unsafe fn send_plain<const LARGE: bool>(
     comm: &CommObject,
     buf: *const c_void,
     len: usize,
@@ -171,7 +240,10 @@ unsafe fn send_plain(
     let ended = unsafe { start_plain(comm, buf, len, dest, tag) }.and_then(finish_send);
     match ended {
         Ok(()) => MPI_SUCCESS,
-        Err(error) => plain_failed(error, "MPI_Send", comm, dest, tag),
+        Err(error) => {
+            let name = if LARGE { "MPI_Send_c" } else { "MPI_Send" };
+            plain_failed(error, name, comm, dest, tag)
+        }
     }
 }
 
@@ -193,7 +265,7 @@ pub(super) fn finish_send(started: Option<RequestId>) -> Result<()> {
 unsafe fn start_send(
     mode: Mode,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -229,7 +301,7 @@ unsafe fn start_send(
 unsafe fn blocking_send(
     mode: Mode,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -261,7 +333,7 @@ unsafe fn blocking_send(
 #[inline]
 pub unsafe fn send(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -274,7 +346,7 @@ pub unsafe fn send(
 /// `MPI_Ssend` (section 3.4).
 pub unsafe fn ssend(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -288,7 +360,7 @@ pub unsafe fn ssend(
 /// certain to match.
 pub unsafe fn rsend(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -302,7 +374,7 @@ pub unsafe fn rsend(
 #[inline]
 pub unsafe fn isend(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -327,7 +399,7 @@ pub unsafe fn isend(
 /// `MPI_Issend` (section 3.7.2).
 pub unsafe fn issend(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -352,7 +424,7 @@ pub unsafe fn issend(
 /// `MPI_Irsend` (section 3.7.2).
 pub unsafe fn irsend(
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,

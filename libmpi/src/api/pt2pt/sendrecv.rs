@@ -9,19 +9,19 @@ use mpi_core::{Buffer, RequestId, Result, Status};
 use super::check::check_source;
 use super::recv::receive_plain;
 use super::send::{Outgoing, finish_send, outgoing, plain_send, start_plain};
-use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Status};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Status};
 use crate::runtime::{Runtime, runtime};
 use crate::{status, types};
 
 /// `MPI_Sendrecv` (section 3.10).
 pub unsafe fn sendrecv(
     sendbuf: *const c_void,
-    sendcount: c_int,
+    sendcount: MPI_Count,
     sendtype: MPI_Datatype,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
-    recvcount: c_int,
+    recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     source: c_int,
     recvtag: c_int,
@@ -118,7 +118,7 @@ unsafe fn exchange(
 /// `MPI_Sendrecv_replace` (section 3.10).
 pub unsafe fn sendrecv_replace(
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     sendtag: c_int,

@@ -4,8 +4,9 @@ use std::ffi::c_int;
 
 use mpi_core::Result;
 
-use crate::abi::{self, MPI_Datatype, MPI_Request, MPI_Status};
+use crate::abi::{MPI_Datatype, MPI_Request, MPI_Status};
 use crate::api::{null, put};
+use crate::counts::IntOut;
 use crate::runtime::runtime;
 use crate::{status, types};
 
@@ -13,7 +14,7 @@ use crate::{status, types};
 pub unsafe fn get_count(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
-    count: *mut c_int,
+    count: IntOut,
 ) -> Result<()> {
     let datatype = &types::object(datatype)?.datatype;
     // SAFETY: the caller's contract.
@@ -21,11 +22,8 @@ pub unsafe fn get_count(
         return Err(null("status"));
     };
     let bytes = usize::try_from(status::bytes(status)).unwrap_or(usize::MAX);
-    let whole = datatype
-        .count_in(bytes)
-        .and_then(|count| c_int::try_from(count).ok());
     // SAFETY: the caller's contract.
-    unsafe { put(count, "count", whole.unwrap_or(abi::MPI_UNDEFINED)) }
+    unsafe { count.put_defined("count", datatype.count_in(bytes)) }
 }
 
 /// `MPI_Cancel` (sections 3.8.4 and 12.2).

@@ -145,6 +145,7 @@ pub fn routines(table: &Table) -> Vec<Routine<'_>> {
         .filter(|chapter| chapter.number.is_some())
         .flat_map(|chapter| &chapter.functions)
         .filter(|function| function.implementation.is_some() && is_routine(function))
+        .filter(|function| !function.is_large())
         .map(|function| Routine {
             function,
             args: function
@@ -167,7 +168,10 @@ fn is_routine(function: &Function) -> bool {
     let converts = ["_c2f", "_f2c", "_f082c", "_c2f08", "_toint", "_fromint"]
         .iter()
         .any(|end| name.ends_with(end));
-    !name.starts_with("MPI_T_") && !converts && name != "MPI_Register_datarep"
+    !name.starts_with("MPI_T_")
+        && !converts
+        && name != "MPI_Register_datarep"
+        && !name.ends_with("_c")
 }
 
 fn special(name: &str) -> Option<&'static str> {

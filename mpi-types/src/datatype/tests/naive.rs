@@ -328,8 +328,10 @@ pub fn decode(datatype: &Datatype) -> Result<Tree> {
     let Contents {
         integers,
         addresses,
+        large_counts,
         datatypes,
     } = datatype.contents(&NUMBERS)?;
+    assert_eq!(envelope.large_counts, large_counts.len());
     assert_eq!(envelope.integers, integers.len());
     assert_eq!(envelope.addresses, addresses.len());
     assert_eq!(envelope.datatypes, datatypes.len());

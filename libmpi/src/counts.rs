@@ -1,0 +1,190 @@
+//! Integers of the program's that are C's ints in some functions and large counts in others
+//! (MPI-4.0 section 2.5.8).
+//!
+//! One Rust function does both forms. Numbers come to it widened; arrays and places for results come
+//! as they are, with a note whose they are.
+
+use std::ffi::c_int;
+
+use mpi_coll::Ints;
+use mpi_core::{Class, Error, Result};
+
+use crate::abi::{MPI_Count, MPI_UNDEFINED};
+use crate::api::{null, put};
+
+/// An array of integers that is read.
+#[derive(Clone, Copy, Debug)]
+pub enum IntArray {
+    /// Of a function with ints.
+    Int(*const c_int),
+    /// Of a function with large counts.
+    Large(*const MPI_Count),
+}
+
+impl IntArray {
+    /// Whether it is NULL.
+    pub fn is_null(self) -> bool {
+        match self {
+            IntArray::Int(start) => start.is_null(),
+            IntArray::Large(start) => start.is_null(),
+        }
+    }
+
+    /// Whether it is of a function with large counts.
+    pub fn is_large(self) -> bool {
+        matches!(self, IntArray::Large(_))
+    }
+
+    /// Its elements. It must not be NULL unless `len` is 0.
+    ///
+    /// # Safety
+    /// It has `len` elements that don't change meanwhile.
+    pub unsafe fn ints<'a>(self, len: usize) -> Ints<'a> {
+        if len == 0 {
+            return Ints::I32(&[]);
+        }
+        // SAFETY: not NULL, and then an array of that length by the contract of this function.
+        unsafe {
+            match self {
+                IntArray::Int(start) => Ints::I32(std::slice::from_raw_parts(start, len)),
+                IntArray::Large(start) => Ints::I64(std::slice::from_raw_parts(start, len)),
+            }
+        }
+    }
+}
+
+/// A place for an integer, or for several.
+#[derive(Clone, Copy, Debug)]
+pub enum IntOut {
+    /// Of a function with ints.
+    Int(*mut c_int),
+    /// Of a function with large counts.
+    Large(*mut MPI_Count),
+}
+
+impl IntOut {
+    /// Whether it is NULL.
+    pub fn is_null(self) -> bool {
+        match self {
+            IntOut::Int(place) => place.is_null(),
+            IntOut::Large(place) => place.is_null(),
+        }
+    }
+
+    /// The largest integer that fits.
+    pub fn largest(self) -> MPI_Count {
+        match self {
+            IntOut::Int(_) => c_int::MAX.into(),
+            IntOut::Large(_) => MPI_Count::MAX,
+        }
+    }
+
+    /// The integer that is there; `name` is the parameter's.
+    ///
+    /// # Safety
+    /// Another pointer than NULL is valid.
+    pub unsafe fn get(self, name: &str) -> Result<MPI_Count> {
+        if self.is_null() {
+            return Err(null(name));
+        }
+        // SAFETY: not NULL, and then valid by the contract of this function.
+        Ok(unsafe {
+            match self {
+                IntOut::Int(place) => place.read().into(),
+                IntOut::Large(place) => place.read(),
+            }
+        })
+    }
+
+    /// Writes an integer, or `MPI_UNDEFINED` for none and for one that doesn't fit, as the standard
+    /// asks of numbers that the library found (section 3.2.5).
+    ///
+    /// # Safety
+    /// Another pointer than NULL is valid.
+    pub unsafe fn put_defined(self, name: &str, value: Option<usize>) -> Result<()> {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            match self {
+                IntOut::Int(place) => {
+                    let value = value.and_then(|value| value.try_into().ok());
+                    put(place, name, value.unwrap_or(MPI_UNDEFINED))
+                }
+                IntOut::Large(place) => {
+                    let value = value.and_then(|value| value.try_into().ok());
+                    put(place, name, value.unwrap_or(MPI_UNDEFINED.into()))
+                }
+            }
+        }
+    }
+
+    /// Writes an integer that the caller must be told exactly; `what` says what it is.
+    ///
+    /// # Safety
+    /// Another pointer than NULL is valid.
+    pub unsafe fn put(self, name: &str, value: MPI_Count, what: &str) -> Result<()> {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            match self {
+                IntOut::Int(place) => match c_int::try_from(value) {
+                    Ok(value) => put(place, name, value),
+                    Err(_) => Err(too_large(value, what)),
+                },
+                IntOut::Large(place) => put(place, name, value),
+            }
+        }
+    }
+}
+
+#[cold]
+fn too_large(value: MPI_Count, what: &str) -> Error {
+    Error::new(
+        Class::Count,
+        format!(
+            "{what} is {value}, which the result can't tell; call the function with large counts \
+             (its name ends in _c), or ask for less"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_undefined_or_refused() {
+        let (mut int, mut large) = (0, 0);
+        let (narrow, wide) = (IntOut::Int(&raw mut int), IntOut::Large(&raw mut large));
+        // SAFETY: local variables.
+        unsafe {
+            for value in [0, 7, c_int::MAX as usize, 1 << 31, 5_000_000_000] {
+                narrow.put_defined("count", Some(value)).unwrap();
+                wide.put_defined("count", Some(value)).unwrap();
+                let fits = value <= c_int::MAX as usize;
+                assert_eq!(int, if fits { value as c_int } else { MPI_UNDEFINED });
+                assert_eq!(large, value as MPI_Count);
+                let value = value as MPI_Count;
+                assert_eq!(narrow.put("size", value, "the size").is_ok(), fits);
+                assert!(wide.put("size", value, "the size").is_ok());
+            }
+            wide.put_defined("count", None).unwrap();
+            assert_eq!(large, MPI_UNDEFINED.into());
+            assert!(IntOut::Int(std::ptr::null_mut()).get("size").is_err());
+        }
+    }
+
+    #[test]
+    fn arrays_are_read_in_place() {
+        let (ints, large) = ([1, -2], [1 << 40, -3]);
+        // SAFETY: both have two elements.
+        unsafe {
+            let narrow = IntArray::Int(ints.as_ptr()).ints(2);
+            let wide = IntArray::Large(large.as_ptr()).ints(2);
+            assert_eq!((narrow.get(0), narrow.get(1)), (1, -2));
+            assert_eq!((wide.get(0), wide.get(1)), (1 << 40, -3));
+            assert!(matches!(
+                IntArray::Int(std::ptr::null()).ints(0),
+                Ints::I32([])
+            ));
+        }
+    }
+}

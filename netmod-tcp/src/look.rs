@@ -1,0 +1,90 @@
+//! What a poll looks at: connections directly, the others by epoll, and what is to be told.
+
+use netmod::{Header, LaneError, Sink};
+use rustix::event::epoll;
+
+use crate::lane::{Notice, TcpLane, about};
+
+/// Messages from a VCI to itself beyond which it must poll.
+const NOTICES_MOST: usize = 1024;
+
+impl TcpLane {
+    /// Sends a message from the VCI to itself.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send_to_self(
+        &mut self,
+        header: &Header,
+        payload: Vec<u8>,
+    ) -> Result<(), LaneError> {
+        if self.notices.len() >= NOTICES_MOST {
+            return Err(LaneError::Again);
+        }
+        self.notices.push_back(Notice::Message(*header, payload));
+        Ok(())
+    }
+
+    /// Tells the sink what there is to tell.
+    pub(crate) fn tell(&mut self, sink: &mut dyn Sink) -> bool {
+        let any = !self.notices.is_empty();
+        while let Some(notice) = self.notices.pop_front() {
+            match notice {
+                Notice::Complete(token, result) => sink.complete(token, result),
+                Notice::Lost(peer, why) => sink.peer_lost(peer, why),
+                Notice::Message(header, payload) => sink.message(self.me(), &header, &payload),
+            }
+        }
+        any
+    }
+
+    /// Looks at a connection directly from now on, in place of one that is quiet.
+    pub(crate) fn heat(&mut self, index: u32) {
+        if self.hot.contains(&index) {
+            return;
+        }
+        if self.hot.len() < self.shared.config.direct {
+            return self.hot.push(index);
+        }
+        let idle = |lane: &mut Self, index| lane.conn(index).map_or(u32::MAX, |conn| conn.idle);
+        for place in 0..self.hot.len() {
+            let other = self.hot[place];
+            if idle(self, other) > 8 {
+                self.hot[place] = index;
+                return;
+            }
+        }
+    }
+
+    /// Asks epoll what there is, and sees to it.
+    pub(crate) fn look(&mut self, sink: &mut dyn Sink) -> bool {
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        let now = rustix::event::Timespec::default();
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        if epoll::wait(&self.epoll, buffer, Some(&now)).is_err() {
+            events.clear();
+        }
+        let mut any = false;
+        for event in &events {
+            let data = event.data;
+            let number = data.u64();
+            let (what, index) = (number >> 32, number as u32);
+            match what {
+                about::LISTENER => self.accept(),
+                about::CALL => self.call_goes_on(index),
+                about::GUEST => self.guest_speaks(index),
+                _ => {
+                    if self.receive(index, sink) {
+                        any = true;
+                        self.heat(index);
+                    }
+                }
+            }
+        }
+        self.events = events;
+        if !self.attempts.is_empty() || self.guest_count > 0 {
+            self.look_at_clock();
+        }
+        any
+    }
+}
