@@ -15,6 +15,7 @@ module mpi
     MPI_Message, &
     MPI_Op, &
     MPI_Request, &
+    MPI_Session, &
     MPI_Win, &
     MPI_Status
   implicit none
@@ -40,6 +41,7 @@ module mpi
   integer, parameter :: MPI_WIN_NULL = 536870912
   integer, parameter :: MPI_INFO_NULL = 469762048
   integer, parameter :: MPI_FILE_NULL = 0
+  integer, parameter :: MPI_SESSION_NULL = 939524096
   integer, parameter :: MPI_COMM_WORLD = 1140850688
   integer, parameter :: MPI_COMM_SELF = 1140850689
   integer, parameter :: MPI_GROUP_EMPTY = 1207959552
@@ -47,6 +49,7 @@ module mpi
   integer, parameter :: MPI_INFO_ENV = 1543503873
   integer, parameter :: MPI_ERRORS_ARE_FATAL = 1409286144
   integer, parameter :: MPI_ERRORS_RETURN = 1409286145
+  integer, parameter :: MPI_ERRORS_ABORT = 1409286147
   integer, parameter :: MPI_CHAR = 1275068673
   integer, parameter :: MPI_SIGNED_CHAR = 1275068696
   integer, parameter :: MPI_UNSIGNED_CHAR = 1275068674
@@ -145,11 +148,16 @@ module mpi
   integer, parameter :: MPI_MAX_INFO_VAL = 1023
   integer, parameter :: MPI_MAX_OBJECT_NAME = 127
   integer, parameter :: MPI_MAX_PORT_NAME = 255
+  integer, parameter :: MPI_MAX_STRINGTAG_LEN = 255
+  integer, parameter :: MPI_MAX_PSET_NAME_LEN = 255
   integer, parameter :: MPI_IDENT = 0
   integer, parameter :: MPI_CONGRUENT = 1
   integer, parameter :: MPI_SIMILAR = 2
   integer, parameter :: MPI_UNEQUAL = 3
   integer, parameter :: MPI_COMM_TYPE_SHARED = 1
+  integer, parameter :: MPI_COMM_TYPE_HW_GUIDED = 2
+  integer, parameter :: MPI_COMM_TYPE_HW_UNGUIDED = 3
+  integer, parameter :: MPI_COMM_TYPE_RESOURCE_GUIDED = 4
   integer, parameter :: MPI_THREAD_SINGLE = 0
   integer, parameter :: MPI_THREAD_FUNNELED = 1
   integer, parameter :: MPI_THREAD_SERIALIZED = 2
@@ -199,6 +207,7 @@ module mpi
   integer, parameter :: MPI_COMBINER_F90_INTEGER = 17
   integer, parameter :: MPI_COMBINER_RESIZED = 18
   integer, parameter :: MPI_COMBINER_HINDEXED_BLOCK = 19
+  integer, parameter :: MPI_COMBINER_VALUE_INDEX = 20
   integer, parameter :: MPI_ORDER_C = 56
   integer, parameter :: MPI_ORDER_FORTRAN = 57
   integer, parameter :: MPI_DISTRIBUTE_BLOCK = 121
@@ -279,6 +288,10 @@ module mpi
   integer, parameter :: MPI_ERR_RMA_ATTACH = 56
   integer, parameter :: MPI_ERR_RMA_SHARED = 57
   integer, parameter :: MPI_ERR_RMA_FLAVOR = 58
+  integer, parameter :: MPI_ERR_SESSION = 75
+  integer, parameter :: MPI_ERR_PROC_ABORTED = 76
+  integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
+  integer, parameter :: MPI_ERR_ERRHANDLER = 80
   integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
@@ -996,6 +1009,87 @@ module mpi
       integer, intent(in) :: request
       logical, intent(out) :: flag
       integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Request_get_status_any(count, array_of_requests, index, flag, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: count
+      integer, intent(in) :: array_of_requests(*)
+      integer, intent(out) :: index
+      logical, intent(out) :: flag
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Request_get_status_any(count, array_of_requests, index, flag, status, &
+        ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: count
+      integer, intent(in) :: array_of_requests(*)
+      integer, intent(out) :: index
+      logical, intent(out) :: flag
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Request_get_status_all(count, array_of_requests, flag, array_of_statuses, &
+        ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: count
+      integer, intent(in) :: array_of_requests(*)
+      logical, intent(out) :: flag
+      integer :: array_of_statuses(MPI_STATUS_SIZE, *)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Request_get_status_all(count, array_of_requests, flag, array_of_statuses, &
+        ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: count
+      integer, intent(in) :: array_of_requests(*)
+      logical, intent(out) :: flag
+      integer :: array_of_statuses(MPI_STATUS_SIZE, *)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Request_get_status_some(incount, array_of_requests, outcount, &
+        array_of_indices, array_of_statuses, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: incount
+      integer, intent(in) :: array_of_requests(*)
+      integer, intent(out) :: outcount
+      integer, intent(out) :: array_of_indices(*)
+      integer :: array_of_statuses(MPI_STATUS_SIZE, *)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Request_get_status_some(incount, array_of_requests, outcount, &
+        array_of_indices, array_of_statuses, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: incount
+      integer, intent(in) :: array_of_requests(*)
+      integer, intent(out) :: outcount
+      integer, intent(out) :: array_of_indices(*)
+      integer :: array_of_statuses(MPI_STATUS_SIZE, *)
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -2282,6 +2376,26 @@ module mpi
       integer, intent(out) :: array_of_integers(*)
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
       integer, intent(out) :: array_of_datatypes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Type_get_value_index(value_type, index_type, pair_type, ierror)
+      implicit none
+      integer, intent(in) :: value_type
+      integer, intent(in) :: index_type
+      integer, intent(out) :: pair_type
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Type_get_value_index(value_type, index_type, pair_type, ierror)
+      implicit none
+      integer, intent(in) :: value_type
+      integer, intent(in) :: index_type
+      integer, intent(out) :: pair_type
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -5525,6 +5639,28 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Comm_idup_with_info(comm, info, newcomm, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_idup_with_info(comm, info, newcomm, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_create(comm, group, newcomm, ierror)
       implicit none
       integer, intent(in) :: comm
@@ -7525,6 +7661,22 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Get_hw_resource_info(hw_info, ierror)
+      implicit none
+      integer, intent(out) :: hw_info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Get_hw_resource_info(hw_info, ierror)
+      implicit none
+      integer, intent(out) :: hw_info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Get_processor_name(name, resultlen, ierror)
       implicit none
       character(len=*), intent(out) :: name
@@ -7877,6 +8029,54 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Remove_error_class(errorclass, ierror)
+      implicit none
+      integer, intent(in) :: errorclass
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Remove_error_class(errorclass, ierror)
+      implicit none
+      integer, intent(in) :: errorclass
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Remove_error_code(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Remove_error_code(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Remove_error_string(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Remove_error_string(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_call_errhandler(comm, errorcode, ierror)
       implicit none
       integer, intent(in) :: comm
@@ -8110,6 +8310,46 @@ module mpi
       integer, intent(in) :: valuelen
       character(len=*), intent(out) :: value
       logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Info_get_string(info, key, buflen, value, flag, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: key
+      integer, intent(inout) :: buflen
+      character(len=*), intent(out) :: value
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Info_get_string(info, key, buflen, value, flag, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: key
+      integer, intent(inout) :: buflen
+      character(len=*), intent(out) :: value
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Info_create_env(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Info_create_env(info, ierror)
+      implicit none
+      integer, intent(out) :: info
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -9466,6 +9706,126 @@ module mpi
       implicit none
       integer, intent(inout) :: status(MPI_STATUS_SIZE)
       logical, intent(in) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_get_source(status, source, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: source
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_get_source(status, source, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: source
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_get_tag(status, tag, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: tag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_get_tag(status, tag, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: tag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_get_error(status, error, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: error
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_get_error(status, error, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: error
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_set_source(status, source, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: source
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_set_source(status, source, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: source
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_set_tag(status, tag, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: tag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_set_tag(status, tag, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: tag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Status_set_error(status, error, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: error
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Status_set_error(status, error, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(inout) :: status(MPI_STATUS_SIZE)
+      integer, intent(in) :: error
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -33,11 +33,16 @@ typedef int MPI_Errhandler;
 typedef int MPI_Request;
 typedef int MPI_Message;
 typedef int MPI_Info;
+typedef int MPI_Session;
 typedef struct ADIOI_FileD *MPI_File;
 typedef struct MPIR_T_enum_s *MPI_T_enum;
 typedef struct MPIR_T_cvar_handle_s *MPI_T_cvar_handle;
 typedef struct MPIR_T_pvar_handle_s *MPI_T_pvar_handle;
 typedef struct MPIR_T_pvar_session_s *MPI_T_pvar_session;
+typedef struct MPIR_T_event_registration_s *MPI_T_event_registration;
+typedef struct MPIR_T_event_instance_s *MPI_T_event_instance;
+typedef int MPI_T_cb_safety;
+typedef int MPI_T_source_order;
 typedef struct MPI_Status {
     int count_lo;
     int count_hi_and_cancelled;
@@ -76,6 +81,7 @@ typedef int (MPI_Type_delete_attr_function)(MPI_Datatype datatype, int type_keyv
 typedef void (MPI_Comm_errhandler_function)(MPI_Comm *comm, int *errorcode, ...);
 typedef void (MPI_Win_errhandler_function)(MPI_Win *win, int *errorcode, ...);
 typedef void (MPI_File_errhandler_function)(MPI_File *file, int *errorcode, ...);
+typedef void (MPI_Session_errhandler_function)(MPI_Session *session, int *errorcode, ...);
 typedef int (MPI_Grequest_query_function)(void *extra_state, MPI_Status *status);
 typedef int (MPI_Grequest_free_function)(void *extra_state);
 typedef int (MPI_Grequest_cancel_function)(void *extra_state, int complete);
@@ -107,6 +113,7 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 #define MPI_WIN_NULL ((MPI_Win)0x20000000)
 #define MPI_INFO_NULL ((MPI_Info)0x1c000000)
 #define MPI_FILE_NULL ((MPI_File)0)
+#define MPI_SESSION_NULL ((MPI_Session)0x38000000)
 
 /* Predefined handles */
 #define MPI_COMM_WORLD ((MPI_Comm)0x44000000)
@@ -116,6 +123,7 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 #define MPI_INFO_ENV ((MPI_Info)0x5c000001)
 #define MPI_ERRORS_ARE_FATAL ((MPI_Errhandler)0x54000000)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x54000001)
+#define MPI_ERRORS_ABORT ((MPI_Errhandler)0x54000003)
 
 /* Datatypes of C */
 #define MPI_CHAR ((MPI_Datatype)0x4c000101)
@@ -222,6 +230,7 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 #define MPI_LOCK_SHARED 235
 #define MPI_BOTTOM ((void *)0)
 #define MPI_IN_PLACE ((void *)(-1))
+#define MPI_BUFFER_AUTOMATIC ((void *)(-2))
 #define MPI_STATUS_IGNORE ((MPI_Status *)1)
 #define MPI_STATUSES_IGNORE ((MPI_Status *)1)
 #define MPI_ERRCODES_IGNORE ((int *)0)
@@ -239,6 +248,8 @@ extern int *const MPI_WEIGHTS_EMPTY;
 #define MPI_MAX_INFO_VAL 1024
 #define MPI_MAX_OBJECT_NAME 128
 #define MPI_MAX_PORT_NAME 256
+#define MPI_MAX_STRINGTAG_LEN 256
+#define MPI_MAX_PSET_NAME_LEN 256
 
 /* Results of comparing */
 #define MPI_IDENT 0
@@ -248,6 +259,9 @@ extern int *const MPI_WEIGHTS_EMPTY;
 
 /* Kinds of processes for MPI_Comm_split_type */
 #define MPI_COMM_TYPE_SHARED 1
+#define MPI_COMM_TYPE_HW_GUIDED 2
+#define MPI_COMM_TYPE_HW_UNGUIDED 3
+#define MPI_COMM_TYPE_RESOURCE_GUIDED 4
 
 /* Support for threads */
 #define MPI_THREAD_SINGLE 0
@@ -309,6 +323,7 @@ extern int *const MPI_WEIGHTS_EMPTY;
 #define MPI_COMBINER_F90_INTEGER 17
 #define MPI_COMBINER_RESIZED 18
 #define MPI_COMBINER_HINDEXED_BLOCK 19
+#define MPI_COMBINER_VALUE_INDEX 20
 #define MPI_ORDER_C 56
 #define MPI_ORDER_FORTRAN 57
 #define MPI_DISTRIBUTE_BLOCK 121
@@ -393,6 +408,10 @@ extern int *const MPI_WEIGHTS_EMPTY;
 #define MPI_ERR_RMA_ATTACH 56
 #define MPI_ERR_RMA_SHARED 57
 #define MPI_ERR_RMA_FLAVOR 58
+#define MPI_ERR_SESSION 75
+#define MPI_ERR_PROC_ABORTED 76
+#define MPI_ERR_VALUE_TOO_LARGE 77
+#define MPI_ERR_ERRHANDLER 80
 #define MPI_ERR_ABI 81
 #define MPI_ERR_LASTCODE 0x3fffffff
 
@@ -413,6 +432,8 @@ extern int *const MPI_WEIGHTS_EMPTY;
 #define MPI_T_ERR_PVAR_NO_ATOMIC 72
 #define MPI_T_ERR_INVALID_NAME 73
 #define MPI_T_ERR_INVALID 74
+#define MPI_T_ERR_NOT_SUPPORTED 78
+#define MPI_T_ERR_NOT_ACCESSIBLE 79
 
 /* Error classes beyond the standard */
 #define MPIX_ERR_PROC_FAILED 101
@@ -443,6 +464,7 @@ extern struct MPIR_T_pvar_handle_s *const MPI_T_PVAR_ALL_HANDLES;
 #define MPI_T_BIND_MPI_WIN 9708
 #define MPI_T_BIND_MPI_MESSAGE 9709
 #define MPI_T_BIND_MPI_INFO 9710
+#define MPI_T_BIND_MPI_SESSION 9711
 #define MPI_T_SCOPE_CONSTANT 60438
 #define MPI_T_SCOPE_READONLY 60439
 #define MPI_T_SCOPE_LOCAL 60440
@@ -460,6 +482,12 @@ extern struct MPIR_T_pvar_handle_s *const MPI_T_PVAR_ALL_HANDLES;
 #define MPI_T_PVAR_CLASS_AGGREGATE 247
 #define MPI_T_PVAR_CLASS_TIMER 248
 #define MPI_T_PVAR_CLASS_GENERIC 249
+#define MPI_T_CB_REQUIRE_NONE 0
+#define MPI_T_CB_REQUIRE_MPI_RESTRICTED 1
+#define MPI_T_CB_REQUIRE_THREAD_SAFE 2
+#define MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE 3
+#define MPI_T_SOURCE_ORDERED 0
+#define MPI_T_SOURCE_UNORDERED 1
 
 /* Predefined callbacks */
 #define MPI_COMM_NULL_COPY_FN ((MPI_Comm_copy_attr_function *)0)
@@ -604,6 +632,18 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount,
     int array_of_indices[], MPI_Status *array_of_statuses);
 int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status);
 int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status);
+int MPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index,
+    int *flag, MPI_Status *status);
+int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index,
+    int *flag, MPI_Status *status);
+int MPI_Request_get_status_all(int count, const MPI_Request array_of_requests[],
+    int *flag, MPI_Status *array_of_statuses);
+int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[],
+    int *flag, MPI_Status *array_of_statuses);
+int MPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
+    int *outcount, int array_of_indices[], MPI_Status *array_of_statuses);
+int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
+    int *outcount, int array_of_indices[], MPI_Status *array_of_statuses);
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status);
 int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status);
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status);
@@ -867,6 +907,10 @@ int MPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addre
 int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses,
     int max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[],
     MPI_Datatype array_of_datatypes[]);
+int MPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type,
+    MPI_Datatype *pair_type);
+int PMPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type,
+    MPI_Datatype *pair_type);
 int MPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers,
     MPI_Count max_addresses, MPI_Count max_large_counts, MPI_Count max_datatypes,
     int array_of_integers[], MPI_Aint array_of_addresses[],
@@ -1456,6 +1500,8 @@ int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm);
 int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm);
 int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
 int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
+int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request);
+int PMPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request);
 int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm);
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm);
 int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm);
@@ -1774,6 +1820,8 @@ int MPI_Get_version(int *version, int *subversion);
 int PMPI_Get_version(int *version, int *subversion);
 int MPI_Get_library_version(char *version, int *resultlen);
 int PMPI_Get_library_version(char *version, int *resultlen);
+int MPI_Get_hw_resource_info(MPI_Info *hw_info);
+int PMPI_Get_hw_resource_info(MPI_Info *hw_info);
 int MPI_Get_processor_name(char *name, int *resultlen);
 int PMPI_Get_processor_name(char *name, int *resultlen);
 int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr);
@@ -1816,6 +1864,12 @@ int MPI_Add_error_code(int errorclass, int *errorcode);
 int PMPI_Add_error_code(int errorclass, int *errorcode);
 int MPI_Add_error_string(int errorcode, const char *string);
 int PMPI_Add_error_string(int errorcode, const char *string);
+int MPI_Remove_error_class(int errorclass);
+int PMPI_Remove_error_class(int errorclass);
+int MPI_Remove_error_code(int errorcode);
+int PMPI_Remove_error_code(int errorcode);
+int MPI_Remove_error_string(int errorcode);
+int PMPI_Remove_error_string(int errorcode);
 int MPI_Comm_call_errhandler(MPI_Comm comm, int errorcode);
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode);
 int MPI_Win_call_errhandler(MPI_Win win, int errorcode);
@@ -1846,6 +1900,10 @@ int MPI_Info_delete(MPI_Info info, const char *key);
 int PMPI_Info_delete(MPI_Info info, const char *key);
 int MPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag);
 int PMPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag);
+int MPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag);
+int PMPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag);
+int MPI_Info_create_env(int argc, char *argv[], MPI_Info *info);
+int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info);
 int MPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag);
 int PMPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag);
 int MPI_Info_get_nkeys(MPI_Info info, int *nkeys);
@@ -2071,6 +2129,18 @@ int MPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Cou
 int PMPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count);
 int MPI_Status_set_cancelled(MPI_Status *status, int flag);
 int PMPI_Status_set_cancelled(MPI_Status *status, int flag);
+int MPI_Status_get_source(const MPI_Status *status, int *source);
+int PMPI_Status_get_source(const MPI_Status *status, int *source);
+int MPI_Status_get_tag(const MPI_Status *status, int *tag);
+int PMPI_Status_get_tag(const MPI_Status *status, int *tag);
+int MPI_Status_get_error(const MPI_Status *status, int *error);
+int PMPI_Status_get_error(const MPI_Status *status, int *error);
+int MPI_Status_set_source(MPI_Status *status, int source);
+int PMPI_Status_set_source(MPI_Status *status, int source);
+int MPI_Status_set_tag(MPI_Status *status, int tag);
+int PMPI_Status_set_tag(MPI_Status *status, int tag);
+int MPI_Status_set_error(MPI_Status *status, int error);
+int PMPI_Status_set_error(MPI_Status *status, int error);
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 int MPI_Query_thread(int *provided);
@@ -2343,6 +2413,10 @@ int MPI_Request_toint(MPI_Request request);
 int PMPI_Request_toint(MPI_Request request);
 MPI_Request MPI_Request_fromint(int request);
 MPI_Request PMPI_Request_fromint(int request);
+int MPI_Session_toint(MPI_Session session);
+int PMPI_Session_toint(MPI_Session session);
+MPI_Session MPI_Session_fromint(int session);
+MPI_Session PMPI_Session_fromint(int session);
 int MPI_Type_toint(MPI_Datatype datatype);
 int PMPI_Type_toint(MPI_Datatype datatype);
 MPI_Datatype MPI_Type_fromint(int datatype);

@@ -31,6 +31,7 @@ module mpi_f08
   type(MPI_Win), parameter :: MPI_WIN_NULL = MPI_Win(536870912)
   type(MPI_Info), parameter :: MPI_INFO_NULL = MPI_Info(469762048)
   type(MPI_File), parameter :: MPI_FILE_NULL = MPI_File(0)
+  type(MPI_Session), parameter :: MPI_SESSION_NULL = MPI_Session(939524096)
   type(MPI_Comm), parameter :: MPI_COMM_WORLD = MPI_Comm(1140850688)
   type(MPI_Comm), parameter :: MPI_COMM_SELF = MPI_Comm(1140850689)
   type(MPI_Group), parameter :: MPI_GROUP_EMPTY = MPI_Group(1207959552)
@@ -38,6 +39,7 @@ module mpi_f08
   type(MPI_Info), parameter :: MPI_INFO_ENV = MPI_Info(1543503873)
   type(MPI_Errhandler), parameter :: MPI_ERRORS_ARE_FATAL = MPI_Errhandler(1409286144)
   type(MPI_Errhandler), parameter :: MPI_ERRORS_RETURN = MPI_Errhandler(1409286145)
+  type(MPI_Errhandler), parameter :: MPI_ERRORS_ABORT = MPI_Errhandler(1409286147)
   type(MPI_Datatype), parameter :: MPI_CHAR = MPI_Datatype(1275068673)
   type(MPI_Datatype), parameter :: MPI_SIGNED_CHAR = MPI_Datatype(1275068696)
   type(MPI_Datatype), parameter :: MPI_UNSIGNED_CHAR = MPI_Datatype(1275068674)
@@ -136,11 +138,16 @@ module mpi_f08
   integer, parameter :: MPI_MAX_INFO_VAL = 1023
   integer, parameter :: MPI_MAX_OBJECT_NAME = 127
   integer, parameter :: MPI_MAX_PORT_NAME = 255
+  integer, parameter :: MPI_MAX_STRINGTAG_LEN = 255
+  integer, parameter :: MPI_MAX_PSET_NAME_LEN = 255
   integer, parameter :: MPI_IDENT = 0
   integer, parameter :: MPI_CONGRUENT = 1
   integer, parameter :: MPI_SIMILAR = 2
   integer, parameter :: MPI_UNEQUAL = 3
   integer, parameter :: MPI_COMM_TYPE_SHARED = 1
+  integer, parameter :: MPI_COMM_TYPE_HW_GUIDED = 2
+  integer, parameter :: MPI_COMM_TYPE_HW_UNGUIDED = 3
+  integer, parameter :: MPI_COMM_TYPE_RESOURCE_GUIDED = 4
   integer, parameter :: MPI_THREAD_SINGLE = 0
   integer, parameter :: MPI_THREAD_FUNNELED = 1
   integer, parameter :: MPI_THREAD_SERIALIZED = 2
@@ -190,6 +197,7 @@ module mpi_f08
   integer, parameter :: MPI_COMBINER_F90_INTEGER = 17
   integer, parameter :: MPI_COMBINER_RESIZED = 18
   integer, parameter :: MPI_COMBINER_HINDEXED_BLOCK = 19
+  integer, parameter :: MPI_COMBINER_VALUE_INDEX = 20
   integer, parameter :: MPI_ORDER_C = 56
   integer, parameter :: MPI_ORDER_FORTRAN = 57
   integer, parameter :: MPI_DISTRIBUTE_BLOCK = 121
@@ -270,6 +278,10 @@ module mpi_f08
   integer, parameter :: MPI_ERR_RMA_ATTACH = 56
   integer, parameter :: MPI_ERR_RMA_SHARED = 57
   integer, parameter :: MPI_ERR_RMA_FLAVOR = 58
+  integer, parameter :: MPI_ERR_SESSION = 75
+  integer, parameter :: MPI_ERR_PROC_ABORTED = 76
+  integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
+  integer, parameter :: MPI_ERR_ERRHANDLER = 80
   integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
@@ -348,6 +360,11 @@ module mpi_f08
     subroutine MPI_Win_errhandler_function(win, error_code)
       import
       type(MPI_Win) :: win
+      integer :: error_code
+    end subroutine
+    subroutine MPI_Session_errhandler_function(session, error_code)
+      import
+      type(MPI_Session) :: session
       integer :: error_code
     end subroutine
     subroutine MPI_File_errhandler_function(file, error_code)
@@ -985,6 +1002,88 @@ module mpi_f08
       type(MPI_Request), intent(in) :: request
       logical, intent(out) :: flag
       type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Request_get_status_any
+    subroutine MPI_Request_get_status_any_f08(count, array_of_requests, index, flag, status, &
+        ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: count
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      integer, intent(out) :: index
+      logical, intent(out) :: flag
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Request_get_status_any
+    subroutine PMPI_Request_get_status_any_f08(count, array_of_requests, index, flag, status, &
+        ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: count
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      integer, intent(out) :: index
+      logical, intent(out) :: flag
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Request_get_status_all
+    subroutine MPI_Request_get_status_all_f08(count, array_of_requests, flag, &
+        array_of_statuses, ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: count
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      logical, intent(out) :: flag
+      type(MPI_Status) :: array_of_statuses(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Request_get_status_all
+    subroutine PMPI_Request_get_status_all_f08(count, array_of_requests, flag, &
+        array_of_statuses, ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: count
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      logical, intent(out) :: flag
+      type(MPI_Status) :: array_of_statuses(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Request_get_status_some
+    subroutine MPI_Request_get_status_some_f08(incount, array_of_requests, outcount, &
+        array_of_indices, array_of_statuses, ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: incount
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      integer, intent(out) :: outcount
+      integer, intent(out) :: array_of_indices(*)
+      type(MPI_Status) :: array_of_statuses(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Request_get_status_some
+    subroutine PMPI_Request_get_status_some_f08(incount, array_of_requests, outcount, &
+        array_of_indices, array_of_statuses, ierror)
+      import :: MPI_Request, MPI_Status
+      implicit none
+      integer, intent(in) :: incount
+      type(MPI_Request), intent(in) :: array_of_requests(*)
+      integer, intent(out) :: outcount
+      integer, intent(out) :: array_of_indices(*)
+      type(MPI_Status) :: array_of_statuses(*)
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2196,6 +2295,28 @@ module mpi_f08
       integer, intent(out) :: array_of_integers(*)
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
       type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Type_get_value_index
+    subroutine MPI_Type_get_value_index_f08(value_type, index_type, pair_type, ierror)
+      import :: MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: value_type
+      type(MPI_Datatype), intent(in) :: index_type
+      type(MPI_Datatype), intent(out) :: pair_type
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Type_get_value_index
+    subroutine PMPI_Type_get_value_index_f08(value_type, index_type, pair_type, ierror)
+      import :: MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: value_type
+      type(MPI_Datatype), intent(in) :: index_type
+      type(MPI_Datatype), intent(out) :: pair_type
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -4611,6 +4732,30 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Comm_idup_with_info
+    subroutine MPI_Comm_idup_with_info_f08(comm, info, newcomm, request, ierror)
+      import :: MPI_Comm, MPI_Info, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_idup_with_info
+    subroutine PMPI_Comm_idup_with_info_f08(comm, info, newcomm, request, ierror)
+      import :: MPI_Comm, MPI_Info, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_create
     subroutine MPI_Comm_create_f08(comm, group, newcomm, ierror)
       import :: MPI_Comm, MPI_Group
@@ -6437,6 +6582,24 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Get_hw_resource_info
+    subroutine MPI_Get_hw_resource_info_f08(hw_info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: hw_info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Get_hw_resource_info
+    subroutine PMPI_Get_hw_resource_info_f08(hw_info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: hw_info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Get_processor_name
     subroutine MPI_Get_processor_name_f08(name, resultlen, ierror)
       implicit none
@@ -6781,6 +6944,54 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Remove_error_class
+    subroutine MPI_Remove_error_class_f08(errorclass, ierror)
+      implicit none
+      integer, intent(in) :: errorclass
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Remove_error_class
+    subroutine PMPI_Remove_error_class_f08(errorclass, ierror)
+      implicit none
+      integer, intent(in) :: errorclass
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Remove_error_code
+    subroutine MPI_Remove_error_code_f08(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Remove_error_code
+    subroutine PMPI_Remove_error_code_f08(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Remove_error_string
+    subroutine MPI_Remove_error_string_f08(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Remove_error_string
+    subroutine PMPI_Remove_error_string_f08(errorcode, ierror)
+      implicit none
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_call_errhandler
     subroutine MPI_Comm_call_errhandler_f08(comm, errorcode, ierror)
       import :: MPI_Comm
@@ -7031,6 +7242,50 @@ module mpi_f08
       integer, intent(in) :: valuelen
       character(len=*), intent(out) :: value
       logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Info_get_string
+    subroutine MPI_Info_get_string_f08(info, key, buflen, value, flag, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: key
+      integer, intent(inout) :: buflen
+      character(len=*), intent(out) :: value
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Info_get_string
+    subroutine PMPI_Info_get_string_f08(info, key, buflen, value, flag, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: key
+      integer, intent(inout) :: buflen
+      character(len=*), intent(out) :: value
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Info_create_env
+    subroutine MPI_Info_create_env_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Info_create_env
+    subroutine PMPI_Info_create_env_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -8219,6 +8474,126 @@ module mpi_f08
       implicit none
       type(MPI_Status), intent(inout) :: status
       logical, intent(in) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_get_source
+    subroutine MPI_Status_get_source_f08(status, source, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: source
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_get_source
+    subroutine PMPI_Status_get_source_f08(status, source, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: source
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_get_tag
+    subroutine MPI_Status_get_tag_f08(status, tag, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: tag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_get_tag
+    subroutine PMPI_Status_get_tag_f08(status, tag, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: tag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_get_error
+    subroutine MPI_Status_get_error_f08(status, error, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: error
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_get_error
+    subroutine PMPI_Status_get_error_f08(status, error, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      integer, intent(out) :: error
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_set_source
+    subroutine MPI_Status_set_source_f08(status, source, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: source
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_set_source
+    subroutine PMPI_Status_set_source_f08(status, source, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: source
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_set_tag
+    subroutine MPI_Status_set_tag_f08(status, tag, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: tag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_set_tag
+    subroutine PMPI_Status_set_tag_f08(status, tag, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: tag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Status_set_error
+    subroutine MPI_Status_set_error_f08(status, error, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: error
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Status_set_error
+    subroutine PMPI_Status_set_error_f08(status, error, ierror)
+      import :: MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      integer, intent(in) :: error
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

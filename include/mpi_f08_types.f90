@@ -35,6 +35,9 @@ module mpi_f08_types
   type, bind(C) :: MPI_Request
     integer :: MPI_VAL
   end type MPI_Request
+  type, bind(C) :: MPI_Session
+    integer :: MPI_VAL
+  end type MPI_Session
   type, bind(C) :: MPI_Win
     integer :: MPI_VAL
   end type MPI_Win
@@ -56,6 +59,7 @@ module mpi_f08_types
     module procedure MPI_Message_eq
     module procedure MPI_Op_eq
     module procedure MPI_Request_eq
+    module procedure MPI_Session_eq
     module procedure MPI_Win_eq
   end interface
   private :: MPI_Comm_eq, &
@@ -67,6 +71,7 @@ module mpi_f08_types
     MPI_Message_eq, &
     MPI_Op_eq, &
     MPI_Request_eq, &
+    MPI_Session_eq, &
     MPI_Win_eq
   interface operator(/=)
     module procedure MPI_Comm_ne
@@ -78,6 +83,7 @@ module mpi_f08_types
     module procedure MPI_Message_ne
     module procedure MPI_Op_ne
     module procedure MPI_Request_ne
+    module procedure MPI_Session_ne
     module procedure MPI_Win_ne
   end interface
   private :: MPI_Comm_ne, &
@@ -89,6 +95,7 @@ module mpi_f08_types
     MPI_Message_ne, &
     MPI_Op_ne, &
     MPI_Request_ne, &
+    MPI_Session_ne, &
     MPI_Win_ne
 
 contains
@@ -137,6 +144,11 @@ contains
     type(MPI_Request), intent(in) :: a, b
     MPI_Request_eq = a%MPI_VAL == b%MPI_VAL
   end function MPI_Request_eq
+
+  elemental logical function MPI_Session_eq(a, b)
+    type(MPI_Session), intent(in) :: a, b
+    MPI_Session_eq = a%MPI_VAL == b%MPI_VAL
+  end function MPI_Session_eq
 
   elemental logical function MPI_Win_eq(a, b)
     type(MPI_Win), intent(in) :: a, b
@@ -187,6 +199,11 @@ contains
     type(MPI_Request), intent(in) :: a, b
     MPI_Request_ne = a%MPI_VAL /= b%MPI_VAL
   end function MPI_Request_ne
+
+  elemental logical function MPI_Session_ne(a, b)
+    type(MPI_Session), intent(in) :: a, b
+    MPI_Session_ne = a%MPI_VAL /= b%MPI_VAL
+  end function MPI_Session_ne
 
   elemental logical function MPI_Win_ne(a, b)
     type(MPI_Win), intent(in) :: a, b

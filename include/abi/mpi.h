@@ -50,6 +50,10 @@ typedef struct MPI_Status {
     int MPI_internal[5];
 } MPI_Status;
 
+/* Types */
+typedef int MPI_T_cb_safety;
+typedef int MPI_T_source_order;
+
 /* Callbacks */
 typedef void (MPI_User_function)(void *invec, void *inoutvec, int *len, MPI_Datatype *datatype);
 typedef void (MPI_User_function_c)(void *invec, void *inoutvec, MPI_Count *len,
@@ -69,6 +73,7 @@ typedef int (MPI_Type_delete_attr_function)(MPI_Datatype datatype, int type_keyv
 typedef void (MPI_Comm_errhandler_function)(MPI_Comm *comm, int *errorcode, ...);
 typedef void (MPI_Win_errhandler_function)(MPI_Win *win, int *errorcode, ...);
 typedef void (MPI_File_errhandler_function)(MPI_File *file, int *errorcode, ...);
+typedef void (MPI_Session_errhandler_function)(MPI_Session *session, int *errorcode, ...);
 typedef int (MPI_Grequest_query_function)(void *extra_state, MPI_Status *status);
 typedef int (MPI_Grequest_free_function)(void *extra_state);
 typedef int (MPI_Grequest_cancel_function)(void *extra_state, int complete);
@@ -610,6 +615,18 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount,
     int array_of_indices[], MPI_Status *array_of_statuses);
 int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status);
 int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status);
+int MPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index,
+    int *flag, MPI_Status *status);
+int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index,
+    int *flag, MPI_Status *status);
+int MPI_Request_get_status_all(int count, const MPI_Request array_of_requests[],
+    int *flag, MPI_Status *array_of_statuses);
+int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[],
+    int *flag, MPI_Status *array_of_statuses);
+int MPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
+    int *outcount, int array_of_indices[], MPI_Status *array_of_statuses);
+int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
+    int *outcount, int array_of_indices[], MPI_Status *array_of_statuses);
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status);
 int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status);
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status);
@@ -873,6 +890,10 @@ int MPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addre
 int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses,
     int max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[],
     MPI_Datatype array_of_datatypes[]);
+int MPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type,
+    MPI_Datatype *pair_type);
+int PMPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type,
+    MPI_Datatype *pair_type);
 int MPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers,
     MPI_Count max_addresses, MPI_Count max_large_counts, MPI_Count max_datatypes,
     int array_of_integers[], MPI_Aint array_of_addresses[],
@@ -1462,6 +1483,8 @@ int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm);
 int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm);
 int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
 int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
+int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request);
+int PMPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request);
 int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm);
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm);
 int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm);
@@ -1780,6 +1803,8 @@ int MPI_Get_version(int *version, int *subversion);
 int PMPI_Get_version(int *version, int *subversion);
 int MPI_Get_library_version(char *version, int *resultlen);
 int PMPI_Get_library_version(char *version, int *resultlen);
+int MPI_Get_hw_resource_info(MPI_Info *hw_info);
+int PMPI_Get_hw_resource_info(MPI_Info *hw_info);
 int MPI_Get_processor_name(char *name, int *resultlen);
 int PMPI_Get_processor_name(char *name, int *resultlen);
 int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr);
@@ -1822,6 +1847,12 @@ int MPI_Add_error_code(int errorclass, int *errorcode);
 int PMPI_Add_error_code(int errorclass, int *errorcode);
 int MPI_Add_error_string(int errorcode, const char *string);
 int PMPI_Add_error_string(int errorcode, const char *string);
+int MPI_Remove_error_class(int errorclass);
+int PMPI_Remove_error_class(int errorclass);
+int MPI_Remove_error_code(int errorcode);
+int PMPI_Remove_error_code(int errorcode);
+int MPI_Remove_error_string(int errorcode);
+int PMPI_Remove_error_string(int errorcode);
 int MPI_Comm_call_errhandler(MPI_Comm comm, int errorcode);
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode);
 int MPI_Win_call_errhandler(MPI_Win win, int errorcode);
@@ -1852,6 +1883,10 @@ int MPI_Info_delete(MPI_Info info, const char *key);
 int PMPI_Info_delete(MPI_Info info, const char *key);
 int MPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag);
 int PMPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag);
+int MPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag);
+int PMPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag);
+int MPI_Info_create_env(int argc, char *argv[], MPI_Info *info);
+int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info);
 int MPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag);
 int PMPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag);
 int MPI_Info_get_nkeys(MPI_Info info, int *nkeys);
@@ -2077,6 +2112,18 @@ int MPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Cou
 int PMPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count);
 int MPI_Status_set_cancelled(MPI_Status *status, int flag);
 int PMPI_Status_set_cancelled(MPI_Status *status, int flag);
+int MPI_Status_get_source(const MPI_Status *status, int *source);
+int PMPI_Status_get_source(const MPI_Status *status, int *source);
+int MPI_Status_get_tag(const MPI_Status *status, int *tag);
+int PMPI_Status_get_tag(const MPI_Status *status, int *tag);
+int MPI_Status_get_error(const MPI_Status *status, int *error);
+int PMPI_Status_get_error(const MPI_Status *status, int *error);
+int MPI_Status_set_source(MPI_Status *status, int source);
+int PMPI_Status_set_source(MPI_Status *status, int source);
+int MPI_Status_set_tag(MPI_Status *status, int tag);
+int PMPI_Status_set_tag(MPI_Status *status, int tag);
+int MPI_Status_set_error(MPI_Status *status, int error);
+int PMPI_Status_set_error(MPI_Status *status, int error);
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 int MPI_Query_thread(int *provided);
@@ -2233,6 +2280,10 @@ int MPI_Request_toint(MPI_Request request);
 int PMPI_Request_toint(MPI_Request request);
 MPI_Request MPI_Request_fromint(int request);
 MPI_Request PMPI_Request_fromint(int request);
+int MPI_Session_toint(MPI_Session session);
+int PMPI_Session_toint(MPI_Session session);
+MPI_Session MPI_Session_fromint(int session);
+MPI_Session PMPI_Session_fromint(int session);
 int MPI_Type_toint(MPI_Datatype datatype);
 int PMPI_Type_toint(MPI_Datatype datatype);
 MPI_Datatype MPI_Type_fromint(int datatype);

@@ -72,6 +72,10 @@ pub fn text(class: c_int) -> Option<&'static str> {
         abi::MPI_ERR_DUP_DATAREP => "MPI_ERR_DUP_DATAREP: this data representation exists already",
         abi::MPI_ERR_CONVERSION => "MPI_ERR_CONVERSION: a data conversion function failed",
         abi::MPI_ERR_IO => "MPI_ERR_IO: input or output failed",
+        abi::MPI_ERR_SESSION => "MPI_ERR_SESSION: a session is null or finalized",
+        abi::MPI_ERR_PROC_ABORTED => "MPI_ERR_PROC_ABORTED: a process that is needed was aborted",
+        abi::MPI_ERR_VALUE_TOO_LARGE => "MPI_ERR_VALUE_TOO_LARGE: a value doesn't fit its argument",
+        abi::MPI_ERR_ERRHANDLER => "MPI_ERR_ERRHANDLER: an error handler is unknown or doesn't fit",
         abi::MPIX_ERR_PROC_FAILED => "MPIX_ERR_PROC_FAILED: a process is lost",
         abi::MPI_T_ERR_MEMORY => "MPI_T_ERR_MEMORY: memory is exhausted",
         abi::MPI_T_ERR_NOT_INITIALIZED => {
@@ -101,6 +105,8 @@ pub fn text(class: c_int) -> Option<&'static str> {
         }
         abi::MPI_T_ERR_INVALID_NAME => "MPI_T_ERR_INVALID_NAME: nothing has this name",
         abi::MPI_T_ERR_INVALID => "MPI_T_ERR_INVALID: wrong use of the interface",
+        abi::MPI_T_ERR_NOT_SUPPORTED => "MPI_T_ERR_NOT_SUPPORTED: this is not supported here",
+        abi::MPI_T_ERR_NOT_ACCESSIBLE => "MPI_T_ERR_NOT_ACCESSIBLE: this can't be reached now",
         _ => return None,
     })
 }

@@ -58,11 +58,7 @@ pub fn remember(class: c_int, text: impl FnOnce() -> String) -> c_int {
 /// The class of a code; none for what is no code.
 pub fn class_of(code: c_int) -> Option<c_int> {
     if code >= FIRST_ADDED {
-        return LIBRARY
-            .added_codes
-            .lock()
-            .get((code - FIRST_ADDED) as usize)
-            .map(|added| added.class);
+        return of_added(code, |added| added.class);
     }
     // Classes of the tool information interface are no codes of this form in the standard ABI.
     if code < 0 || code & 1 << CLASS_BITS != 0 {
@@ -78,11 +74,7 @@ pub fn class_of(code: c_int) -> Option<c_int> {
 /// The text of a code: of what happened, if that is remembered, otherwise of its class.
 pub fn text_of(code: c_int) -> Option<String> {
     if code >= FIRST_ADDED {
-        return LIBRARY
-            .added_codes
-            .lock()
-            .get((code - FIRST_ADDED) as usize)
-            .map(|added| added.text.clone());
+        return of_added(code, |added| added.text.clone());
     }
     let class = class_of(code)?;
     let number = code as u32 >> NUMBER_SHIFT;
@@ -93,14 +85,21 @@ pub fn text_of(code: c_int) -> Option<String> {
     }
 }
 
+/// What the program added under a number; none also where it has removed that.
+fn of_added<T>(code: c_int, look: impl FnOnce(&mut Added) -> T) -> Option<T> {
+    let index = usize::try_from(code.checked_sub(FIRST_ADDED)?).ok()?;
+    let mut added = LIBRARY.added_codes.lock();
+    added.get_mut(index)?.as_mut().map(look)
+}
+
 /// Adds a class.
 pub fn add_class() -> c_int {
     let mut added = LIBRARY.added_codes.lock();
     let class = FIRST_ADDED + added.len() as c_int;
-    added.push(Added {
+    added.push(Some(Added {
         class,
         text: String::new(),
-    });
+    }));
     class
 }
 
@@ -112,27 +111,68 @@ pub fn add_code(class: c_int) -> Option<c_int> {
     }
     let mut added = LIBRARY.added_codes.lock();
     let code = FIRST_ADDED + added.len() as c_int;
-    added.push(Added {
+    added.push(Some(Added {
         class,
         text: String::new(),
-    });
+    }));
     Some(code)
 }
 
 /// Gives a text to a class or code that the program added; false if it is none.
 pub fn set_text(code: c_int, text: String) -> bool {
-    let index = code
-        .checked_sub(FIRST_ADDED)
-        .and_then(|index| usize::try_from(index).ok());
-    match index.and_then(|index| {
-        LIBRARY
-            .added_codes
-            .lock()
-            .get_mut(index)
-            .map(|added| added.text = text)
-    }) {
-        Some(()) => true,
-        None => false,
+    of_added(code, |added| added.text = text).is_some()
+}
+
+/// What becomes of a class or code that the program wants to be removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Removal {
+    /// It is gone.
+    Done,
+    /// The program has not added it, or has removed it already.
+    Unknown,
+    /// Codes belong to the class.
+    InUse,
+}
+
+/// Removes a class that the program added.
+pub fn remove_class(class: c_int) -> Removal {
+    if of_added(class, |added| added.class) != Some(class) {
+        return Removal::Unknown;
+    }
+    let mut added = LIBRARY.added_codes.lock();
+    let members = added.iter().flatten().filter(|one| one.class == class);
+    if members.count() > 1 {
+        return Removal::InUse;
+    }
+    remove(&mut added, class);
+    Removal::Done
+}
+
+/// Removes a code that the program added.
+pub fn remove_code(code: c_int) -> Removal {
+    match of_added(code, |added| added.class) {
+        Some(class) if class != code => {
+            remove(&mut LIBRARY.added_codes.lock(), code);
+            Removal::Done
+        }
+        _ => Removal::Unknown,
+    }
+}
+
+/// Removes the text of a class or code that the program added, if it has one.
+pub fn remove_text(code: c_int) -> Removal {
+    match of_added(code, |added| std::mem::take(&mut added.text)) {
+        Some(text) if !text.is_empty() => Removal::Done,
+        _ => Removal::Unknown,
+    }
+}
+
+fn remove(added: &mut Vec<Option<Added>>, code: c_int) {
+    if let Some(place) = added.get_mut((code - FIRST_ADDED) as usize) {
+        *place = None;
+    }
+    while added.last().is_some_and(Option::is_none) {
+        added.pop();
     }
 }
 

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::abi::MPI_Comm;
 use crate::attributes::Store;
-use crate::errhandler::{Attached, FATAL};
+use crate::errhandler::{self, Attached};
 use crate::hints::Hints;
 
 /// A communicator that has a handle.
@@ -50,7 +50,7 @@ impl CommObject {
         comm.set_owner(handle as u32);
         CommObject {
             comm,
-            errhandler: Mutex::new(FATAL),
+            errhandler: Mutex::new(errhandler::initial()),
             attributes: Store::new(),
             hints: Mutex::default(),
         }
@@ -79,6 +79,16 @@ impl CommObject {
     /// Takes over hints without asking other members: the VCIs are those that it has.
     pub fn copy_hints(&self, process: &Process, parent: &CommObject) {
         let mut hints = parent.hints.lock().clone();
+        hints.settle(process, &self.comm);
+        *self.hints.lock() = hints;
+    }
+
+    /// Takes hints that a program gives without asking other members: those about VCIs don't count.
+    pub fn take_hints_alone(&self, process: &Process, info: Option<&Info>) {
+        let mut hints = Hints::default();
+        if let Some(info) = info {
+            hints.update_comm(info);
+        }
         hints.settle(process, &self.comm);
         *self.hints.lock() = hints;
     }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
-use crate::abi::{MPI_ERRHANDLER_NULL, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler};
+use crate::abi::{
+    MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler,
+};
 pub use crate::handler::{Handler, Proxy};
 use crate::handler::{Made, Uses};
 use crate::library::LIBRARY;
+use crate::settings;
 
 impl Made {
     /// Takes note of a change; who gives up the last use takes the handle out of the table.
@@ -67,6 +70,29 @@ pub const RETURN: Attached = Attached {
     made: None,
 };
 
+/// `MPI_ERRORS_ABORT`, attached.
+pub const ABORT: Attached = Attached {
+    handle: MPI_ERRORS_ABORT,
+    made: None,
+};
+
+/// The initial error handler (MPI-4.1 section 9.3), which whoever starts the program may choose; by its
+/// name in `WEFT_INITIAL_ERRHANDLER`.
+pub fn initial() -> Attached {
+    let name = settings::raw(settings::INITIAL_ERRHANDLER);
+    name.and_then(|name| named(&name)).unwrap_or(FATAL)
+}
+
+/// A predefined error handler by the name that it has in info objects and on command lines.
+pub fn named(name: &str) -> Option<Attached> {
+    match name {
+        "mpi_errors_are_fatal" => Some(FATAL),
+        "mpi_errors_abort" => Some(ABORT),
+        "mpi_errors_return" => Some(RETURN),
+        _ => None,
+    }
+}
+
 /// `MPI::ERRORS_THROW_EXCEPTIONS` of programs in C++ (MPI-2.2, section 16.1.8): the functions of C
 /// return the code, and the C++ binding, which finds this handle on the object, throws it.
 const THROW: MPI_Errhandler = 0x5400_0002;
@@ -76,8 +102,11 @@ impl Attached {
     pub fn handler(&self) -> Handler {
         match &self.made {
             Some(hold) => hold.0.handler,
-            None if self.handle != MPI_ERRORS_ARE_FATAL => Handler::Return,
-            None => Handler::Fatal,
+            None => match self.handle {
+                MPI_ERRORS_ARE_FATAL => Handler::Fatal,
+                MPI_ERRORS_ABORT => Handler::Abort,
+                _ => Handler::Return,
+            },
         }
     }
 
@@ -91,7 +120,10 @@ impl Attached {
 }
 
 fn is_predefined(handle: MPI_Errhandler) -> bool {
-    matches!(handle, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_RETURN | THROW)
+    matches!(
+        handle,
+        MPI_ERRORS_ARE_FATAL | MPI_ERRORS_RETURN | MPI_ERRORS_ABORT | THROW
+    )
 }
 
 /// The handler behind a handle, to be attached.
@@ -172,5 +204,5 @@ fn invalid(handle: MPI_Errhandler) -> Error {
     } else {
         format!("error handler {handle:#x} does not exist; it was never made, or has been freed")
     };
-    Error::new(Class::Arg, what)
+    Error::new(Class::Errhandler, what)
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::abi::{
     MPI_Comm_errhandler_function, MPI_Errhandler, MPI_File_errhandler_function,
-    MPI_Win_errhandler_function,
+    MPI_Session_errhandler_function, MPI_Win_errhandler_function,
 };
 
 /// An error handler.
@@ -14,6 +14,8 @@ use crate::abi::{
 pub enum Handler {
     /// `MPI_ERRORS_ARE_FATAL`.
     Fatal,
+    /// `MPI_ERRORS_ABORT`.
+    Abort,
     /// `MPI_ERRORS_RETURN`.
     Return,
     /// A function of the program's for communicators.
@@ -22,6 +24,8 @@ pub enum Handler {
     Win(MPI_Win_errhandler_function),
     /// A function of the program's for files.
     File(MPI_File_errhandler_function),
+    /// A function of the program's for sessions.
+    Session(MPI_Session_errhandler_function),
 }
 
 /// A handler that the program made. It has one handle from the beginning to the end, which the
@@ -48,10 +52,11 @@ impl Handler {
     /// Where the program's function is.
     pub(crate) fn address(self) -> Option<usize> {
         match self {
-            Handler::Fatal | Handler::Return => None,
+            Handler::Fatal | Handler::Abort | Handler::Return => None,
             Handler::Comm(function) => Some(function as usize),
             Handler::Win(function) => Some(function as usize),
             Handler::File(function) => Some(function as usize),
+            Handler::Session(function) => Some(function as usize),
         }
     }
 }

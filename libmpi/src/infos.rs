@@ -12,20 +12,47 @@ use crate::library::LIBRARY;
 
 /// Fills `MPI_INFO_ENV` (section 10.3.4); the first call counts.
 pub fn set_env(size: u32, thread_level: &'static str) {
-    LIBRARY.env_info.get_or_init(|| {
-        let mut args = std::env::args_os().map(OsStringExt::into_vec);
-        let wdir = std::env::current_dir().ok();
-        Info::environment(&Environment {
-            command: args.next(),
-            argv: args.collect(),
-            maxprocs: Some(size),
-            host: Some(identity::host().into_bytes()),
-            arch: Some(std::env::consts::ARCH.into()),
-            wdir: wdir.map(|wdir| wdir.into_os_string().into_vec()),
-            thread_level: Some(thread_level),
-            ..Environment::default()
-        })
-    });
+    LIBRARY
+        .env_info
+        .get_or_init(|| Info::environment(&start(Vec::new(), Some(size), Some(thread_level))));
+}
+
+/// A new object with what is known of the program's start, perhaps before `MPI_Init`; `words` are the
+/// program and its arguments if it tells them.
+pub fn environment(words: Vec<Vec<u8>>) -> Info {
+    let known = LIBRARY.env_info.get();
+    let size = LIBRARY.rank_and_size.get().map(|(_, size)| *size as u32);
+    let info = Info::environment(&start(words, size, None));
+    let level = known.and_then(|known| known.hint("thread_level"));
+    if let Some(level) = level {
+        // Neither is too long.
+        let _ = info.set("thread_level", level);
+    }
+    info
+}
+
+fn start(
+    words: Vec<Vec<u8>>,
+    size: Option<u32>,
+    thread_level: Option<&'static str>,
+) -> Environment {
+    let words = if words.is_empty() {
+        std::env::args_os().map(OsStringExt::into_vec).collect()
+    } else {
+        words
+    };
+    let mut words = words.into_iter();
+    let wdir = std::env::current_dir().ok();
+    Environment {
+        command: words.next(),
+        argv: words.collect(),
+        maxprocs: size,
+        host: Some(identity::host().into_bytes()),
+        arch: Some(std::env::consts::ARCH.into()),
+        wdir: wdir.map(|wdir| wdir.into_os_string().into_vec()),
+        thread_level,
+        ..Environment::default()
+    }
 }
 
 /// The object behind a handle.

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mpi_core::comm::{Comm, ContextId};
@@ -55,6 +56,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         pmi,
         world: Arc::new(CommObject::new(world, MPI_COMM_WORLD)),
         self_comm: Arc::new(CommObject::new(self_comm, MPI_COMM_SELF)),
+        self_handler_chosen: AtomicBool::new(false),
         comms: HandleTable::new(Type::Comm),
         node: started.node,
         thread_level,

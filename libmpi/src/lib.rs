@@ -24,6 +24,7 @@ pub mod grequests;
 pub mod groups;
 mod handler;
 pub mod handles;
+pub mod hardware;
 mod helper;
 pub mod hints;
 pub mod identity;

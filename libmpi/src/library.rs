@@ -55,8 +55,8 @@ pub(crate) struct Library {
     pub errhandler_proxies: Mutex<Vec<(usize, handler::Proxy)>>,
     /// The last errors, whose texts can be asked for.
     pub recent_errors: Mutex<Recent>,
-    /// Error classes and codes that the program added.
-    pub added_codes: Mutex<Vec<Added>>,
+    /// Error classes and codes that the program added; none where it has removed one.
+    pub added_codes: Mutex<Vec<Option<Added>>>,
     /// The files that have a number in Fortran, by that number less one; 0 stands for none.
     pub fortran_files: Mutex<Vec<usize>>,
     /// Whether the program has told what Fortran's types are, and its truth values.

@@ -2,15 +2,17 @@
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::fmt::{self, Write as _};
+use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error};
 
 use crate::abi::{
-    self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_WORLD, MPI_Comm, MPI_FILE_NULL,
-    MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_SUCCESS,
-    MPI_WIN_NULL, MPI_Win, error_name, handle_name,
+    self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD,
+    MPI_Comm, MPI_Errhandler, MPI_FILE_NULL, MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING,
+    MPI_PROC_NULL, MPI_ROOT, MPI_SESSION_NULL, MPI_SUCCESS, MPI_Session, MPI_WIN_NULL, MPI_Win,
+    error_name, handle_name,
 };
-use crate::errhandler::Handler;
+use crate::errhandler::{self, Handler};
 use crate::identity::Identity;
 use crate::outward::{Outward, OutwardFile};
 use crate::runtime::runtime;
@@ -25,6 +27,11 @@ pub enum On {
     Win(MPI_Win),
     /// A file; `MPI_FILE_NULL` where none is open yet.
     File(MPI_File),
+    /// A session.
+    Session(MPI_Session),
+    /// What is made by the call: the error handler that the program gives for it, and the object
+    /// that this is for.
+    New(MPI_Errhandler),
     /// None of these.
     Process,
 }
@@ -60,8 +67,8 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         .map_or(on, |owner| On::Comm(owner as MPI_Comm));
     let class = class_code(error.class());
     let handler = lookup(on);
-    if matches!(handler, Handler::Fatal) {
-        fatal::complain(&message(&error, function, on, args));
+    if let Handler::Fatal | Handler::Abort = handler {
+        fatal::complain(&message(&error, function, on, args, handler));
         fatal::abort(class);
     }
     let code = match error.class() {
@@ -90,20 +97,42 @@ fn lookup(on: On) -> Handler {
         On::Comm(comm) => of_comm(comm),
         On::Win(win) => match wins::get(win) {
             Ok(object) => object.errhandler.lock().handler(),
-            Err(_) => of_comm(MPI_COMM_WORLD),
+            Err(_) => of_process().0,
         },
-        On::Process => of_comm(MPI_COMM_WORLD),
+        On::Session(_) => of_process().0,
+        On::New(errhandler) => match errhandler::attach(errhandler) {
+            Ok(attached) => attached.handler(),
+            Err(_) => of_process().0,
+        },
+        On::Process => of_process().0,
     }
 }
 
-/// That of a communicator; if it doesn't exist, that of `MPI_COMM_WORLD`; before `MPI_Init`, the
-/// initial one.
+/// That of a communicator; if it doesn't exist, that of the process.
 fn of_comm(comm: c_int) -> Handler {
+    match runtime().ok().and_then(|runtime| runtime.find_comm(comm)) {
+        Some(object) => object.errhandler.lock().handler(),
+        None => of_process().0,
+    }
+}
+
+fn exists(comm: MPI_Comm) -> bool {
+    runtime().is_ok_and(|runtime| runtime.find_comm(comm).is_some())
+}
+
+/// That for errors on no object: of `MPI_COMM_SELF` since MPI-4.0 (MPI-4.1 section 9.3), and until the
+/// program has chosen that one, of `MPI_COMM_WORLD`, as programs for MPI-3.1 expect. While neither
+/// exists, the initial one. With the communicator that it is called for.
+fn of_process() -> (Handler, MPI_Comm) {
     let Ok(runtime) = runtime() else {
-        return Handler::Fatal;
+        return (errhandler::initial().handler(), MPI_COMM_NULL);
     };
-    let object = runtime.comm(comm).unwrap_or(&runtime.world);
-    object.errhandler.lock().handler()
+    let (object, comm) = if runtime.self_handler_chosen.load(Ordering::Relaxed) {
+        (&runtime.self_comm, MPI_COMM_SELF)
+    } else {
+        (&runtime.world, MPI_COMM_WORLD)
+    };
+    (object.errhandler.lock().handler(), comm)
 }
 
 /// That of files that are not open; before `MPI_Init` and after `MPI_Finalize` the initial one.
@@ -153,11 +182,11 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
     // addresses of handle and code; the program gave this function as such a handler. A proxy takes
     // the kind of the object and the function as well.
     match handler {
-        Handler::Fatal | Handler::Return => {}
+        Handler::Fatal | Handler::Abort | Handler::Return => {}
         Handler::Comm(function) => {
             let mut comm = Outward::comm(match on {
-                On::Comm(comm) => comm,
-                _ => MPI_COMM_WORLD,
+                On::Comm(comm) if exists(comm) => comm,
+                _ => of_process().1,
             });
             let place = &raw mut comm;
             match proxy {
@@ -214,6 +243,14 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
                 },
             }
         }
+        Handler::Session(function) => {
+            let mut session = Outward::session(match on {
+                On::Session(session) => session,
+                _ => MPI_SESSION_NULL,
+            });
+            // SAFETY: see above.
+            unsafe { function(&raw mut session, &raw mut code) };
+        }
     }
     if proxy.is_some() {
         MPI_SUCCESS
@@ -232,7 +269,13 @@ unsafe fn plain(function: *const c_void) -> unsafe extern "C" fn() {
 }
 
 /// What is printed when an error is fatal.
-fn message(error: &Error, function: &str, on: On, args: &[(&'static str, Arg)]) -> String {
+fn message(
+    error: &Error,
+    function: &str,
+    on: On,
+    args: &[(&'static str, Arg)],
+    handler: Handler,
+) -> String {
     let code = class_code(error.class());
     let mut text = format!(
         "Weft: {function}({}) failed on {Identity}:\n",
@@ -258,11 +301,16 @@ fn message(error: &Error, function: &str, on: On, args: &[(&'static str, Arg)]) 
         On::Comm(comm) => format!(" of {}", Arg::Handle("MPI_Comm", comm)),
         On::Win(_) => " of the window".to_owned(),
         On::File(_) => " of the file".to_owned(),
-        On::Process => String::new(),
+        On::Session(_) => " of the session".to_owned(),
+        On::New(_) | On::Process => String::new(),
+    };
+    let name = match handler {
+        Handler::Abort => "MPI_ERRORS_ABORT",
+        _ => "MPI_ERRORS_ARE_FATAL",
     };
     let _ = writeln!(
         text,
-        "      The job ends, because the error handler{whose} is MPI_ERRORS_ARE_FATAL."
+        "      The job ends, because the error handler{whose} is {name}."
     );
     text
 }
@@ -361,6 +409,10 @@ pub fn class_code(class: Class) -> c_int {
         Class::DupDatarep => abi::MPI_ERR_DUP_DATAREP,
         Class::Conversion => abi::MPI_ERR_CONVERSION,
         Class::Io => abi::MPI_ERR_IO,
+        Class::Session => abi::MPI_ERR_SESSION,
+        Class::ProcAborted => abi::MPI_ERR_PROC_ABORTED,
+        Class::ValueTooLarge => abi::MPI_ERR_VALUE_TOO_LARGE,
+        Class::Errhandler => abi::MPI_ERR_ERRHANDLER,
         Class::ProcFailed => abi::MPIX_ERR_PROC_FAILED,
         Class::User(number) => number,
     }
@@ -369,7 +421,7 @@ pub fn class_code(class: Class) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{MPI_COMM_SELF, MPI_INT};
+    use crate::abi::MPI_INT;
 
     #[test]
     fn message_names_function_arguments_and_reason() {
@@ -388,6 +440,7 @@ mod tests {
                 ("comm", Arg::Handle("MPI_Comm", 0x8400_0001_u32 as c_int)),
                 ("name", Arg::Text(c"a \"b\"".as_ptr())),
             ],
+            Handler::Fatal,
         );
         let lines: Vec<&str> = text.lines().collect();
         assert!(

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::thread::{JoinHandle, ThreadId};
 
 use mpi_core::comm::Comm;
@@ -31,6 +31,8 @@ pub struct Runtime {
     pub world: Arc<CommObject>,
     /// `MPI_COMM_SELF`.
     pub self_comm: Arc<CommObject>,
+    /// Whether the program has chosen an error handler for `MPI_COMM_SELF`.
+    pub self_handler_chosen: AtomicBool,
     /// Communicators made at run time.
     pub comms: HandleTable<CommObject>,
     /// Tells nodes apart: processes with the same number can share memory.

@@ -75,6 +75,9 @@ pub fn variables() -> &'static [Variable] {
     &ALL
 }
 
+/// What the initial error handler is chosen by; `mpiexec -initial-errhandler` sets it.
+pub const INITIAL_ERRHANDLER: &str = "WEFT_INITIAL_ERRHANDLER";
+
 /// Those that no transport owns.
 const OWN: &[Variable] = &[
     Variable {
@@ -136,6 +139,13 @@ const OWN: &[Variable] = &[
         help: "A waiting thread polls the VCIs that it waits for, and all others once in so many \
                fruitless polls. With 1 all are polled every time. 0 never polls others: for \
                measuring only, since correct programs can then wait forever.",
+    },
+    Variable {
+        name: INITIAL_ERRHANDLER,
+        kind: "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return",
+        default: "mpi_errors_are_fatal",
+        help: "The error handler of MPI_COMM_WORLD and MPI_COMM_SELF at the beginning, and that for \
+               errors before there are any (MPI-4.1 section 9.3). mpiexec -initial-errhandler sets it.",
     },
     Variable {
         name: "WEFT_ASYNC_PROGRESS",
@@ -348,6 +358,13 @@ impl Settings {
             ));
         }
         reader.flag("WEFT_SINGLETON", false)?;
+        let initial = reader.text(INITIAL_ERRHANDLER);
+        if let Some(other) = initial.filter(|name| crate::errhandler::named(name).is_none()) {
+            return Err(format!(
+                "{INITIAL_ERRHANDLER} is {other:?}; it can be mpi_errors_are_fatal, \
+                 mpi_errors_abort or mpi_errors_return"
+            ));
+        }
         Ok(Settings {
             shm: reader.flag("WEFT_SHM", true)?,
             eager_limit: reader
@@ -457,6 +474,7 @@ mod tests {
             ("WEFT_VERBS_GID_INDEX", "256"),
             ("WEFT_PMI", "pmi3"),
             ("WEFT_SINGLETON", "maybe"),
+            (INITIAL_ERRHANDLER, "mpi_errors_ignore"),
             ("WEFT_OFI_RMA", "maybe"),
             ("WEFT_OFI_BUFFERS", "3"),
             ("WEFT_TCP_PORTS", "9-8"),

@@ -63,6 +63,15 @@ pub enum Class {
     DupDatarep,
     Conversion,
     Io,
+    /// A session is null or finalized (MPI-4.0).
+    Session,
+    /// A process that is needed has been aborted (MPI-4.0).
+    ProcAborted,
+    /// A value does not fit in the type of the argument that is to hold it (MPI-4.1).
+    ValueTooLarge,
+    /// An error handler is unknown or for another kind of object (MPI-4.1).
+    Errhandler,
+    /// What the library knows of Fortran is settled (MPI-5.0).
     Abi,
     /// A peer is lost (no class of MPI-3.1; MPICH's ABI has MPIX_ERR_PROC_FAILED).
     ProcFailed,

@@ -104,6 +104,9 @@ For the whole job:
   -bind-to core[:N]|none|auto
                         bind each rank to one core (or N), to none, or (default) to an
                         equal share of the cores if there is at least one core per rank
+  -initial-errhandler NAME
+                        the error handler at the beginning: mpi_errors_are_fatal (default),
+                        mpi_errors_abort or mpi_errors_return
   -disable-auto-cleanup
                         the loss of a rank does not end the others
   -configfile FILE      read the sections from a file, one in each line
@@ -157,6 +160,7 @@ const KNOWN: &[&str] = &[
     "outfile-pattern",
     "errfile-pattern",
     "disable-auto-cleanup",
+    "initial-errhandler",
 ];
 
 /// What to do for several machines.
@@ -313,6 +317,7 @@ fn option<'a>(
         "outfile-pattern" => job.files[0] = Some(pattern(name, &value("a file name")?)?),
         "errfile-pattern" => job.files[1] = Some(pattern(name, &value("a file name")?)?),
         "disable-auto-cleanup" => job.cleanup = false,
+        "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
         "host" | "hosts" => hosts(name, &value("names")?.to_string_lossy(), ',')?,
         "f" | "hostfile" | "machinefile" => host_file(name, &value("a file name")?)?,
         "configfile" => {
@@ -390,6 +395,20 @@ fn list(names: &OsStr) -> Inherit {
     let names = names.to_string_lossy();
     let names = names.split(',').filter(|name| !name.is_empty());
     Inherit::List(names.map(OsString::from).collect())
+}
+
+/// The variable by which the library learns the initial error handler (MPI-4.1 section 11.5).
+fn initial_errhandler(name: &OsStr) -> Result<(OsString, OsString), String> {
+    let text = name.to_string_lossy();
+    match text.as_ref() {
+        "mpi_errors_are_fatal" | "mpi_errors_abort" | "mpi_errors_return" => {
+            Ok(("WEFT_INITIAL_ERRHANDLER".into(), name.to_owned()))
+        }
+        _ => Err(format!(
+            "option -initial-errhandler takes 'mpi_errors_are_fatal', 'mpi_errors_abort' or \
+             'mpi_errors_return', not '{text}'"
+        )),
+    }
 }
 
 /// What `-bind-to` is given.
@@ -659,6 +678,7 @@ mod tests {
             ("-bind-to socket a", "not 'socket'"),
             ("-env =1 b c", "'=1' is no name"),
             ("-bind-to core:0 a", "not 'core:0'"),
+            ("-initial-errhandler mpi_errors a", "not 'mpi_errors'"),
         ] {
             let error = read(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -471,6 +471,39 @@ pub unsafe fn info_get(
     }
 }
 
+/// `MPI_INFO_GET_STRING` (MPI-4.1 section 10): lengths are without the NUL of C.
+pub unsafe fn info_get_string(
+    info: *const MPI_Info,
+    key: *const c_char,
+    buflen: *mut c_int,
+    value: *mut c_char,
+    flag: *mut c_int,
+    key_len: usize,
+    value_len: usize,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let key = Text::trimmed(key, key_len);
+        let wanted = *buflen;
+        let mut room = vec![0_u8; usize::try_from(wanted).unwrap_or(0) + 1];
+        let mut length = if wanted > 0 { wanted + 1 } else { wanted };
+        let mut found = 0;
+        let out = room.as_mut_ptr().cast::<c_char>();
+        let code =
+            c::MPI_Info_get_string(*info, key.as_ptr(), &raw mut length, out, &raw mut found);
+        if code == MPI_SUCCESS {
+            *flag = c_int::from(found != 0);
+            if found != 0 {
+                if wanted > 0 {
+                    give(out, value, value_len);
+                }
+                *buflen = length - 1;
+            }
+        }
+        code
+    }
+}
+
 /// Strings of an array, up to the first blank one; `step` characters from one to the next.
 unsafe fn strings(first: *const c_char, length: usize, step: usize) -> Vec<Text> {
     let mut all = Vec::new();

@@ -49,10 +49,10 @@ int main(int argc, char **argv) {
     CHECK_EQ(class_of(code), MPI_ERR_ARG);
     OK(MPI_Comm_create_errhandler(of_comm, &wrong));
     code = MPI_File_set_errhandler(MPI_FILE_NULL, wrong);
-    CHECK_EQ(class_of(code), MPI_ERR_ARG);
+    CHECK_EQ(class_of(code), MPI_ERR_ERRHANDLER);
     OK(MPI_Errhandler_free(&wrong));
     code = MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRHANDLER_NULL);
-    CHECK_EQ(class_of(code), MPI_ERR_ARG);
+    CHECK_EQ(class_of(code), MPI_ERR_ERRHANDLER);
     CHECK_EQ(calls, 7);
 
     OK(MPI_File_get_errhandler(MPI_FILE_NULL, &got));

@@ -105,8 +105,8 @@ int main(int argc, char **argv) {
     int class_;
     FAILS(MPI_Error_class(detail + 50, &class_), MPI_ERR_ARG);
     FAILS(MPI_Error_class(-1, &class_), MPI_ERR_ARG);
-    FAILS(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL), MPI_ERR_ARG);
-    FAILS(MPI_Errhandler_free(&errhandler), MPI_ERR_ARG);
+    FAILS(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
+    FAILS(MPI_Errhandler_free(&errhandler), MPI_ERR_ERRHANDLER);
 
     /* Memory. */
     int *memory = NULL;

@@ -176,8 +176,8 @@ static void communicators(void) {
     FAILS(MPI_ERR_COMM, MPI_Comm_rank(copy, &value));
     FAILS(MPI_ERR_COMM, MPI_Send(data, 1, MPI_INT, 0, 0, copy));
     FAILS(MPI_ERR_COMM, MPI_Comm_free(&copy));
-    FAILS(MPI_ERR_ARG, MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL));
-    FAILS(MPI_ERR_ARG, MPI_Comm_set_errhandler(MPI_COMM_WORLD, (MPI_Errhandler)4711));
+    FAILS(MPI_ERR_ERRHANDLER, MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL));
+    FAILS(MPI_ERR_ERRHANDLER, MPI_Comm_set_errhandler(MPI_COMM_WORLD, (MPI_Errhandler)4711));
 }
 
 /* Every class has a text with its name; other numbers are errors. */

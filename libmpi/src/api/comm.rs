@@ -15,9 +15,8 @@ use super::group::comparison;
 use super::pt2pt::check::{bad_rank, bad_tag};
 use super::{null, put};
 use crate::abi::{
-    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_Comm,
-    MPI_Group, MPI_IDENT, MPI_Info, MPI_MAX_OBJECT_NAME, MPI_Request, MPI_SIMILAR, MPI_UNDEFINED,
-    MPI_UNEQUAL,
+    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_Comm, MPI_Group, MPI_IDENT,
+    MPI_Info, MPI_MAX_OBJECT_NAME, MPI_Request, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
 use crate::comms::CommObject;
 use crate::runtime::{Runtime, invalid_comm, invalid_named, runtime};
@@ -186,6 +185,33 @@ pub unsafe fn comm_idup(
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { idup(comm, None, newcomm, request) }
+}
+
+/// `MPI_Comm_idup_with_info` (MPI-4.1 section 7.4.2): hints are those of `info` instead of the old ones.
+///
+/// # Safety
+/// As for [`comm_idup`].
+pub unsafe fn comm_idup_with_info(
+    comm: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let info = infos::hints(info)?;
+    // SAFETY: the caller's contract.
+    unsafe { idup(comm, Some(info), newcomm, request) }
+}
+
+/// # Safety
+/// As for [`comm_idup`].
+unsafe fn idup(
+    comm: MPI_Comm,
+    hints: Option<Option<&Info>>,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.comm_arc(comm)?;
     // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
@@ -202,7 +228,10 @@ pub unsafe fn comm_idup(
     let object = |copy| {
         let object = CommObject::new(copy, MPI_COMM_NULL);
         object.inherit(&parent);
-        object.copy_hints(&runtime.process, &parent);
+        match hints {
+            None => object.copy_hints(&runtime.process, &parent),
+            Some(info) => object.take_hints_alone(&runtime.process, info),
+        }
         object
     };
     let (copy, id) =
@@ -301,18 +330,7 @@ pub unsafe fn comm_split_type(
     // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
     unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     let info = infos::hints(info)?;
-    let color = match split_type {
-        MPI_COMM_TYPE_SHARED => Some(runtime.node >> 1),
-        MPI_UNDEFINED => None,
-        _ => {
-            return Err(Error::new(
-                Class::Arg,
-                format!(
-                    "split_type is {split_type}; it can be MPI_COMM_TYPE_SHARED or MPI_UNDEFINED"
-                ),
-            ));
-        }
-    };
+    let color = super::hardware::color(runtime, &parent.comm, split_type, info)?;
     let made =
         mpi_core::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
     // SAFETY: the caller's contract.

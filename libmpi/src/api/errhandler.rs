@@ -1,11 +1,14 @@
 //! Error handlers (section 8.3).
 
 use std::ffi::c_int;
+use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error, Result};
 
 use super::{null, put};
-use crate::abi::{MPI_Comm, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_Errhandler};
+use crate::abi::{
+    MPI_COMM_SELF, MPI_Comm, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_Errhandler,
+};
 use crate::errhandler::{self, Handler};
 use crate::raise::{self, On};
 use crate::runtime::runtime;
@@ -26,17 +29,21 @@ pub unsafe fn comm_create_errhandler(
 
 /// `MPI_Comm_set_errhandler` (section 8.3.1).
 pub fn comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> Result<()> {
-    let object = runtime()?.comm(comm)?;
+    let runtime = runtime()?;
+    let object = runtime.comm(comm)?;
     let attached = errhandler::attach(errhandler)?;
     match attached.handler() {
-        Handler::Fatal | Handler::Return | Handler::Comm(_) => {}
-        Handler::Win(_) | Handler::File(_) => {
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Comm(_) => {}
+        Handler::Win(_) | Handler::File(_) | Handler::Session(_) => {
             let why = "the error handler was made for another kind of object; make one by \
                        MPI_Comm_create_errhandler";
-            return Err(Error::new(Class::Arg, why));
+            return Err(Error::new(Class::Errhandler, why));
         }
     }
     *object.errhandler.lock() = attached;
+    if comm == MPI_COMM_SELF {
+        runtime.self_handler_chosen.store(true, Ordering::Relaxed);
+    }
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use mpi_core::{Class, Error, Result};
 
 use super::env::put_text;
 use super::{null, put};
-use crate::runtime::runtime;
+use crate::codes::Removal;
 use crate::{abi, codes};
 
 /// `MPI_Error_class`.
@@ -39,7 +39,6 @@ fn unknown(errorcode: c_int) -> Error {
 
 /// `MPI_Add_error_class` (section 8.5).
 pub unsafe fn add_error_class(errorclass: *mut c_int) -> Result<()> {
-    runtime()?;
     if errorclass.is_null() {
         return Err(null("errorclass"));
     }
@@ -49,7 +48,6 @@ pub unsafe fn add_error_class(errorclass: *mut c_int) -> Result<()> {
 
 /// `MPI_Add_error_code` (section 8.5).
 pub unsafe fn add_error_code(errorclass: c_int, errorcode: *mut c_int) -> Result<()> {
-    runtime()?;
     if errorcode.is_null() {
         return Err(null("errorcode"));
     }
@@ -68,7 +66,6 @@ pub unsafe fn add_error_code(errorclass: c_int, errorcode: *mut c_int) -> Result
 /// # Safety
 /// `string` is a string or NULL.
 pub unsafe fn add_error_string(errorcode: c_int, string: *const c_char) -> Result<()> {
-    runtime()?;
     if string.is_null() {
         return Err(null("string"));
     }
@@ -96,4 +93,45 @@ pub unsafe fn add_error_string(errorcode: c_int, string: *const c_char) -> Resul
         ));
     }
     Ok(())
+}
+
+/// `MPI_Remove_error_class` (MPI-4.1 section 9.5). Codes of the class must have been removed before.
+pub fn remove_error_class(errorclass: c_int) -> Result<()> {
+    let why = match codes::remove_class(errorclass) {
+        Removal::Done => return Ok(()),
+        Removal::Unknown => "which is not a class made by MPI_Add_error_class, or has been removed",
+        Removal::InUse => "to which error codes belong; remove them by MPI_Remove_error_code first",
+    };
+    Err(Error::new(
+        Class::Arg,
+        format!("errorclass is {errorclass}, {why}"),
+    ))
+}
+
+/// `MPI_Remove_error_code` (MPI-4.1 section 9.5).
+pub fn remove_error_code(errorcode: c_int) -> Result<()> {
+    match codes::remove_code(errorcode) {
+        Removal::Done => Ok(()),
+        _ => Err(Error::new(
+            Class::Arg,
+            format!(
+                "errorcode is {errorcode}, which is not a code made by MPI_Add_error_code, or has \
+                 been removed"
+            ),
+        )),
+    }
+}
+
+/// `MPI_Remove_error_string` (MPI-4.1 section 9.5).
+pub fn remove_error_string(errorcode: c_int) -> Result<()> {
+    match codes::remove_text(errorcode) {
+        Removal::Done => Ok(()),
+        _ => Err(Error::new(
+            Class::Arg,
+            format!(
+                "errorcode is {errorcode}, which has no string that was added by \
+                 MPI_Add_error_string"
+            ),
+        )),
+    }
 }

@@ -36,11 +36,11 @@ pub fn file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> Result
     check(file)?;
     let attached = errhandler::attach(errhandler)?;
     match attached.handler() {
-        Handler::Fatal | Handler::Return | Handler::File(_) => {}
-        Handler::Comm(_) | Handler::Win(_) => {
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::File(_) => {}
+        Handler::Comm(_) | Handler::Win(_) | Handler::Session(_) => {
             let why = "the error handler was made for another kind of object; make one by \
                        MPI_File_create_errhandler";
-            return Err(Error::new(Class::Arg, why));
+            return Err(Error::new(Class::Errhandler, why));
         }
     }
     *runtime.file_errhandler.lock() = attached;

@@ -118,6 +118,72 @@ pub unsafe fn info_get(
     Ok(())
 }
 
+/// `MPI_Info_get_string` (MPI-4.1 section 10): as much of the value as fits in `buflen` characters, with
+/// the NUL behind it; `buflen` becomes what the whole would take. If it is 0, `value` is not looked at.
+///
+/// # Safety
+/// `key` is a string, `value` has room for `buflen` characters, `buflen` and `flag` are valid, or they
+/// are NULL.
+pub unsafe fn info_get_string(
+    info: MPI_Info,
+    key: *const c_char,
+    buflen: *mut c_int,
+    value: *mut c_char,
+    flag: *mut c_int,
+) -> Result<()> {
+    let info = infos::get(info)?;
+    // SAFETY: the caller's contract.
+    let (found, buflen) = unsafe {
+        let found = info.get(text(key, "key", Class::InfoKey)?)?;
+        (found, buflen.as_mut().ok_or_else(|| null("buflen"))?)
+    };
+    let room = usize::try_from(*buflen).map_err(|_| {
+        let why = format!("*buflen is {buflen}; it must be 0 or more");
+        Error::new(Class::Arg, why)
+    })?;
+    if room > 0 && value.is_null() {
+        let why = format!("value is NULL, but *buflen is {room}; it must be an array");
+        return Err(Error::new(Class::InfoValue, why));
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(flag, "flag", c_int::from(found.is_some()))?;
+        if let Some(found) = found {
+            if room > 0 {
+                write(value, &found[..found.len().min(room - 1)]);
+            }
+            *buflen = found.len() as c_int + 1;
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Info_create_env` (MPI-4.1 section 10): a new object with what `MPI_INFO_ENV` has, as far as it is
+/// known; it may be called before `MPI_Init`.
+///
+/// # Safety
+/// `argv` holds `argc` strings, or is NULL.
+pub unsafe fn info_create_env(
+    argc: c_int,
+    argv: *mut *mut c_char,
+    info: *mut MPI_Info,
+) -> Result<()> {
+    let given = argc.max(0) as usize;
+    let given = if argv.is_null() { 0 } else { given };
+    let mut words = Vec::with_capacity(given);
+    for index in 0..given {
+        // SAFETY: the caller's contract.
+        let word = unsafe { argv.add(index).read() };
+        if word.is_null() {
+            break;
+        }
+        // SAFETY: the caller's contract; not NULL.
+        words.push(unsafe { CStr::from_ptr(word) }.to_bytes().to_vec());
+    }
+    // SAFETY: the caller's contract.
+    unsafe { give(infos::environment(words), info, "info") }
+}
+
 /// `MPI_Info_get_valuelen`.
 ///
 /// # Safety

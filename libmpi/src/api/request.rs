@@ -102,7 +102,7 @@ pub unsafe fn test(
 }
 
 /// Whether `complete` holds, at once or after one round of progress.
-fn is_complete_after_poll(
+pub(super) fn is_complete_after_poll(
     runtime: &Runtime,
     all: &[Named],
     complete: impl Fn(&Runtime) -> bool,
@@ -175,7 +175,7 @@ pub(crate) unsafe fn array<'a>(
     Ok(unsafe { std::slice::from_raw_parts_mut(requests, count) })
 }
 
-fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
+pub(super) fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
     let name = |(index, request): (usize, &MPI_Request)| {
         runtime.named(*request).map_err(|error| {
             Error::new(
@@ -188,12 +188,12 @@ fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
 }
 
 /// Index of a complete request that is neither null nor inactive; `None` if there is none yet.
-fn any_complete(runtime: &Runtime, all: &[Named]) -> Option<usize> {
+pub(super) fn any_complete(runtime: &Runtime, all: &[Named]) -> Option<usize> {
     let ready = |named: &Named| runtime.is_complete(*named) && !named.is_idle();
     all.iter().position(ready)
 }
 
-fn all_idle(all: &[Named]) -> bool {
+pub(super) fn all_idle(all: &[Named]) -> bool {
     all.iter().all(|named| named.is_idle())
 }
 
@@ -429,7 +429,7 @@ pub unsafe fn testall(
 }
 
 /// Indices of complete requests that are neither null nor inactive.
-fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
+pub(super) fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
     let ready = |index: &usize| runtime.is_complete(all[*index]) && !all[*index].is_idle();
     (0..all.len()).filter(ready).collect()
 }

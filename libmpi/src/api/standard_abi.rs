@@ -10,7 +10,7 @@ use super::info::give;
 use super::{convert, null, put};
 use crate::abi::{
     MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Message, MPI_Op,
-    MPI_Request, MPI_Win,
+    MPI_Request, MPI_Session, MPI_Win,
 };
 use crate::infos;
 use crate::library::LIBRARY;
@@ -256,6 +256,16 @@ pub fn request_toint(request: MPI_Request) -> c_int {
 /// `MPI_Request_fromint` (MPI-5.0 section 21.4.4).
 pub fn request_fromint(request: c_int) -> MPI_Request {
     Outward::from_int(request).inward()
+}
+
+/// `MPI_Session_toint` (MPI-5.0 section 21.4.4).
+pub fn session_toint(session: MPI_Session) -> c_int {
+    Outward::session(session).to_int()
+}
+
+/// `MPI_Session_fromint` (MPI-5.0 section 21.4.4).
+pub fn session_fromint(session: c_int) -> MPI_Session {
+    Outward::from_int(session).inward()
 }
 
 /// `MPI_Type_toint` (MPI-5.0 section 21.4.4).

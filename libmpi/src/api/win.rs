@@ -402,11 +402,11 @@ pub fn win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> Result<()
     let object = wins::get(win)?;
     let attached = errhandler::attach(errhandler)?;
     match attached.handler() {
-        Handler::Fatal | Handler::Return | Handler::Win(_) => {}
-        Handler::Comm(_) | Handler::File(_) => {
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Win(_) => {}
+        Handler::Comm(_) | Handler::File(_) | Handler::Session(_) => {
             let why = "the error handler was made for another kind of object; make one by \
                        MPI_Win_create_errhandler";
-            return Err(Error::new(Class::Arg, why));
+            return Err(Error::new(Class::Errhandler, why));
         }
     }
     *object.errhandler.lock() = attached;

@@ -111,6 +111,7 @@ pub enum Kind {
     Errhandler,
     Info,
     Win,
+    Session,
     File,
     Status,
     /// A status as Fortran 2008 sees it.
@@ -465,6 +466,7 @@ fn kind(ctype: &CType, name: &str) -> Option<Kind> {
         "MPI_Errhandler" => Kind::Errhandler,
         "MPI_Info" => Kind::Info,
         "MPI_Win" => Kind::Win,
+        "MPI_Session" => Kind::Session,
         "MPI_File" => Kind::File,
         "MPI_Status" => Kind::Status,
         "MPI_F08_status" => Kind::StatusF08,

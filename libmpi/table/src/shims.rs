@@ -111,8 +111,8 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                 text,
                 "    #[cold]\n    \
                  #[inline(never)]\n    \
-                 fn fail(error: mpi_core::Error, {params}) -> c_int {{\n        \
-                 raise(error, \"{name}\", {on}, &[{}])\n    \
+                 fn fail(failure: mpi_core::Error, {params}) -> c_int {{\n        \
+                 raise(failure, \"{name}\", {on}, &[{}])\n    \
                  }}",
                 args.join(", "),
             );
@@ -120,7 +120,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                 "{safety}    \
                  match unsafe {{ {call} }} {{\n        \
                  Ok(()) => MPI_SUCCESS,\n        \
-                 Err(error) => fail(error, {list}),\n    }}"
+                 Err(failure) => fail(failure, {list}),\n    }}"
             );
             if function.fast {
                 // Both ways are the last thing done, so that a frame is built for the long one only.
@@ -170,7 +170,11 @@ pub(crate) fn object(function: &Function, target: &str) -> String {
     let candidates: &[(Kind, &str)] = if is_io {
         &[(Kind::File, "File")]
     } else {
-        &[(Kind::Comm, "Comm"), (Kind::Win, "Win")]
+        &[
+            (Kind::Comm, "Comm"),
+            (Kind::Win, "Win"),
+            (Kind::Session, "Session"),
+        ]
     };
     for (kind, variant) in candidates {
         let param = function
@@ -219,6 +223,7 @@ pub(crate) fn argument(param: &Param) -> String {
             | Kind::Message
             | Kind::Errhandler
             | Kind::Info
+            | Kind::Session
             | Kind::Win => {
                 format!("Arg::Handle(\"{}\", {name})", param.ctype.base)
             }

@@ -204,7 +204,7 @@ impl Table {
                      let done = {call};\n    \
                      match done {{\n        \
                      Ok(()) => {{\n{after}            MPI_SUCCESS\n        }}\n        \
-                     Err(error) => {{\n{after}            fail(error, {})\n        }}\n    }}",
+                     Err(failure) => {{\n{after}            fail(failure, {})\n        }}\n    }}",
                     told.join(", ")
                 );
                 if function.fast {
@@ -246,8 +246,8 @@ impl Table {
             text,
             "    #[cold]\n    \
              #[inline(never)]\n    \
-             fn fail(error: mpi_core::Error, {}) -> c_int {{\n        \
-             raise(error, \"{}\", {}, &[{}])\n    \
+             fn fail(failure: mpi_core::Error, {}) -> c_int {{\n        \
+             raise(failure, \"{}\", {}, &[{}])\n    \
              }}",
             params.join(", "),
             function.name,

@@ -19,6 +19,7 @@ const HANDLES: &[&str] = &[
     "MPI_Message",
     "MPI_Op",
     "MPI_Request",
+    "MPI_Session",
     "MPI_Win",
 ];
 
@@ -270,6 +271,11 @@ const F08_CALLBACKS: &str = "
     subroutine MPI_Win_errhandler_function(win, error_code)
       import
       type(MPI_Win) :: win
+      integer :: error_code
+    end subroutine
+    subroutine MPI_Session_errhandler_function(session, error_code)
+      import
+      type(MPI_Session) :: session
       integer :: error_code
     end subroutine
     subroutine MPI_File_errhandler_function(file, error_code)
@@ -599,6 +605,7 @@ fn kind(routine: &Routine<'_>, kind: Kind, module: Module, want: &mut impl FnMut
                 Kind::Errhandler => "MPI_Errhandler",
                 Kind::Info => "MPI_Info",
                 Kind::Win => "MPI_Win",
+                Kind::Session => "MPI_Session",
                 Kind::File => "MPI_File",
                 _ => return "integer".to_owned(),
             };

@@ -191,10 +191,16 @@ fn special(name: &str) -> Option<&'static str> {
         "MPI_Attr_get" => "attr_get",
         "MPI_Grequest_start" => "grequest_start",
         "MPI_Info_get" => "info_get",
+        "MPI_Info_get_string" => "info_get_string",
         "MPI_Comm_spawn" => "comm_spawn",
         "MPI_Comm_spawn_multiple" => "comm_spawn_multiple",
         _ => return None,
     })
+}
+
+/// Whether the arguments of the program are among those of the function.
+fn has_argc(function: &Function) -> bool {
+    function.params.iter().any(|param| param.name == "argc")
 }
 
 fn pass(function: &Function, param: &Param) -> Pass {
@@ -203,7 +209,7 @@ fn pass(function: &Function, param: &Param) -> Pass {
     let single = ctype.pointers == 1 && ctype.dimensions.is_empty();
     let old = function.outdated;
     match param.kind {
-        Kind::Texts if name == "argv" && function.name.starts_with("MPI_Init") => Pass::Null,
+        Kind::Texts if name == "argv" && has_argc(function) => Pass::Null,
         _ if name == "argc" => Pass::Null,
         Kind::Texts => Pass::Texts,
         Kind::Buffer => Pass::Buffer,

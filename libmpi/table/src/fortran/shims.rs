@@ -157,6 +157,7 @@ const COMPARED: &[&str] = &[
     "message",
     "op",
     "request",
+    "session",
     "win",
 ];
 
@@ -342,7 +343,8 @@ fn argument(arg: &Arg<'_>, before: &mut String, after: &mut String) -> String {
         let _ = writeln!(after, "            {statement}");
     };
     match arg.pass {
-        Pass::Null => "std::ptr::null_mut()".to_owned(),
+        Pass::Null if arg.param.ctype.is_pointer() => "std::ptr::null_mut()".to_owned(),
+        Pass::Null => "0".to_owned(),
         Pass::Buffer => format!("convert::buffer({n})"),
         Pass::Value => format!("*{n}"),
         Pass::Logical => format!("c_int::from(*{n} != 0)"),

@@ -1,0 +1,117 @@
+//! Hardware resources, and communicators divided by them (MPI-4.1 sections 7.4.2 and 9.1).
+
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::c_int;
+use std::hash::{Hash, Hasher};
+
+use mpi_core::comm::Comm;
+use mpi_core::info::Info;
+use mpi_core::{Class, Error, Result};
+
+use super::info;
+use crate::abi::{
+    MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED,
+    MPI_COMM_TYPE_SHARED, MPI_Info, MPI_UNDEFINED,
+};
+use crate::hardware::{KINDS, SHARED_MEMORY, resources};
+use crate::runtime::Runtime;
+
+/// `MPI_Get_hw_resource_info` (MPI-4.1 section 9.1): the kinds of resources that are known here, each
+/// with whether this process keeps to one of it.
+pub unsafe fn get_hw_resource_info(hw_info: *mut MPI_Info) -> Result<()> {
+    let found = Info::new();
+    for resource in resources() {
+        let confined = if resource.instance.is_some() {
+            "true"
+        } else {
+            "false"
+        };
+        found.set(resource.name, confined)?;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { info::give(found, hw_info, "hw_info") }
+}
+
+/// By what `MPI_Comm_split_type` divides: processes with the same number come together; none for those
+/// that get no communicator.
+///
+/// # Errors
+/// [`Class::Arg`] for a split type that does not exist; those of messages.
+pub(super) fn color(
+    runtime: &Runtime,
+    comm: &Comm,
+    split_type: c_int,
+    info: Option<&Info>,
+) -> Result<Option<u64>> {
+    let hint = |key| info.and_then(|info: &Info| info.hint(key));
+    Ok(match split_type {
+        MPI_UNDEFINED => None,
+        MPI_COMM_TYPE_SHARED => Some(runtime.node >> 1),
+        MPI_COMM_TYPE_HW_GUIDED => {
+            hint("mpi_hw_resource_type").and_then(|kind| guided(runtime, &kind))
+        }
+        MPI_COMM_TYPE_RESOURCE_GUIDED => {
+            match (hint("mpi_hw_resource_type"), hint("mpi_pset_name")) {
+                (Some(kind), None) => guided(runtime, &kind),
+                (None, Some(pset)) => by_pset(runtime, &pset),
+                // Both, or neither, don't say what to divide by.
+                _ => None,
+            }
+        }
+        MPI_COMM_TYPE_HW_UNGUIDED => return unguided(runtime, comm),
+        _ => {
+            return Err(Error::new(
+                Class::Arg,
+                format!(
+                    "split_type is {split_type}; it can be MPI_COMM_TYPE_SHARED, \
+                     MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED, \
+                     MPI_COMM_TYPE_RESOURCE_GUIDED or MPI_UNDEFINED"
+                ),
+            ));
+        }
+    })
+}
+
+/// Tells instances of a kind apart across nodes.
+fn number(runtime: &Runtime, kind: usize, instance: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (runtime.node, kind, instance).hash(&mut hasher);
+    hasher.finish() >> 1
+}
+
+fn guided(runtime: &Runtime, kind: &str) -> Option<u64> {
+    if kind == SHARED_MEMORY {
+        return Some(runtime.node >> 1);
+    }
+    let index = KINDS.iter().position(|name| *name == kind)?;
+    let instance = resources()[index].instance?;
+    Some(number(runtime, index, instance))
+}
+
+/// All processes of a set come together; others get nothing.
+fn by_pset(runtime: &Runtime, pset: &str) -> Option<u64> {
+    match pset {
+        "mpi://WORLD" => Some(0),
+        "mpi://SELF" => Some(runtime.process.me().into()),
+        "mpix://SHARED_MEMORY" => Some(runtime.node >> 1),
+        _ => None,
+    }
+}
+
+/// By the coarsest kind of resource that divides the communicator at all.
+fn unguided(runtime: &Runtime, comm: &Comm) -> Result<Option<u64>> {
+    const NONE: u64 = u64::MAX;
+    let mut own = [NONE; KINDS.len()];
+    for (index, resource) in resources().iter().enumerate() {
+        if let Some(instance) = resource.instance {
+            own[index] = number(runtime, index, instance);
+        }
+    }
+    let all = mpi_core::collective::gather_all_u64(&runtime.process, comm, own)?;
+    let divides = |kind: &usize| {
+        let first = all[0][*kind];
+        all.iter().any(|one| one[*kind] != first)
+    };
+    let chosen = (0..KINDS.len()).find(divides);
+    Ok(chosen.map(|kind| own[kind]).filter(|color| *color != NONE))
+}

@@ -1,0 +1,92 @@
+//! The public fields of a status by functions, for languages that don't see them (MPI-4.1 sections 3.2.5
+//! and 13.3).
+
+use std::ffi::c_int;
+
+use mpi_core::{Class, Error, Result};
+
+use super::{null, put};
+use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_Status};
+use crate::{codes, status};
+
+/// A status of the program's; not one of the constants that stand for none.
+///
+/// # Safety
+/// `status` is valid, or a constant.
+unsafe fn there<'a>(status: *const MPI_Status) -> Result<&'a MPI_Status> {
+    if status::ignored(status.cast_mut()) {
+        return Err(none(status));
+    }
+    // SAFETY: the caller's contract; it is none of the constants.
+    Ok(unsafe { &*status })
+}
+
+#[cold]
+fn none(status: *const MPI_Status) -> Error {
+    if status.is_null() {
+        return null("status");
+    }
+    let why = "status is MPI_STATUS_IGNORE; it must be the address of a variable";
+    Error::new(Class::Arg, why)
+}
+
+/// `MPI_Status_get_source`.
+pub unsafe fn get_source(status: *const MPI_Status, source: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { put(source, "source", there(status)?.MPI_SOURCE) }
+}
+
+/// `MPI_Status_get_tag`.
+pub unsafe fn get_tag(status: *const MPI_Status, tag: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { put(tag, "tag", there(status)?.MPI_TAG) }
+}
+
+/// `MPI_Status_get_error`.
+pub unsafe fn get_error(status: *const MPI_Status, error: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { put(error, "error", there(status)?.MPI_ERROR) }
+}
+
+/// `MPI_Status_set_source`.
+pub unsafe fn set_source(status: *mut MPI_Status, source: c_int) -> Result<()> {
+    if status::ignored(status) {
+        return Err(none(status));
+    }
+    if source < 0 && source != MPI_ANY_SOURCE && source != MPI_PROC_NULL {
+        let why =
+            format!("source is {source}; it must be 0 or more, MPI_ANY_SOURCE or MPI_PROC_NULL");
+        return Err(Error::new(Class::Rank, why));
+    }
+    // SAFETY: the caller's contract. The other fields may be uninitialised.
+    unsafe { (&raw mut (*status).MPI_SOURCE).write(source) };
+    Ok(())
+}
+
+/// `MPI_Status_set_tag`.
+pub unsafe fn set_tag(status: *mut MPI_Status, tag: c_int) -> Result<()> {
+    if status::ignored(status) {
+        return Err(none(status));
+    }
+    if tag < 0 && tag != MPI_ANY_TAG {
+        let why = format!("tag is {tag}; it must be 0 or more, or MPI_ANY_TAG");
+        return Err(Error::new(Class::Tag, why));
+    }
+    // SAFETY: as in [`set_source`].
+    unsafe { (&raw mut (*status).MPI_TAG).write(tag) };
+    Ok(())
+}
+
+/// `MPI_Status_set_error`.
+pub unsafe fn set_error(status: *mut MPI_Status, error: c_int) -> Result<()> {
+    if status::ignored(status) {
+        return Err(none(status));
+    }
+    if codes::class_of(error).is_none() {
+        let why = format!("error is {error}, which is no error code");
+        return Err(Error::new(Class::Arg, why));
+    }
+    // SAFETY: as in [`set_source`].
+    unsafe { (&raw mut (*status).MPI_ERROR).write(error) };
+    Ok(())
+}

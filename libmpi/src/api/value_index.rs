@@ -1,0 +1,40 @@
+//! Pairs of a value and an index, for `MPI_MINLOC` and `MPI_MAXLOC` (MPI-4.1 section 6.9.4).
+
+use mpi_core::Result;
+
+use super::put;
+use crate::abi::{self, MPI_Datatype};
+use crate::types;
+
+/// The pairs that there are: of which value, with which index.
+const PAIRS: &[(MPI_Datatype, MPI_Datatype, MPI_Datatype)] = &[
+    (abi::MPI_FLOAT, abi::MPI_INT, abi::MPI_FLOAT_INT),
+    (abi::MPI_DOUBLE, abi::MPI_INT, abi::MPI_DOUBLE_INT),
+    (abi::MPI_LONG, abi::MPI_INT, abi::MPI_LONG_INT),
+    (abi::MPI_INT, abi::MPI_INT, abi::MPI_2INT),
+    (abi::MPI_SHORT, abi::MPI_INT, abi::MPI_SHORT_INT),
+    (abi::MPI_LONG_DOUBLE, abi::MPI_INT, abi::MPI_LONG_DOUBLE_INT),
+    (abi::MPI_REAL, abi::MPI_REAL, abi::MPI_2REAL),
+    (
+        abi::MPI_DOUBLE_PRECISION,
+        abi::MPI_DOUBLE_PRECISION,
+        abi::MPI_2DOUBLE_PRECISION,
+    ),
+    (abi::MPI_INTEGER, abi::MPI_INTEGER, abi::MPI_2INTEGER),
+];
+
+/// `MPI_Type_get_value_index`: the predefined pair of these types; `MPI_DATATYPE_NULL` if there is none.
+pub unsafe fn type_get_value_index(
+    value_type: MPI_Datatype,
+    index_type: MPI_Datatype,
+    pair_type: *mut MPI_Datatype,
+) -> Result<()> {
+    types::object(value_type)?;
+    types::object(index_type)?;
+    let found = PAIRS
+        .iter()
+        .find(|(value, index, _)| (*value, *index) == (value_type, index_type));
+    let pair = found.map_or(abi::MPI_DATATYPE_NULL, |(_, _, pair)| *pair);
+    // SAFETY: the caller's contract.
+    unsafe { put(pair_type, "pair_type", pair) }
+}

@@ -1,0 +1,157 @@
+//! What hardware this process may use, as the kernel tells it: for `MPI_Get_hw_resource_info` and the
+//! guided kinds of `MPI_Comm_split_type` (MPI-4.1 sections 7.4.2 and 9.1).
+//!
+//! Names are hwloc's for the same things.
+
+use std::fs;
+
+/// A kind of resource, and which one of it this process is confined to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resource {
+    /// Its name, a URI.
+    pub name: &'static str,
+    /// The number on this node of the one that the process keeps to; none if it may use several.
+    pub instance: Option<u64>,
+}
+
+/// The kinds, from the coarsest to the finest. Those that the kernel does not tell of are not confined to.
+pub const KINDS: [&str; 8] = [
+    "hwloc://Machine",
+    "hwloc://Package",
+    "hwloc://NUMANode",
+    "hwloc://L3Cache",
+    "hwloc://L2Cache",
+    "hwloc://L1Cache",
+    "hwloc://Core",
+    "hwloc://PU",
+];
+
+/// The kind whose members can share memory, by the name that the standard gives it.
+pub const SHARED_MEMORY: &str = "mpi_shared_memory";
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const NODES: &str = "/sys/devices/system/node";
+
+/// All kinds of resources, for the calling thread's affinity.
+pub fn resources() -> [Resource; 8] {
+    let cpus = allowed();
+    let kind = |name: &'static str| Resource {
+        name,
+        instance: instance(name, &cpus),
+    };
+    KINDS.map(kind)
+}
+
+/// Where all the processors that may be used are in one instance of a kind, that one.
+fn instance(name: &str, cpus: &[usize]) -> Option<u64> {
+    if name == KINDS[0] {
+        return Some(0);
+    }
+    let mut of_each = cpus.iter().map(|cpu| of_cpu(name, *cpu));
+    let first = of_each.next()??;
+    of_each.all(|other| other == Some(first)).then_some(first)
+}
+
+/// The instance of a kind that a processor belongs to.
+fn of_cpu(name: &str, cpu: usize) -> Option<u64> {
+    match name.trim_start_matches("hwloc://") {
+        "Package" => number(&format!("{CPUS}/cpu{cpu}/topology/physical_package_id")),
+        "NUMANode" => numa_node(cpu),
+        "L3Cache" => cache(cpu, "3"),
+        "L2Cache" => cache(cpu, "2"),
+        "L1Cache" => cache(cpu, "1"),
+        "Core" => first_of(&format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list")),
+        "PU" => Some(cpu as u64),
+        _ => None,
+    }
+}
+
+fn numa_node(cpu: usize) -> Option<u64> {
+    for entry in fs::read_dir(NODES).ok()?.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let Some(node) = name.strip_prefix("node").and_then(|node| node.parse().ok()) else {
+            continue;
+        };
+        let list = fs::read_to_string(entry.path().join("cpulist")).unwrap_or_default();
+        if parse_list(&list).contains(&cpu) {
+            return Some(node);
+        }
+    }
+    None
+}
+
+/// The data cache of a level, by the first of the processors that share it.
+fn cache(cpu: usize, level: &str) -> Option<u64> {
+    for index in 0..8 {
+        let path = format!("{CPUS}/cpu{cpu}/cache/index{index}");
+        let Ok(found) = fs::read_to_string(format!("{path}/level")) else {
+            return None;
+        };
+        let kind = fs::read_to_string(format!("{path}/type")).unwrap_or_default();
+        if found.trim() == level && kind.trim() != "Instruction" {
+            return first_of(&format!("{path}/shared_cpu_list"));
+        }
+    }
+    None
+}
+
+fn number(path: &str) -> Option<u64> {
+    // A machine that doesn't number its packages says -1.
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn first_of(path: &str) -> Option<u64> {
+    let list = parse_list(&fs::read_to_string(path).ok()?);
+    list.first().map(|cpu| *cpu as u64)
+}
+
+/// Numbers from the kernel's lists, `0-3,8`.
+fn parse_list(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    for part in text.trim().split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(from), Ok(to)) = (from.parse::<usize>(), to.parse::<usize>()) {
+            found.extend(from..=to);
+        }
+    }
+    found
+}
+
+/// The processors that the calling thread may use.
+fn allowed() -> Vec<usize> {
+    // SAFETY: a set of processors is plain bits, and none is a good one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: the set is ours, and as long as is said.
+    if unsafe { libc::sched_getaffinity(0, size, &raw mut set) } != 0 {
+        return Vec::new();
+    }
+    let limit = libc::CPU_SETSIZE as usize;
+    // SAFETY: below the size of the set.
+    (0..limit)
+        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors() {
+        assert_eq!(parse_list("0-3,8\n"), [0, 1, 2, 3, 8]);
+        assert_eq!(parse_list("5\n"), [5]);
+        assert!(parse_list("\n").is_empty());
+    }
+
+    #[test]
+    fn a_thread_on_one_processor_is_confined_to_one_of_everything_that_is_told() {
+        let everywhere = resources();
+        assert_eq!(everywhere[0].instance, Some(0));
+        let one = allowed()[0];
+        assert_eq!(instance("hwloc://PU", &[one]), Some(one as u64));
+        assert_eq!(instance("hwloc://PU", &[one, one + 1]), None);
+        assert_eq!(instance("hwloc://Nothing", &[one]), None);
+    }
+}
