@@ -1741,6 +1741,176 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Psend_init(buf, partitions, count, datatype, dest, tag, comm, info, request, &
+        ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Psend_init(buf, partitions, count, datatype, dest, tag, comm, info, &
+        request, ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Precv_init(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Precv_init(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Pready(partition, request, ierror)
+      implicit none
+      integer, intent(in) :: partition
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Pready(partition, request, ierror)
+      implicit none
+      integer, intent(in) :: partition
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Pready_range(partition_low, partition_high, request, ierror)
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Pready_range(partition_low, partition_high, request, ierror)
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Pready_list(length, array_of_partitions, request, ierror)
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Pready_list(length, array_of_partitions, request, ierror)
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Parrived(request, partition, flag, ierror)
+      implicit none
+      integer, intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Parrived(request, partition, flag, ierror)
+      implicit none
+      integer, intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Type_contiguous(count, oldtype, newtype, ierror)
       implicit none
       integer, intent(in) :: count
@@ -8077,6 +8247,78 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Session_create_errhandler(session_errhandler_fn, errhandler, ierror)
+      implicit none
+      external :: session_errhandler_fn
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_create_errhandler(session_errhandler_fn, errhandler, ierror)
+      implicit none
+      external :: session_errhandler_fn
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_set_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_set_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_call_errhandler(session, errorcode, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_call_errhandler(session, errorcode, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_call_errhandler(comm, errorcode, ierror)
       implicit none
       integer, intent(in) :: comm
@@ -8476,6 +8718,200 @@ module mpi
     subroutine PMPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_init(info, errhandler, session, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_init(info, errhandler, session, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_finalize(session, ierror)
+      implicit none
+      integer, intent(inout) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_finalize(session, ierror)
+      implicit none
+      integer, intent(inout) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_num_psets(session, info, npset_names, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_num_psets(session, info, npset_names, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_nth_pset(session, info, n, pset_len, pset_name, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_nth_pset(session, info, n, pset_len, pset_name, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_info(session, info_used, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_info(session, info_used, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_pset_info(session, pset_name, info, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_pset_info(session, pset_name, info, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Group_from_session_pset(session, pset_name, newgroup, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: newgroup
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Group_from_session_pset(session, pset_name, newgroup, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: newgroup
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_create_from_group(group, stringtag, info, errhandler, newcomm, ierror)
+      implicit none
+      integer, intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_create_from_group(group, stringtag, info, errhandler, newcomm, ierror)
+      implicit none
+      integer, intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Intercomm_create_from_groups(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      implicit none
+      integer, intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      integer, intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newintercomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Intercomm_create_from_groups(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      implicit none
+      integer, intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      integer, intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newintercomm
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -9876,6 +10312,1618 @@ module mpi
     subroutine PMPI_Is_thread_main(flag, ierror)
       implicit none
       logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_open(comm, filename, amode, info, fh, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      integer, intent(in) :: info
+      integer, intent(out) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_open(comm, filename, amode, info, fh, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      integer, intent(in) :: info
+      integer, intent(out) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_close(fh, ierror)
+      implicit none
+      integer, intent(inout) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_close(fh, ierror)
+      implicit none
+      integer, intent(inout) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_delete(filename, info, ierror)
+      implicit none
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_delete(filename, info, ierror)
+      implicit none
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_preallocate(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_preallocate(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_size(fh, size, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_group(fh, group, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: group
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_group(fh, group, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: group
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_amode(fh, amode, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_amode(fh, amode, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_info(fh, info, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_info(fh, info, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_info(fh, info_used, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_info(fh, info_used, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_view(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      integer, intent(in) :: etype
+      integer, intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_view(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      integer, intent(in) :: etype
+      integer, intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_view(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: etype
+      integer, intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_view(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: etype
+      integer, intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at_all(fh, offset, buf, count, datatype, status, ierror)
+      import :: MPI_OFFSET_KIND, MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_at(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_at_all(fh, offset, buf, count, datatype, request, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_all(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_all(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_seek(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_seek(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_position(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_position(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_byte_offset(fh, offset, disp, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_byte_offset(fh, offset, disp, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_shared(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iread_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iread_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_iwrite_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_iwrite_shared(fh, buf, count, datatype, request, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_ordered(fh, buf, count, datatype, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_seek_shared(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_seek_shared(fh, offset, whence, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_position_shared(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_position_shared(fh, offset, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at_all_begin(fh, offset, buf, count, datatype, ierror)
+      import :: MPI_OFFSET_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_at_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_all_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_all_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_read_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_read_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_ordered_begin(fh, buf, count, datatype, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_write_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_write_ordered_end(fh, buf, status, ierror)
+      import :: MPI_STATUS_SIZE
+      implicit none
+      integer, intent(in) :: fh
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer :: status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_type_extent(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_type_extent(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_set_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_set_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_get_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_get_atomicity(fh, flag, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_File_sync(fh, ierror)
+      implicit none
+      integer, intent(in) :: fh
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_File_sync(fh, ierror)
+      implicit none
+      integer, intent(in) :: fh
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -1644,6 +1644,164 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Psend_init
+    subroutine MPI_Psend_init_f08ts(buf, partitions, count, datatype, dest, tag, comm, info, &
+        request, ierror) bind(C, name='mpi_psend_init_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Psend_init
+    subroutine PMPI_Psend_init_f08ts(buf, partitions, count, datatype, dest, tag, comm, info, &
+        request, ierror) bind(C, name='pmpi_psend_init_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Precv_init
+    subroutine MPI_Precv_init_f08ts(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror) bind(C, name='mpi_precv_init_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Precv_init
+    subroutine PMPI_Precv_init_f08ts(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror) bind(C, name='pmpi_precv_init_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Pready
+    subroutine MPI_Pready_f08(partition, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: partition
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Pready
+    subroutine PMPI_Pready_f08(partition, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: partition
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Pready_range
+    subroutine MPI_Pready_range_f08(partition_low, partition_high, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Pready_range
+    subroutine PMPI_Pready_range_f08(partition_low, partition_high, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Pready_list
+    subroutine MPI_Pready_list_f08(length, array_of_partitions, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Pready_list
+    subroutine PMPI_Pready_list_f08(length, array_of_partitions, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Parrived
+    subroutine MPI_Parrived_f08(request, partition, flag, ierror)
+      import :: MPI_Request
+      implicit none
+      type(MPI_Request), intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Parrived
+    subroutine PMPI_Parrived_f08(request, partition, flag, ierror)
+      import :: MPI_Request
+      implicit none
+      type(MPI_Request), intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Type_contiguous
     subroutine MPI_Type_contiguous_f08(count, oldtype, newtype, ierror)
       import :: MPI_Datatype
@@ -6992,6 +7150,86 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Session_create_errhandler
+    subroutine MPI_Session_create_errhandler_f08(session_errhandler_fn, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session_errhandler_function
+      implicit none
+      procedure(MPI_Session_errhandler_function) :: session_errhandler_fn
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_create_errhandler
+    subroutine PMPI_Session_create_errhandler_f08(session_errhandler_fn, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session_errhandler_function
+      implicit none
+      procedure(MPI_Session_errhandler_function) :: session_errhandler_fn
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_set_errhandler
+    subroutine MPI_Session_set_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(in) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_set_errhandler
+    subroutine PMPI_Session_set_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(in) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_errhandler
+    subroutine MPI_Session_get_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_errhandler
+    subroutine PMPI_Session_get_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_call_errhandler
+    subroutine MPI_Session_call_errhandler_f08(session, errorcode, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_call_errhandler
+    subroutine PMPI_Session_call_errhandler_f08(session, errorcode, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_call_errhandler
     subroutine MPI_Comm_call_errhandler_f08(comm, errorcode, ierror)
       import :: MPI_Comm
@@ -7426,6 +7664,220 @@ module mpi_f08
       import :: MPI_Comm
       implicit none
       type(MPI_Comm), intent(inout) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_init
+    subroutine MPI_Session_init_f08(info, errhandler, session, ierror)
+      import :: MPI_Errhandler, MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Session), intent(out) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_init
+    subroutine PMPI_Session_init_f08(info, errhandler, session, ierror)
+      import :: MPI_Errhandler, MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Session), intent(out) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_finalize
+    subroutine MPI_Session_finalize_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(inout) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_finalize
+    subroutine PMPI_Session_finalize_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(inout) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_num_psets
+    subroutine MPI_Session_get_num_psets_f08(session, info, npset_names, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_num_psets
+    subroutine PMPI_Session_get_num_psets_f08(session, info, npset_names, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_nth_pset
+    subroutine MPI_Session_get_nth_pset_f08(session, info, n, pset_len, pset_name, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_nth_pset
+    subroutine PMPI_Session_get_nth_pset_f08(session, info, n, pset_len, pset_name, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_info
+    subroutine MPI_Session_get_info_f08(session, info_used, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_info
+    subroutine PMPI_Session_get_info_f08(session, info_used, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_pset_info
+    subroutine MPI_Session_get_pset_info_f08(session, pset_name, info, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_pset_info
+    subroutine PMPI_Session_get_pset_info_f08(session, pset_name, info, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Group_from_session_pset
+    subroutine MPI_Group_from_session_pset_f08(session, pset_name, newgroup, ierror)
+      import :: MPI_Group, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Group), intent(out) :: newgroup
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Group_from_session_pset
+    subroutine PMPI_Group_from_session_pset_f08(session, pset_name, newgroup, ierror)
+      import :: MPI_Group, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Group), intent(out) :: newgroup
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_create_from_group
+    subroutine MPI_Comm_create_from_group_f08(group, stringtag, info, errhandler, newcomm, &
+        ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_create_from_group
+    subroutine PMPI_Comm_create_from_group_f08(group, stringtag, info, errhandler, newcomm, &
+        ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Intercomm_create_from_groups
+    subroutine MPI_Intercomm_create_from_groups_f08(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      type(MPI_Group), intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newintercomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Intercomm_create_from_groups
+    subroutine PMPI_Intercomm_create_from_groups_f08(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      type(MPI_Group), intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newintercomm
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -8644,6 +9096,1386 @@ module mpi_f08
     subroutine PMPI_Is_thread_main_f08(flag, ierror)
       implicit none
       logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_open
+    subroutine MPI_File_open_f08(comm, filename, amode, info, fh, ierror)
+      import :: MPI_Comm, MPI_File, MPI_Info
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      type(MPI_Info), intent(in) :: info
+      type(MPI_File), intent(out) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_open
+    subroutine PMPI_File_open_f08(comm, filename, amode, info, fh, ierror)
+      import :: MPI_Comm, MPI_File, MPI_Info
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      character(len=*), intent(in) :: filename
+      integer, intent(in) :: amode
+      type(MPI_Info), intent(in) :: info
+      type(MPI_File), intent(out) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_close
+    subroutine MPI_File_close_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(inout) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_close
+    subroutine PMPI_File_close_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(inout) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_delete
+    subroutine MPI_File_delete_f08(filename, info, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: filename
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_delete
+    subroutine PMPI_File_delete_f08(filename, info, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: filename
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_size
+    subroutine MPI_File_set_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_size
+    subroutine PMPI_File_set_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_preallocate
+    subroutine MPI_File_preallocate_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_preallocate
+    subroutine PMPI_File_preallocate_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_size
+    subroutine MPI_File_get_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_size
+    subroutine PMPI_File_get_size_f08(fh, size, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_group
+    subroutine MPI_File_get_group_f08(fh, group, ierror)
+      import :: MPI_File, MPI_Group
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Group), intent(out) :: group
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_group
+    subroutine PMPI_File_get_group_f08(fh, group, ierror)
+      import :: MPI_File, MPI_Group
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Group), intent(out) :: group
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_amode
+    subroutine MPI_File_get_amode_f08(fh, amode, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_amode
+    subroutine PMPI_File_get_amode_f08(fh, amode, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, intent(out) :: amode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_info
+    subroutine MPI_File_set_info_f08(fh, info, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_info
+    subroutine PMPI_File_set_info_f08(fh, info, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_info
+    subroutine MPI_File_get_info_f08(fh, info_used, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_info
+    subroutine PMPI_File_get_info_f08(fh, info_used, ierror)
+      import :: MPI_File, MPI_Info
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_view
+    subroutine MPI_File_set_view_f08(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_Info, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      type(MPI_Datatype), intent(in) :: etype
+      type(MPI_Datatype), intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_view
+    subroutine PMPI_File_set_view_f08(fh, disp, etype, filetype, datarep, info, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_Info, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: disp
+      type(MPI_Datatype), intent(in) :: etype
+      type(MPI_Datatype), intent(in) :: filetype
+      character(len=*), intent(in) :: datarep
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_view
+    subroutine MPI_File_get_view_f08(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      type(MPI_Datatype), intent(out) :: etype
+      type(MPI_Datatype), intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_view
+    subroutine PMPI_File_get_view_f08(fh, disp, etype, filetype, datarep, ierror)
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      type(MPI_Datatype), intent(out) :: etype
+      type(MPI_Datatype), intent(out) :: filetype
+      character(len=*), intent(out) :: datarep
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at
+    subroutine MPI_File_read_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at
+    subroutine PMPI_File_read_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at_all
+    subroutine MPI_File_read_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at_all
+    subroutine PMPI_File_read_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at
+    subroutine MPI_File_write_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at
+    subroutine PMPI_File_write_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at_all
+    subroutine MPI_File_write_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at_all
+    subroutine PMPI_File_write_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_at
+    subroutine MPI_File_iread_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_at
+    subroutine PMPI_File_iread_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_at_all
+    subroutine MPI_File_iread_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_at_all
+    subroutine PMPI_File_iread_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_at
+    subroutine MPI_File_iwrite_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_at
+    subroutine PMPI_File_iwrite_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_at_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_at_all
+    subroutine MPI_File_iwrite_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_at_all
+    subroutine PMPI_File_iwrite_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_at_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read
+    subroutine MPI_File_read_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read
+    subroutine PMPI_File_read_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_all
+    subroutine MPI_File_read_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_all
+    subroutine PMPI_File_read_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write
+    subroutine MPI_File_write_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write
+    subroutine PMPI_File_write_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_all
+    subroutine MPI_File_write_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_all
+    subroutine PMPI_File_write_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread
+    subroutine MPI_File_iread_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread
+    subroutine PMPI_File_iread_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_all
+    subroutine MPI_File_iread_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_all
+    subroutine PMPI_File_iread_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite
+    subroutine MPI_File_iwrite_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite
+    subroutine PMPI_File_iwrite_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_all
+    subroutine MPI_File_iwrite_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_all
+    subroutine PMPI_File_iwrite_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_all_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_seek
+    subroutine MPI_File_seek_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_seek
+    subroutine PMPI_File_seek_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_position
+    subroutine MPI_File_get_position_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_position
+    subroutine PMPI_File_get_position_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_byte_offset
+    subroutine MPI_File_get_byte_offset_f08(fh, offset, disp, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_byte_offset
+    subroutine PMPI_File_get_byte_offset_f08(fh, offset, disp, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: disp
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_shared
+    subroutine MPI_File_read_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_shared
+    subroutine PMPI_File_read_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_shared
+    subroutine MPI_File_write_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_shared
+    subroutine PMPI_File_write_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iread_shared
+    subroutine MPI_File_iread_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iread_shared
+    subroutine PMPI_File_iread_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_iwrite_shared
+    subroutine MPI_File_iwrite_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_iwrite_shared
+    subroutine PMPI_File_iwrite_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_shared_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_ordered
+    subroutine MPI_File_read_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_ordered
+    subroutine PMPI_File_read_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_ordered
+    subroutine MPI_File_write_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_ordered
+    subroutine PMPI_File_write_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_ordered_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_seek_shared
+    subroutine MPI_File_seek_shared_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_seek_shared
+    subroutine PMPI_File_seek_shared_f08(fh, offset, whence, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      integer, intent(in) :: whence
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_position_shared
+    subroutine MPI_File_get_position_shared_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_position_shared
+    subroutine PMPI_File_get_position_shared_f08(fh, offset, ierror)
+      import :: MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(out) :: offset
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at_all_begin
+    subroutine MPI_File_read_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at_all_begin
+    subroutine PMPI_File_read_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_at_all_end
+    subroutine MPI_File_read_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_read_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_at_all_end
+    subroutine PMPI_File_read_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_read_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at_all_begin
+    subroutine MPI_File_write_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at_all_begin
+    subroutine PMPI_File_write_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_at_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_at_all_end
+    subroutine MPI_File_write_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_write_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_at_all_end
+    subroutine PMPI_File_write_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_write_at_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_all_begin
+    subroutine MPI_File_read_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_all_begin
+    subroutine PMPI_File_read_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_all_end
+    subroutine MPI_File_read_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_read_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_all_end
+    subroutine PMPI_File_read_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_read_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_all_begin
+    subroutine MPI_File_write_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_all_begin
+    subroutine PMPI_File_write_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_all_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_all_end
+    subroutine MPI_File_write_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_write_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_all_end
+    subroutine PMPI_File_write_all_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_write_all_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_ordered_begin
+    subroutine MPI_File_read_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_ordered_begin
+    subroutine PMPI_File_read_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_read_ordered_end
+    subroutine MPI_File_read_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_read_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_read_ordered_end
+    subroutine PMPI_File_read_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_read_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_ordered_begin
+    subroutine MPI_File_write_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_ordered_begin
+    subroutine PMPI_File_write_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_ordered_begin_f08ts_cdesc')
+      import :: MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_write_ordered_end
+    subroutine MPI_File_write_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='mpi_file_write_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_write_ordered_end
+    subroutine PMPI_File_write_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
+        name='pmpi_file_write_ordered_end_f08ts_cdesc')
+      import :: MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_type_extent
+    subroutine MPI_File_get_type_extent_f08(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_type_extent
+    subroutine PMPI_File_get_type_extent_f08(fh, datatype, extent, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_set_atomicity
+    subroutine MPI_File_set_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_set_atomicity
+    subroutine PMPI_File_set_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(in) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_get_atomicity
+    subroutine MPI_File_get_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_get_atomicity
+    subroutine PMPI_File_get_atomicity_f08(fh, flag, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_File_sync
+    subroutine MPI_File_sync_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_File_sync
+    subroutine PMPI_File_sync_f08(fh, ierror)
+      import :: MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -24,6 +24,7 @@ pub enum Type {
     Comm = 0x1,
     Group = 0x2,
     Datatype = 0x3,
+    File = 0x4,
     Errhandler = 0x5,
     Op = 0x6,
     Info = 0x7,
@@ -31,6 +32,7 @@ pub enum Type {
     Keyval = 0x9,
     Request = 0xb,
     Message = 0xc,
+    Session = 0xe,
 }
 
 /// The handle of an object made at run time.

@@ -16,7 +16,7 @@ use crate::errhandler::{self, Handler};
 use crate::identity::Identity;
 use crate::outward::{Outward, OutwardFile};
 use crate::runtime::runtime;
-use crate::{codes, fatal, wins};
+use crate::{codes, fatal, files, sessions, wins};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,10 @@ pub enum Arg {
 pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str, Arg)]) -> c_int {
     let on = error
         .origin()
-        .map_or(on, |owner| On::Comm(owner as MPI_Comm));
+        .map_or(on, |owner| match files::of_owner(owner) {
+            Some(file) => On::File(file),
+            None => On::Comm(owner as MPI_Comm),
+        });
     let class = class_code(error.class());
     let handler = lookup(on);
     if let Handler::Fatal | Handler::Abort = handler {
@@ -93,13 +96,19 @@ pub fn code(error: &Error) -> c_int {
 /// The handler for errors on an object.
 fn lookup(on: On) -> Handler {
     match on {
-        On::File(_) => of_files(),
+        On::File(file) => match files::get(file) {
+            Ok(object) => object.errhandler.lock().handler(),
+            Err(_) => of_files(),
+        },
         On::Comm(comm) => of_comm(comm),
         On::Win(win) => match wins::get(win) {
             Ok(object) => object.errhandler.lock().handler(),
             Err(_) => of_process().0,
         },
-        On::Session(_) => of_process().0,
+        On::Session(session) => match sessions::get(session) {
+            Ok(object) => object.errhandler.lock().handler(),
+            Err(_) => of_process().0,
+        },
         On::New(errhandler) => match errhandler::attach(errhandler) {
             Ok(attached) => attached.handler(),
             Err(_) => of_process().0,
@@ -124,7 +133,7 @@ fn exists(comm: MPI_Comm) -> bool {
 /// program has chosen that one, of `MPI_COMM_WORLD`, as programs for MPI-3.1 expect. While neither
 /// exists, the initial one. With the communicator that it is called for.
 fn of_process() -> (Handler, MPI_Comm) {
-    let Ok(runtime) = runtime() else {
+    let Some(runtime) = runtime().ok().filter(|runtime| runtime.has_world()) else {
         return (errhandler::initial().handler(), MPI_COMM_NULL);
     };
     let (object, comm) = if runtime.self_handler_chosen.load(Ordering::Relaxed) {

@@ -309,6 +309,21 @@ impl Runtime {
             .wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
     }
 
+    /// Waits for a request of a kind of its own and takes its result, in one go, and whether the handle
+    /// stays; `None` if it is none.
+    #[inline]
+    pub fn complete_other(&self, handle: MPI_Request) -> Option<Result<(Ended, bool)>> {
+        let Some(Object::Other(other)) = object(handle) else {
+            return None;
+        };
+        let persistent = other.is_persistent();
+        let ended = other.complete(&self.process);
+        if !persistent && ended.is_ok() {
+            self.requests.remove(handle & !OWN);
+        }
+        Some(ended.map(|ended| (ended, persistent)))
+    }
+
     /// The VCIs on which to wait for any of several requests: those of the ones that are not complete.
     pub fn vcis_of(&self, all: &[Named]) -> Vcis {
         let mut vcis = Vcis::default();
@@ -327,16 +342,16 @@ impl Runtime {
         vcis
     }
 
-    /// Refuses the request of a collective or a one-sided operation that is under way: it can only be
-    /// completed (sections 5.12 and 11.3.5).
+    /// Refuses the request of a collective, of a one-sided operation or of an access to a file that is under way: it can only be
+    /// completed (sections 5.12, 11.3.5 and 13.4.1).
     fn demand_message(&self, id: RequestId, what: &str) -> Result<()> {
         match self.process.is_outside(id)? {
             false => Ok(()),
             true => Err(Error::new(
                 Class::Request,
                 format!(
-                    "request is of a nonblocking collective or of a one-sided operation and cannot be \
-                     {what}; complete it with MPI_Wait or MPI_Test"
+                    "request is of a nonblocking collective, of a one-sided operation or of an access to \
+                     a file and cannot be {what}; complete it with MPI_Wait or MPI_Test"
                 ),
             )),
         }

@@ -16,11 +16,13 @@ mod hosts;
 mod job;
 mod lacks;
 mod launchers;
+mod many;
 mod outcome;
 mod prefix;
 mod program;
 mod providers;
 mod room;
+mod sshd;
 mod standard_abi;
 mod tools;
 
@@ -102,6 +104,7 @@ fn trials() -> Result<Vec<Trial>> {
     }
     trials.extend(tools::trials());
     trials.extend(launchers::trials());
+    trials.extend(many::trials());
     Ok(trials)
 }
 

@@ -1,15 +1,16 @@
 //! Error handlers of files (section 8.3.3).
 //!
-//! There are no open files yet, so the one file object is `MPI_FILE_NULL`: its handler is the default
-//! one, which gets the errors of opening and deleting (section 13.7).
+//! The handler of `MPI_FILE_NULL` is the default one: it gets the errors of opening and deleting, and a file
+//! has it from the beginning (section 13.7).
 
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result};
 
-use super::{null, put};
+use super::super::{null, put};
 use crate::abi::{MPI_Errhandler, MPI_FILE_NULL, MPI_File, MPI_File_errhandler_function};
-use crate::errhandler::{self, Handler};
+use crate::errhandler::{self, Attached, Handler};
+use crate::files;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
 
@@ -30,10 +31,18 @@ pub unsafe fn file_create_errhandler(
     unsafe { put(errhandler, "errhandler", handle) }
 }
 
+/// Does something with the handler of a file, or with the default one.
+fn with<T>(file: MPI_File, action: impl FnOnce(&mut Attached) -> T) -> Result<T> {
+    let runtime = runtime()?;
+    match file == MPI_FILE_NULL {
+        true => Ok(action(&mut runtime.file_errhandler.lock())),
+        false => Ok(action(&mut files::get(file)?.errhandler.lock())),
+    }
+}
+
 /// `MPI_File_set_errhandler` (section 8.3.3).
 pub fn file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> Result<()> {
-    let runtime = runtime()?;
-    check(file)?;
+    with(file, |_| ())?;
     let attached = errhandler::attach(errhandler)?;
     match attached.handler() {
         Handler::Fatal | Handler::Abort | Handler::Return | Handler::File(_) => {}
@@ -43,26 +52,25 @@ pub fn file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> Result
             return Err(Error::new(Class::Errhandler, why));
         }
     }
-    *runtime.file_errhandler.lock() = attached;
+    // The one before is let go of outside of the lock.
+    let before = with(file, |handler| std::mem::replace(handler, attached))?;
+    drop(before);
     Ok(())
 }
 
 /// `MPI_File_get_errhandler` (section 8.3.3).
 pub unsafe fn file_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> Result<()> {
-    let runtime = runtime()?;
-    check(file)?;
+    let attached = with(file, |handler| handler.clone())?;
     if errhandler.is_null() {
         return Err(null("errhandler"));
     }
-    let attached = runtime.file_errhandler.lock().clone();
     // SAFETY: the caller's contract.
     unsafe { put(errhandler, "errhandler", attached.handle()) }
 }
 
 /// `MPI_File_call_errhandler` (section 8.5).
 pub fn file_call_errhandler(file: MPI_File, errorcode: c_int) -> Result<()> {
-    runtime()?;
-    check(file)?;
+    with(file, |_| ())?;
     let detail = "the program called the error handler with this code";
     raise::raise(
         Error::new(Class::User(errorcode), detail),
@@ -71,16 +79,4 @@ pub fn file_call_errhandler(file: MPI_File, errorcode: c_int) -> Result<()> {
         &[],
     );
     Ok(())
-}
-
-/// That a handle is one of a file.
-fn check(file: MPI_File) -> Result<()> {
-    if file == MPI_FILE_NULL {
-        return Ok(());
-    }
-    let why = format!(
-        "{file:p} is not a file: no file can be open, since MPI_File_open is not there yet; use \
-         MPI_FILE_NULL for the default error handler of files"
-    );
-    Err(Error::new(Class::File, why))
 }

@@ -1,0 +1,133 @@
+//! Collective access (sections 13.4.2 to 13.4.4).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::Result;
+use mpi_io::{At, Direction};
+
+use super::{data, tell};
+use crate::abi::{MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
+use crate::files;
+use crate::runtime::runtime;
+
+/// `MPI_File_read_at_all` (section 13.4.2).
+pub unsafe fn file_read_at_all(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype);
+        tell(
+            status,
+            file.access_all(process, At::Explicit(offset), memory, Direction::Read),
+        )
+    }
+}
+
+/// `MPI_File_write_at_all` (section 13.4.2).
+pub unsafe fn file_write_at_all(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype);
+        tell(
+            status,
+            file.access_all(process, At::Explicit(offset), memory, Direction::Write),
+        )
+    }
+}
+
+/// `MPI_File_read_all` (section 13.4.3).
+pub unsafe fn file_read_all(
+    fh: MPI_File,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype);
+        tell(
+            status,
+            file.access_all(process, At::Individual, memory, Direction::Read),
+        )
+    }
+}
+
+/// `MPI_File_write_all` (section 13.4.3).
+pub unsafe fn file_write_all(
+    fh: MPI_File,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype);
+        tell(
+            status,
+            file.access_all(process, At::Individual, memory, Direction::Write),
+        )
+    }
+}
+
+/// `MPI_File_read_ordered` (section 13.4.4).
+pub unsafe fn file_read_ordered(
+    fh: MPI_File,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype);
+        tell(
+            status,
+            file.access_all(process, At::Shared, memory, Direction::Read),
+        )
+    }
+}
+
+/// `MPI_File_write_ordered` (section 13.4.4).
+pub unsafe fn file_write_ordered(
+    fh: MPI_File,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype);
+        tell(
+            status,
+            file.access_all(process, At::Shared, memory, Direction::Write),
+        )
+    }
+}

@@ -1,0 +1,241 @@
+//! Opening, closing, sizes, hints and consistency (sections 13.2 and 13.6).
+
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use mpi_core::{Class, Error, Result};
+use mpi_io::{Amode, File, Opening};
+use parking_lot::Mutex;
+
+use super::super::{null, put};
+use crate::abi::{
+    self, MPI_Comm, MPI_FILE_NULL, MPI_File, MPI_Group, MPI_Info, MPI_MAX_DATAREP_STRING,
+    MPI_Offset,
+};
+use crate::files::{self, FileObject};
+use crate::runtime::runtime;
+use crate::{groups, infos};
+
+/// Where an access mode has one of its bits.
+type Place = fn(&mut Amode) -> &mut bool;
+
+/// The bits of an access mode.
+const BITS: &[(c_int, Place)] = &[
+    (abi::MPI_MODE_RDONLY, |mode| &mut mode.rdonly),
+    (abi::MPI_MODE_WRONLY, |mode| &mut mode.wronly),
+    (abi::MPI_MODE_RDWR, |mode| &mut mode.rdwr),
+    (abi::MPI_MODE_CREATE, |mode| &mut mode.create),
+    (abi::MPI_MODE_EXCL, |mode| &mut mode.excl),
+    (abi::MPI_MODE_DELETE_ON_CLOSE, |mode| {
+        &mut mode.delete_on_close
+    }),
+    (abi::MPI_MODE_UNIQUE_OPEN, |mode| &mut mode.unique_open),
+    (abi::MPI_MODE_SEQUENTIAL, |mode| &mut mode.sequential),
+    (abi::MPI_MODE_APPEND, |mode| &mut mode.append),
+];
+
+/// An access mode from its bits.
+fn mode_of(bits: c_int) -> Result<Amode> {
+    let (mut mode, mut known) = (Amode::default(), 0);
+    for (bit, place) in BITS {
+        *place(&mut mode) = bits & bit != 0;
+        known |= bit;
+    }
+    match bits & !known {
+        0 => Ok(mode),
+        unknown => Err(Error::new(
+            Class::Amode,
+            format!(
+                "amode has bits {unknown:#x} that are no access mode; add up MPI_MODE_ constants"
+            ),
+        )),
+    }
+}
+
+/// A file name of the program's.
+///
+/// # Safety
+/// `name` is NULL or a string.
+unsafe fn name_of(name: *const c_char) -> Result<PathBuf> {
+    if name.is_null() {
+        return Err(Error::new(
+            Class::Arg,
+            "filename is NULL; it must be the path of a file",
+        ));
+    }
+    // SAFETY: not NULL, and then a string by the contract of this function.
+    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+    Ok(PathBuf::from(OsStr::from_bytes(bytes)))
+}
+
+/// `MPI_File_open` (section 13.2.1).
+pub unsafe fn file_open(
+    comm: MPI_Comm,
+    filename: *const c_char,
+    amode: c_int,
+    info: MPI_Info,
+    fh: *mut MPI_File,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let comm = &runtime.comm(comm)?.comm;
+    if comm.remote().is_some() {
+        let why = "comm is an intercommunicator; files are opened by intracommunicators only";
+        return Err(Error::new(Class::Comm, why));
+    }
+    let opening = || {
+        if fh.is_null() {
+            return Err(null("fh"));
+        }
+        Ok(Opening {
+            // SAFETY: by the contract of this function.
+            name: unsafe { name_of(filename)? },
+            amode: mode_of(amode)?,
+            info: infos::hints(info)?.map(|info| info.dup()),
+        })
+    };
+    let file = File::open(&runtime.process, comm, opening())?;
+    let errhandler = runtime.file_errhandler.lock().clone();
+    let handle = files::insert(FileObject {
+        file,
+        errhandler: Mutex::new(errhandler),
+    })?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(fh, "fh", handle) }
+}
+
+/// `MPI_File_close` (section 13.2.2).
+pub unsafe fn file_close(fh: *mut MPI_File) -> Result<()> {
+    let process = &runtime()?.process;
+    if fh.is_null() {
+        return Err(null("fh"));
+    }
+    // SAFETY: not NULL, and then valid by the contract of this function.
+    let handle = unsafe { fh.read() };
+    let object = files::hold(handle)?;
+    let closed = object.file.close(process);
+    if let Err(error) = &closed
+        && error.class() == Class::Other
+    {
+        return closed;
+    }
+    files::remove(handle)?;
+    // SAFETY: as above.
+    unsafe { fh.write(MPI_FILE_NULL) };
+    closed
+}
+
+/// `MPI_File_delete` (section 13.2.3).
+pub unsafe fn file_delete(filename: *const c_char, info: MPI_Info) -> Result<()> {
+    runtime()?;
+    infos::hints(info)?;
+    // SAFETY: by the contract of this function.
+    let name = unsafe { name_of(filename)? };
+    mpi_io::delete(&name)
+}
+
+/// `MPI_File_set_size` (section 13.2.4).
+pub fn file_set_size(fh: MPI_File, size: MPI_Offset) -> Result<()> {
+    let process = &runtime()?.process;
+    files::get(fh)?.file.set_size(process, size, false)
+}
+
+/// `MPI_File_preallocate` (section 13.2.5).
+pub fn file_preallocate(fh: MPI_File, size: MPI_Offset) -> Result<()> {
+    let process = &runtime()?.process;
+    files::get(fh)?.file.set_size(process, size, true)
+}
+
+/// `MPI_File_get_size` (section 13.2.6).
+pub unsafe fn file_get_size(fh: MPI_File, size: *mut MPI_Offset) -> Result<()> {
+    runtime()?;
+    let bytes = files::get(fh)?.file.size()?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(size, "size", bytes) }
+}
+
+/// `MPI_File_get_group` (section 13.2.7).
+pub unsafe fn file_get_group(fh: MPI_File, group: *mut MPI_Group) -> Result<()> {
+    runtime()?;
+    let object = files::get(fh)?;
+    if group.is_null() {
+        return Err(null("group"));
+    }
+    let handle = groups::insert(object.file.group().clone())?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(group, "group", handle) }
+}
+
+/// `MPI_File_get_amode` (section 13.2.7).
+pub unsafe fn file_get_amode(fh: MPI_File, amode: *mut c_int) -> Result<()> {
+    runtime()?;
+    let mut mode = files::get(fh)?.file.amode();
+    let bits = BITS.iter().filter(|(_, place)| *place(&mut mode));
+    let bits = bits.fold(0, |all, (bit, _)| all | bit);
+    // SAFETY: by the contract of this function.
+    unsafe { put(amode, "amode", bits) }
+}
+
+/// `MPI_File_set_info` (section 13.2.8).
+pub fn file_set_info(fh: MPI_File, info: MPI_Info) -> Result<()> {
+    let process = &runtime()?.process;
+    files::get(fh)?.file.set_info(process, infos::hints(info))
+}
+
+/// `MPI_File_get_info` (section 13.2.8).
+pub unsafe fn file_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> Result<()> {
+    runtime()?;
+    let object = files::get(fh)?;
+    if info_used.is_null() {
+        return Err(null("info_used"));
+    }
+    let handle = infos::insert(object.file.info()?)?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(info_used, "info_used", handle) }
+}
+
+/// `MPI_File_set_atomicity` (section 13.6.1).
+pub fn file_set_atomicity(fh: MPI_File, flag: c_int) -> Result<()> {
+    let process = &runtime()?.process;
+    files::get(fh)?.file.set_atomicity(process, flag != 0)
+}
+
+/// `MPI_File_get_atomicity` (section 13.6.1).
+pub unsafe fn file_get_atomicity(fh: MPI_File, flag: *mut c_int) -> Result<()> {
+    runtime()?;
+    let atomic = files::get(fh)?.file.atomicity();
+    // SAFETY: by the contract of this function.
+    unsafe { put(flag, "flag", c_int::from(atomic)) }
+}
+
+/// `MPI_File_sync` (section 13.6.1).
+pub fn file_sync(fh: MPI_File) -> Result<()> {
+    let process = &runtime()?.process;
+    files::get(fh)?.file.sync(process)
+}
+
+/// A name of a data representation.
+///
+/// # Safety
+/// `name` is NULL or a string.
+pub(super) unsafe fn datarep_name<'a>(name: *const c_char) -> Result<&'a [u8]> {
+    if name.is_null() {
+        return Err(Error::new(
+            Class::Arg,
+            "datarep is NULL; it must be the name of a data representation",
+        ));
+    }
+    // SAFETY: not NULL, and then a string by the contract of this function.
+    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+    match bytes.len() < MPI_MAX_DATAREP_STRING as usize && !bytes.is_empty() {
+        true => Ok(bytes),
+        false => Err(Error::new(
+            Class::Arg,
+            format!(
+                "datarep has {} characters; it must have 1 to {}",
+                bytes.len(),
+                MPI_MAX_DATAREP_STRING - 1
+            ),
+        )),
+    }
+}

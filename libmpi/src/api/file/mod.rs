@@ -1,0 +1,78 @@
+//! Files (chapter 13).
+//!
+//! In collective calls a process whose arguments are wrong takes part by saying so, because the others
+//! would wait for it: arguments are checked to a `Result` that is handed on. What can't be said without a
+//! file (a handle that is none) is an error at once.
+
+mod access;
+mod collective;
+mod errhandler;
+mod manage;
+mod nonblocking;
+mod pointers;
+mod shared;
+mod split;
+mod view;
+
+pub use access::*;
+pub use collective::*;
+pub use errhandler::*;
+pub use manage::*;
+pub use nonblocking::*;
+pub use pointers::*;
+pub use shared::*;
+pub use split::*;
+pub use view::*;
+
+use std::ffi::c_void;
+
+use mpi_core::{Class, Error, RequestId, Result, Status};
+use mpi_io::Memory;
+
+use super::null;
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_Request, MPI_Status};
+use crate::{requests, status, types};
+
+/// The data that a program passes as `buf, count, datatype`.
+///
+/// # Errors
+/// Of class `Count`, `Type` or `Buffer`.
+///
+/// # Safety
+/// As for [`Memory::new`].
+unsafe fn data(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Result<Memory> {
+    let Ok(number) = usize::try_from(count) else {
+        let why = format!("count is {count}; it must be 0 or more");
+        return Err(Error::new(Class::Count, why));
+    };
+    let (_, datatype) = types::checked(0, datatype)?;
+    datatype.total(number, 1)?;
+    types::check_address(buf, number, datatype)?;
+    // SAFETY: the caller's contract.
+    Ok(unsafe { Memory::new(buf.cast_mut().cast(), number, datatype) })
+}
+
+/// Writes the status of an access.
+///
+/// # Safety
+/// As for [`status::write`].
+unsafe fn tell(out: *mut MPI_Status, told: Result<Status>) -> Result<()> {
+    let told = told?;
+    // SAFETY: the caller's contract.
+    unsafe { status::write(out, &told) };
+    Ok(())
+}
+
+/// Gives the program the request that `start` starts.
+///
+/// # Safety
+/// `request` is NULL or valid.
+unsafe fn give(request: *mut MPI_Request, start: impl FnOnce() -> Result<RequestId>) -> Result<()> {
+    if request.is_null() {
+        return Err(null("request"));
+    }
+    let handle = requests::handle(Some(start()?));
+    // SAFETY: not NULL, and then valid by the contract of this function.
+    unsafe { request.write(handle) };
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Nonblocking access (sections 13.4.2 to 13.4.4). The collective ones don't wait for anybody: each process
+//! makes its own access.
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::Result;
+use mpi_io::{At, Direction};
+
+use super::{data, give};
+use crate::abi::{MPI_Datatype, MPI_File, MPI_Offset, MPI_Request};
+use crate::files;
+use crate::runtime::runtime;
+
+/// `MPI_File_iread_at` (section 13.4.2).
+pub unsafe fn file_iread_at(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(
+                process,
+                owner,
+                At::Explicit(offset),
+                memory,
+                Direction::Read,
+            )
+        })
+    }
+}
+
+/// `MPI_File_iwrite_at` (section 13.4.2).
+pub unsafe fn file_iwrite_at(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(
+                process,
+                owner,
+                At::Explicit(offset),
+                memory,
+                Direction::Write,
+            )
+        })
+    }
+}
+
+/// `MPI_File_iread_at_all` (section 13.4.2).
+pub unsafe fn file_iread_at_all(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(
+                process,
+                owner,
+                At::Explicit(offset),
+                memory,
+                Direction::Read,
+            )
+        })
+    }
+}
+
+/// `MPI_File_iwrite_at_all` (section 13.4.2).
+pub unsafe fn file_iwrite_at_all(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(
+                process,
+                owner,
+                At::Explicit(offset),
+                memory,
+                Direction::Write,
+            )
+        })
+    }
+}
+
+/// `MPI_File_iread` (section 13.4.3).
+pub unsafe fn file_iread(
+    fh: MPI_File,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(process, owner, At::Individual, memory, Direction::Read)
+        })
+    }
+}
+
+/// `MPI_File_iwrite` (section 13.4.3).
+pub unsafe fn file_iwrite(
+    fh: MPI_File,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(process, owner, At::Individual, memory, Direction::Write)
+        })
+    }
+}
+
+/// `MPI_File_iread_all` (section 13.4.3).
+pub unsafe fn file_iread_all(
+    fh: MPI_File,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(process, owner, At::Individual, memory, Direction::Read)
+        })
+    }
+}
+
+/// `MPI_File_iwrite_all` (section 13.4.3).
+pub unsafe fn file_iwrite_all(
+    fh: MPI_File,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(process, owner, At::Individual, memory, Direction::Write)
+        })
+    }
+}
+
+/// `MPI_File_iread_shared` (section 13.4.4).
+pub unsafe fn file_iread_shared(
+    fh: MPI_File,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(process, owner, At::Shared, memory, Direction::Read)
+        })
+    }
+}
+
+/// `MPI_File_iwrite_shared` (section 13.4.4).
+pub unsafe fn file_iwrite_shared(
+    fh: MPI_File,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let owner = files::owner(fh);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let memory = data(buf, count.into(), datatype)?;
+        give(request, || {
+            file.start(process, owner, At::Shared, memory, Direction::Write)
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! Split collective access (section 13.4.5).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_core::Result;
+use mpi_io::SplitKind;
+
+use super::{data, tell};
+use crate::abi::{MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
+use crate::files;
+use crate::runtime::runtime;
+
+/// `MPI_File_read_at_all_begin`.
+pub unsafe fn file_read_at_all_begin(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    let memory = unsafe { data(buf, count.into(), datatype) };
+    file.begin(process, SplitKind::ReadAtAll, offset, memory)
+}
+
+/// `MPI_File_read_at_all_end`.
+pub unsafe fn file_read_at_all_end(
+    fh: MPI_File,
+    buf: *mut c_void,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    runtime()?;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe { tell(status, file.end(SplitKind::ReadAtAll, buf.cast())) }
+}
+
+/// `MPI_File_write_at_all_begin`.
+pub unsafe fn file_write_at_all_begin(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    let memory = unsafe { data(buf, count.into(), datatype) };
+    file.begin(process, SplitKind::WriteAtAll, offset, memory)
+}
+
+/// `MPI_File_write_at_all_end`.
+pub unsafe fn file_write_at_all_end(
+    fh: MPI_File,
+    buf: *const c_void,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    runtime()?;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe { tell(status, file.end(SplitKind::WriteAtAll, buf.cast())) }
+}
+
+/// `MPI_File_read_all_begin`.
+pub unsafe fn file_read_all_begin(
+    fh: MPI_File,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    let memory = unsafe { data(buf, count.into(), datatype) };
+    file.begin(process, SplitKind::ReadAll, 0, memory)
+}
+
+/// `MPI_File_read_all_end`.
+pub unsafe fn file_read_all_end(
+    fh: MPI_File,
+    buf: *mut c_void,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    runtime()?;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe { tell(status, file.end(SplitKind::ReadAll, buf.cast())) }
+}
+
+/// `MPI_File_write_all_begin`.
+pub unsafe fn file_write_all_begin(
+    fh: MPI_File,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    let memory = unsafe { data(buf, count.into(), datatype) };
+    file.begin(process, SplitKind::WriteAll, 0, memory)
+}
+
+/// `MPI_File_write_all_end`.
+pub unsafe fn file_write_all_end(
+    fh: MPI_File,
+    buf: *const c_void,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    runtime()?;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe { tell(status, file.end(SplitKind::WriteAll, buf.cast())) }
+}
+
+/// `MPI_File_read_ordered_begin`.
+pub unsafe fn file_read_ordered_begin(
+    fh: MPI_File,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    let memory = unsafe { data(buf, count.into(), datatype) };
+    file.begin(process, SplitKind::ReadOrdered, 0, memory)
+}
+
+/// `MPI_File_read_ordered_end`.
+pub unsafe fn file_read_ordered_end(
+    fh: MPI_File,
+    buf: *mut c_void,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    runtime()?;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe { tell(status, file.end(SplitKind::ReadOrdered, buf.cast())) }
+}
+
+/// `MPI_File_write_ordered_begin`.
+pub unsafe fn file_write_ordered_begin(
+    fh: MPI_File,
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    let memory = unsafe { data(buf, count.into(), datatype) };
+    file.begin(process, SplitKind::WriteOrdered, 0, memory)
+}
+
+/// `MPI_File_write_ordered_end`.
+pub unsafe fn file_write_ordered_end(
+    fh: MPI_File,
+    buf: *const c_void,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    runtime()?;
+    let file = &files::get(fh)?.file;
+    // SAFETY: by the contract of this function.
+    unsafe { tell(status, file.end(SplitKind::WriteOrdered, buf.cast())) }
+}

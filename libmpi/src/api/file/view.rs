@@ -1,0 +1,119 @@
+//! Views and data representations (sections 13.3 and 13.5).
+
+use std::ffi::{c_char, c_void};
+
+use mpi_core::{Class, Error, Result};
+
+use super::super::datatype::handle_of;
+use super::super::{null, put};
+use super::manage::datarep_name;
+use crate::abi::{
+    MPI_Aint, MPI_DISPLACEMENT_CURRENT, MPI_Datarep_conversion_function,
+    MPI_Datarep_extent_function, MPI_Datatype, MPI_File, MPI_Info, MPI_Offset,
+};
+use crate::datareps::{self, Functions};
+use crate::runtime::runtime;
+use crate::{files, infos, types};
+
+/// `MPI_File_set_view` (section 13.3).
+pub unsafe fn file_set_view(
+    fh: MPI_File,
+    disp: MPI_Offset,
+    etype: MPI_Datatype,
+    filetype: MPI_Datatype,
+    datarep: *const c_char,
+    info: MPI_Info,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let file = &files::get(fh)?.file;
+    let hints = infos::hints(info);
+    let arguments = || {
+        let disp = match disp == MPI_Offset::from(MPI_DISPLACEMENT_CURRENT) {
+            true => None,
+            false => Some(disp),
+        };
+        let etype = types::object(etype)?.datatype.clone();
+        let filetype = types::object(filetype)?.datatype.clone();
+        // SAFETY: by the contract of this function.
+        let representation = datareps::find(unsafe { datarep_name(datarep)? })?;
+        Ok((disp, etype, filetype, representation))
+    };
+    let (arguments, hints) = match hints {
+        Ok(hints) => (arguments(), hints),
+        Err(error) => (Err(error), None),
+    };
+    file.set_view(process, arguments, hints)
+}
+
+/// `MPI_File_get_view` (section 13.3). Handles of derived datatypes are new ones, to be freed.
+pub unsafe fn file_get_view(
+    fh: MPI_File,
+    disp: *mut MPI_Offset,
+    etype: *mut MPI_Datatype,
+    filetype: *mut MPI_Datatype,
+    datarep: *mut c_char,
+) -> Result<()> {
+    runtime()?;
+    let object = files::get(fh)?;
+    for (missing, name) in [
+        (disp.is_null(), "disp"),
+        (etype.is_null(), "etype"),
+        (filetype.is_null(), "filetype"),
+        (datarep.is_null(), "datarep"),
+    ] {
+        if missing {
+            return Err(null(name));
+        }
+    }
+    let (displacement, unit, pattern, name) = object.file.view_arguments();
+    // SAFETY: by the contract of this function; the name was shorter than MPI_MAX_DATAREP_STRING when it
+    // was given.
+    unsafe {
+        put(disp, "disp", displacement)?;
+        put(etype, "etype", handle_of(&unit)?)?;
+        put(filetype, "filetype", handle_of(&pattern)?)?;
+        std::ptr::copy_nonoverlapping(name.as_ptr().cast(), datarep, name.len());
+        datarep.add(name.len()).write(0);
+    }
+    Ok(())
+}
+
+/// `MPI_File_get_type_extent` (section 13.5).
+pub unsafe fn file_get_type_extent(
+    fh: MPI_File,
+    datatype: MPI_Datatype,
+    extent: *mut MPI_Aint,
+) -> Result<()> {
+    runtime()?;
+    let object = files::get(fh)?;
+    let datatype = &types::object(datatype)?.datatype;
+    let bytes = object.file.type_extent(datatype)?;
+    // SAFETY: by the contract of this function.
+    unsafe { put(extent, "extent", bytes as MPI_Aint) }
+}
+
+/// `MPI_Register_datarep` (section 13.5.3).
+pub unsafe fn register_datarep(
+    datarep: *const c_char,
+    read_conversion_fn: Option<MPI_Datarep_conversion_function>,
+    write_conversion_fn: Option<MPI_Datarep_conversion_function>,
+    dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    runtime()?;
+    // SAFETY: by the contract of this function.
+    let name = unsafe { datarep_name(datarep)? };
+    let Some(extent) = dtype_file_extent_fn else {
+        let why = "dtype_file_extent_fn is NULL; a data representation needs it";
+        return Err(Error::new(Class::Arg, why));
+    };
+    datareps::register(
+        name,
+        Functions {
+            read: read_conversion_fn,
+            write: write_conversion_fn,
+            extent,
+            extra: extra_state,
+        },
+    )
+}

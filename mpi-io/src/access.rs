@@ -1,0 +1,358 @@
+//! Moving data between memory and a file by this process alone.
+
+#![allow(unsafe_code, reason = "memory of the program is read and written")]
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::iovec;
+use mpi_core::Buffer;
+use mpi_types::{Error, Result};
+use netmod::IoVec;
+use parking_lot::Mutex;
+
+use crate::amode::Amode;
+use crate::datarep::Representation;
+use crate::driver::Storage;
+use crate::file::Direction;
+use crate::hints::{Choice, Hints};
+use crate::locks::{Locked, Locks};
+use crate::memory::Memory;
+use crate::posix::MOST_PIECES;
+use crate::view::{Run, View};
+use crate::{sieve, system};
+
+/// An open file as this process's threads share it.
+pub(crate) struct Shared {
+    pub path: PathBuf,
+    pub amode: Amode,
+    pub storage: Box<dyn Storage>,
+    pub locks: Locks,
+    pub hints: Mutex<Arc<Hints>>,
+    pub atomic: AtomicBool,
+}
+
+/// Bytes of data that are packed or unpacked at a time.
+const STAGE: usize = 1 << 20;
+
+impl Shared {
+    /// The hints in force.
+    pub fn hints(&self) -> Arc<Hints> {
+        self.hints.lock().clone()
+    }
+
+    /// The error for something that the system refused.
+    #[cold]
+    pub fn failed(&self, doing: &str, error: &io::Error) -> Error {
+        system::error(doing, &self.path, error)
+    }
+
+    /// Whether accesses are atomic.
+    pub fn is_atomic(&self) -> bool {
+        self.atomic.load(Ordering::Acquire)
+    }
+
+    /// Moves data between memory and the stream of a view from `position` on. Returns how many bytes of
+    /// memory were moved: fewer than there are where a file ends.
+    pub fn transfer(
+        &self,
+        view: &View,
+        position: u64,
+        memory: &mut Memory,
+        direction: Direction,
+    ) -> Result<u64> {
+        if view.representation.is_plain() {
+            return self.move_bytes(view, position, &mut memory.buffer, direction);
+        }
+        let mut file = Converted::new(&view.representation, memory, direction)?;
+        let moved = self.move_bytes(view, position, &mut file.buffer(), direction)?;
+        file.finish(&view.representation, memory, direction, moved)
+    }
+
+    /// The same for data as it is in the file.
+    pub fn move_bytes(
+        &self,
+        view: &View,
+        position: u64,
+        buffer: &mut Buffer,
+        direction: Direction,
+    ) -> Result<u64> {
+        let len = buffer.len() as u64;
+        if len == 0 {
+            return Ok(0);
+        }
+        let moved = match self.is_atomic() {
+            false => self.move_unlocked(view, position, buffer, direction),
+            true => {
+                let span = view.span(position, len);
+                let exclusive = direction == Direction::Write;
+                let locked = self.locks.lock(&*self.storage, span, exclusive);
+                let _locked = locked.map_err(|error| self.failed("locking", &error))?;
+                self.move_unlocked(view, position, buffer, direction)
+            }
+        };
+        moved.map_err(|error| match direction {
+            Direction::Read => self.failed("reading from", &error),
+            Direction::Write => self.failed("writing to", &error),
+        })
+    }
+
+    /// Where others may sieve, a lock on what is to be written: they write back what they have read.
+    pub fn lock_against_sieving(
+        &self,
+        range: std::ops::Range<u64>,
+    ) -> io::Result<Option<Locked<'_>>> {
+        let sieved = self.hints.lock().ds_write == Choice::Enable;
+        match sieved && !self.is_atomic() {
+            true => self.locks.lock(&*self.storage, range, true).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn move_unlocked(
+        &self,
+        view: &View,
+        position: u64,
+        buffer: &mut Buffer,
+        direction: Direction,
+    ) -> io::Result<u64> {
+        let len = buffer.len() as u64;
+        if view.is_one_run(position, len) {
+            let at = view.place(position);
+            let _locked = match direction {
+                Direction::Write => self.lock_against_sieving(at..at + len)?,
+                Direction::Read => None,
+            };
+            return move_run(&*self.storage, at, buffer, direction);
+        }
+        if let Some(start) = buffer.as_ptr() {
+            return self.move_runs(view, position, start, len, direction);
+        }
+        // Data with gaps in memory, too, goes by way of a packed copy.
+        let mut stage = vec![0; STAGE.min(buffer.len())];
+        let mut done = 0;
+        while done < len {
+            let part = (len - done).min(stage.len() as u64);
+            let packed = &mut stage[..part as usize];
+            if direction == Direction::Write {
+                buffer.read(done as usize, packed);
+            }
+            let start = packed.as_mut_ptr();
+            let moved = self.move_runs(view, position + done, start, part, direction)?;
+            if direction == Direction::Read {
+                buffer.write(done as usize, &stage[..moved as usize]);
+            }
+            done += moved;
+            if moved < part {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Moves gapless memory to or from several runs. `start` is valid for `len` bytes, as the callers'
+    /// buffers promise.
+    fn move_runs(
+        &self,
+        view: &View,
+        position: u64,
+        start: *mut u8,
+        len: u64,
+        direction: Direction,
+    ) -> io::Result<u64> {
+        let hints = self.hints();
+        if sieve::is_better(self, &hints, view, position, len, direction) {
+            return sieve::transfer(self, &hints, view, position, start, len, direction);
+        }
+        let mut done = 0;
+        for run in view.runs(position, len) {
+            let here = start.wrapping_add(done as usize);
+            // SAFETY: the runs are as long as the memory together.
+            let moved = unsafe { move_plain(&*self.storage, run, here, direction)? };
+            done += moved;
+            if moved < run.len {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Moves memory to or from one run, until all is moved or the file ends.
+///
+/// # Safety
+/// `start` is valid for as many bytes as the run has.
+pub(crate) unsafe fn move_plain(
+    storage: &dyn Storage,
+    run: Run,
+    start: *mut u8,
+    direction: Direction,
+) -> io::Result<u64> {
+    let mut done = 0;
+    while done < run.len {
+        let piece = [iovec {
+            iov_base: start.wrapping_add(done as usize).cast(),
+            iov_len: (run.len - done) as usize,
+        }];
+        // SAFETY: the caller's contract.
+        let moved = unsafe {
+            match direction {
+                Direction::Read => storage.read_at(&piece, run.at + done)?,
+                Direction::Write => storage.write_at(&piece, run.at + done)?,
+            }
+        };
+        if moved == 0 {
+            break;
+        }
+        done += moved as u64;
+    }
+    Ok(done)
+}
+
+/// Moves a buffer to or from one run.
+fn move_run(
+    storage: &dyn Storage,
+    at: u64,
+    buffer: &mut Buffer,
+    direction: Direction,
+) -> io::Result<u64> {
+    let len = buffer.len();
+    if let Some(start) = buffer.as_ptr() {
+        let run = Run {
+            at,
+            len: len as u64,
+        };
+        // SAFETY: the buffer was promised to be valid.
+        return unsafe { move_plain(storage, run, start, direction) };
+    }
+    if buffer.is_listable() {
+        return move_list(storage, at, buffer, direction);
+    }
+    let mut stage = vec![0; STAGE.min(len)];
+    let mut done = 0;
+    while done < len {
+        let part = (len - done).min(stage.len());
+        let packed = &mut stage[..part];
+        if direction == Direction::Write {
+            buffer.read(done, packed);
+        }
+        let run = Run {
+            at: at + done as u64,
+            len: part as u64,
+        };
+        // SAFETY: the packed copy is a local variable.
+        let moved = unsafe { move_plain(storage, run, packed.as_mut_ptr(), direction)? } as usize;
+        if direction == Direction::Read {
+            buffer.write(done, &stage[..moved]);
+        }
+        done += moved;
+        if moved < part {
+            break;
+        }
+    }
+    Ok(done as u64)
+}
+
+/// The same for data in long pieces, which the system gathers or scatters.
+fn move_list(
+    storage: &dyn Storage,
+    at: u64,
+    buffer: &Buffer,
+    direction: Direction,
+) -> io::Result<u64> {
+    let none = IoVec {
+        ptr: std::ptr::null_mut(),
+        len: 0,
+    };
+    let (len, mut done) = (buffer.len(), 0);
+    let mut found = vec![none; MOST_PIECES];
+    let mut pieces = Vec::with_capacity(MOST_PIECES);
+    while done < len {
+        // The system moves less than 2^31 bytes in one call.
+        let (count, _) = buffer.list(done, (len - done).min(1 << 30), &mut found);
+        pieces.clear();
+        pieces.extend(found[..count].iter().map(|piece| iovec {
+            iov_base: piece.ptr.cast(),
+            iov_len: piece.len,
+        }));
+        // SAFETY: the pieces lie in the buffer, which was promised to be valid.
+        let moved = unsafe {
+            match direction {
+                Direction::Read => storage.read_at(&pieces, at + done as u64)?,
+                Direction::Write => storage.write_at(&pieces, at + done as u64)?,
+            }
+        };
+        if moved == 0 {
+            break;
+        }
+        done += moved;
+    }
+    Ok(done as u64)
+}
+
+/// Data in the representation that it has in the file.
+pub(crate) struct Converted(Vec<u8>);
+
+impl Converted {
+    /// Room for the data, filled if it is to be written.
+    pub fn new(
+        representation: &Representation,
+        memory: &Memory,
+        direction: Direction,
+    ) -> Result<Converted> {
+        let bytes = representation.bytes(&memory.datatype, memory.count)?;
+        let mut file = vec![0; bytes];
+        if direction == Direction::Write && bytes > 0 {
+            let (start, count) = (memory.start, memory.count);
+            // SAFETY: the memory was promised to be valid.
+            unsafe {
+                match representation {
+                    Representation::User(_, conversions) => {
+                        conversions.convert_write(start, &memory.datatype, count, &mut file)?;
+                    }
+                    _ => {
+                        memory.datatype.pack_external(start, count, &mut file, 0)?;
+                    }
+                }
+            }
+        }
+        Ok(Converted(file))
+    }
+
+    /// As a buffer to read to or write from, while `self` is left alone.
+    pub fn buffer(&mut self) -> Buffer {
+        // SAFETY: the vector stays until the transfer is over, in which nobody else touches it.
+        unsafe { Buffer::bytes(self.0.as_mut_ptr(), self.0.len()) }
+    }
+
+    /// Converts what was read. Returns the bytes of memory that the moved ones are; of an element that
+    /// the file has a part of only, nothing is taken.
+    pub fn finish(
+        self,
+        representation: &Representation,
+        memory: &Memory,
+        direction: Direction,
+        moved: u64,
+    ) -> Result<u64> {
+        let datatype = &memory.datatype;
+        let one = representation.bytes(datatype, 1)?;
+        let whole = (moved as usize).checked_div(one).unwrap_or(0);
+        if direction == Direction::Read && whole > 0 {
+            let file = &self.0[..whole * one];
+            // SAFETY: the memory was promised to be valid for as many elements and more.
+            unsafe {
+                match representation {
+                    Representation::User(_, conversions) => {
+                        conversions.convert_read(memory.start, datatype, whole, file)?;
+                    }
+                    _ => {
+                        datatype.unpack_external(memory.start, whole, file, 0)?;
+                    }
+                }
+            }
+        }
+        Ok((whole * datatype.size()) as u64)
+    }
+}

@@ -1,0 +1,103 @@
+//! What the members of a file tell each other before they go on together, so that an error of one is an
+//! error of all and nobody waits for somebody who has given up.
+
+#![allow(unsafe_code, reason = "collectives take addresses")]
+
+use mpi_coll::Part;
+use mpi_core::Process;
+use mpi_core::collective::{self, Buffers, Call, Root};
+use mpi_core::comm::Comm;
+use mpi_types::datatype::{Datatype, Predefined};
+use mpi_types::{Class, Error, Result};
+
+use crate::system;
+
+/// Bytes of an error's text that others are told.
+const TEXT: usize = 512;
+
+/// Sends bytes of one member to all.
+pub(crate) fn broadcast(process: &Process, comm: &Comm, root: u32, data: &mut [u8]) -> Result<()> {
+    let byte = Datatype::predefined(Predefined::Byte);
+    let call = Call::Bcast {
+        root: Root::Rank(root),
+        part: Part {
+            count: data.len(),
+            datatype: &byte,
+        },
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: data.as_mut_ptr(),
+    };
+    // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
+    unsafe { collective::call(process, comm, buffers, &call) }
+}
+
+/// The result of each member, if all have one; the error of one of them, if not.
+pub(crate) fn agree<T>(process: &Process, comm: &Comm, own: Result<T>) -> Result<T> {
+    if comm.size() == 1 {
+        return own;
+    }
+    let size = u64::from(comm.size());
+    // The greatest is that of the first rank among those with the class of the greatest number.
+    let mut word = [match &own {
+        Ok(_) => 0,
+        Err(error) => system::number(error.class()) << 32 | (size - u64::from(comm.rank())),
+    }];
+    let told = collective::greatest_u64(process, comm, &mut word);
+    match (own, told) {
+        (own, Ok(())) if word[0] == 0 => own,
+        (Err(error), Err(_)) => Err(error),
+        (Ok(_), Err(error)) => Err(error),
+        (own, Ok(())) => {
+            let root = (size - (word[0] & 0xffff_ffff)) as u32;
+            let mut text = [0; TEXT];
+            if let Err(error) = &own {
+                let detail = error.detail().as_bytes();
+                let len = detail.len().min(TEXT);
+                text[..len].copy_from_slice(&detail[..len]);
+            }
+            let told = broadcast(process, comm, root, &mut text);
+            match (own, told) {
+                (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+                (Ok(_), Ok(())) => {
+                    let end = text.iter().position(|byte| *byte == 0).unwrap_or(TEXT);
+                    let text = String::from_utf8_lossy(&text[..end]);
+                    let why = format!("rank {root} of the file: {text}");
+                    Err(Error::new(system::class(word[0] >> 32), why))
+                }
+            }
+        }
+    }
+}
+
+/// That all members gave the same numbers for `what`; an error of each that could not say its own
+/// comes first.
+pub(crate) fn same<T>(
+    process: &Process,
+    comm: &Comm,
+    what: &str,
+    own: Result<(T, Vec<u64>)>,
+    words: usize,
+) -> Result<T> {
+    let (value, mut told) = agree(process, comm, own)?;
+    if comm.size() == 1 {
+        return Ok(value);
+    }
+    told.resize(words, 0);
+    let complements: Vec<u64> = told.iter().map(|word| !word).collect();
+    told.extend(complements);
+    collective::greatest_u64(process, comm, &mut told)?;
+    let differs = (0..words).any(|index| told[index] != !told[words + index]);
+    if differs {
+        let why = format!("{what} differs among the ranks of the file; all must give the same");
+        return Err(Error::new(Class::NotSame, why));
+    }
+    Ok(value)
+}
+
+/// A number for a text, the same for equal ones.
+pub(crate) fn hash(text: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    text.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}

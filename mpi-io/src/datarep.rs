@@ -1,0 +1,254 @@
+//! Data representations (MPI-3.1 section 13.5): how values look in the file, and which filetype
+//! belongs to them there.
+
+use std::sync::Arc;
+
+use mpi_types::datatype::{Constructor, Datatype, Predefined};
+use mpi_types::{Class, Error, Result};
+
+/// What a program has registered under a name (`MPI_Register_datarep`).
+pub trait Conversions: Send + Sync {
+    /// Bytes that one value of a predefined datatype takes in the file.
+    ///
+    /// # Errors
+    /// Those of the program's function.
+    fn file_extent(&self, datatype: &Datatype) -> Result<i64>;
+
+    /// Converts `count` elements in memory to the file's representation.
+    ///
+    /// # Errors
+    /// Those of the program's function.
+    ///
+    /// # Safety
+    /// `memory` holds the elements.
+    unsafe fn convert_write(
+        &self,
+        memory: *const u8,
+        datatype: &Datatype,
+        count: usize,
+        file: &mut [u8],
+    ) -> Result<()>;
+
+    /// Converts `count` elements in the file's representation to memory.
+    ///
+    /// # Errors
+    /// Those of the program's function.
+    ///
+    /// # Safety
+    /// `memory` has room for the elements.
+    unsafe fn convert_read(
+        &self,
+        memory: *mut u8,
+        datatype: &Datatype,
+        count: usize,
+        file: &[u8],
+    ) -> Result<()>;
+
+    /// Whether values look alike in memory and in the file.
+    fn is_none(&self) -> bool;
+}
+
+/// A representation.
+#[derive(Clone)]
+pub enum Representation {
+    /// As in memory.
+    Native,
+    /// As in memory, too: all processes have the same.
+    Internal,
+    /// Big-endian, of fixed sizes (section 13.5.2).
+    External32,
+    /// The program's, by its name.
+    User(String, Arc<dyn Conversions>),
+}
+
+impl Representation {
+    /// The predefined one with a name.
+    pub fn predefined(name: &[u8]) -> Option<Representation> {
+        match name {
+            b"native" => Some(Representation::Native),
+            b"internal" => Some(Representation::Internal),
+            b"external32" => Some(Representation::External32),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Representation::Native => "native",
+            Representation::Internal => "internal",
+            Representation::External32 => "external32",
+            Representation::User(name, _) => name,
+        }
+    }
+
+    /// Whether data is moved as it is.
+    pub(crate) fn is_plain(&self) -> bool {
+        match self {
+            Representation::Native | Representation::Internal => true,
+            Representation::External32 => false,
+            Representation::User(_, conversions) => conversions.is_none(),
+        }
+    }
+
+    /// Whether only the thread that called may convert: functions of the program's.
+    pub(crate) fn needs_caller(&self) -> bool {
+        matches!(self, Representation::User(..)) && !self.is_plain()
+    }
+
+    /// What a predefined datatype is in the file.
+    fn basic(&self, datatype: &Datatype, predefined: Predefined) -> Result<Datatype> {
+        let bytes = |count: i64| Datatype::predefined(Predefined::Byte).contiguous(count);
+        match self {
+            Representation::Native | Representation::Internal => Ok(datatype.clone()),
+            Representation::External32 => {
+                let size = datatype.pack_external_size(1)?;
+                // The extent of what looks the same stays as it is.
+                if size == datatype.size() {
+                    return Ok(datatype.clone());
+                }
+                let _ = predefined;
+                bytes(size as i64)
+            }
+            Representation::User(name, conversions) => {
+                let extent = conversions.file_extent(datatype)?;
+                if extent < 0 {
+                    let why = format!(
+                        "the extent function of data representation \"{name}\" says that {datatype} takes \
+                         {extent} bytes; it must be 0 or more"
+                    );
+                    return Err(Error::new(Class::Conversion, why));
+                }
+                bytes(extent)
+            }
+        }
+    }
+
+    /// A datatype as it lies in the file: each predefined datatype in it is replaced by what it is
+    /// there, and displacements that are counted in extents follow. Those in bytes stay.
+    pub(crate) fn in_file(&self, datatype: &Datatype) -> Result<Datatype> {
+        if self.is_plain() {
+            return Ok(datatype.clone());
+        }
+        let made = self.build(datatype)?;
+        made.commit();
+        Ok(made)
+    }
+
+    fn build(&self, datatype: &Datatype) -> Result<Datatype> {
+        let old = |old: &Datatype| self.build(old);
+        match datatype.constructor() {
+            Constructor::Named(predefined) => self.basic(datatype, *predefined),
+            Constructor::Marker(_) => Ok(datatype.clone()),
+            Constructor::F90Real { .. }
+            | Constructor::F90Complex { .. }
+            | Constructor::F90Integer { .. } => match datatype.element() {
+                Some(predefined) => self.basic(&Datatype::predefined(predefined), predefined),
+                None => Ok(datatype.clone()),
+            },
+            Constructor::Dup { old: of } => old(of),
+            Constructor::Contiguous { count, old: of } => old(of)?.contiguous(*count),
+            Constructor::Vector {
+                count,
+                block,
+                stride,
+                old: of,
+            } => old(of)?.vector(*count, *block, *stride),
+            Constructor::Hvector {
+                count,
+                block,
+                stride,
+                old: of,
+            } => old(of)?.hvector(*count, *block, *stride),
+            Constructor::Indexed {
+                blocks,
+                displacements,
+                old: of,
+            } => old(of)?.indexed(blocks, displacements),
+            Constructor::Hindexed {
+                blocks,
+                displacements,
+                old: of,
+            } => old(of)?.hindexed(blocks, displacements),
+            Constructor::IndexedBlock {
+                block,
+                displacements,
+                old: of,
+            } => old(of)?.indexed_block(*block, displacements),
+            Constructor::HindexedBlock {
+                block,
+                displacements,
+                old: of,
+            } => old(of)?.hindexed_block(*block, displacements),
+            Constructor::Struct {
+                blocks,
+                displacements,
+                types,
+            } => {
+                let types = types.iter().map(old).collect::<Result<Vec<_>>>()?;
+                Datatype::structure(blocks, displacements, &types)
+            }
+            Constructor::Subarray {
+                sizes,
+                subsizes,
+                starts,
+                order,
+                old: of,
+            } => old(of)?.subarray(sizes, subsizes, starts, *order),
+            Constructor::Darray {
+                size,
+                rank,
+                gsizes,
+                distributions,
+                arguments,
+                psizes,
+                order,
+                old: of,
+            } => old(of)?.darray(
+                *size,
+                *rank,
+                gsizes,
+                distributions,
+                arguments,
+                psizes,
+                *order,
+            ),
+            Constructor::Resized {
+                lb,
+                extent,
+                old: of,
+            } => old(of)?.resized(*lb, *extent),
+        }
+    }
+
+    /// Bytes that `count` elements take in the file.
+    pub(crate) fn bytes(&self, datatype: &Datatype, count: usize) -> Result<usize> {
+        match self {
+            Representation::Native | Representation::Internal => Ok(datatype.size() * count),
+            Representation::External32 => datatype.pack_external_size(count),
+            Representation::User(..) => self.in_file(datatype)?.total(count, 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longs_take_four_bytes_in_external32() {
+        let rep = Representation::External32;
+        let long = Datatype::predefined(Predefined::Long);
+        assert_eq!(rep.in_file(&long).unwrap().extent(), 4);
+        let vector = long.vector(3, 2, 5).unwrap();
+        let there = rep.in_file(&vector).unwrap();
+        assert_eq!((there.size(), there.extent()), (24, 48));
+        let bytes = long.hvector(2, 1, 100).unwrap();
+        let there = rep.in_file(&bytes).unwrap();
+        assert_eq!((there.size(), there.extent()), (8, 104));
+        let int = Datatype::predefined(Predefined::Int)
+            .vector(2, 1, 3)
+            .unwrap();
+        assert_eq!(rep.in_file(&int).unwrap().extent(), int.extent());
+    }
+}

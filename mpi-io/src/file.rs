@@ -1,0 +1,454 @@
+//! An open file, and accesses by one process (MPI-3.1 sections 13.2 to 13.4).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mpi_core::comm::Comm;
+use mpi_core::group::Group;
+use mpi_core::info::Info;
+use mpi_core::{Process, RequestId, Status};
+use mpi_types::datatype::Datatype;
+use mpi_types::{Class, Error, Result};
+use parking_lot::Mutex;
+
+use crate::access::Shared;
+use crate::agree;
+use crate::amode::Amode;
+use crate::datarep::Representation;
+use crate::domains;
+use crate::files::{Files, status};
+use crate::memory::Memory;
+use crate::shared_pointer::SharedPointer;
+use crate::split::Split;
+use crate::view::View;
+
+/// Which way data goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Direction {
+    Read,
+    Write,
+}
+
+/// Where an access begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum At {
+    /// At this offset, in etypes of the view.
+    Explicit(i64),
+    /// At the process's own pointer.
+    Individual,
+    /// At the pointer that all share.
+    Shared,
+}
+
+/// An open file.
+pub struct File {
+    shared: Arc<Shared>,
+    comm: Comm,
+    state: Mutex<State>,
+    pointer: SharedPointer,
+    pub(crate) split: Mutex<Option<Split>>,
+    /// How the program named it.
+    name: String,
+    /// Which ranks are aggregators.
+    aggregators: Vec<u32>,
+}
+
+struct State {
+    view: Arc<View>,
+    /// The individual pointer, in etypes.
+    position: i64,
+}
+
+/// An access that may be made: where it begins in the stream, and in etypes.
+pub(crate) struct Place {
+    pub view: Arc<View>,
+    /// In bytes.
+    pub position: u64,
+    pub offset: i64,
+    pub etypes: i64,
+    /// Bytes that it has in the file.
+    pub bytes: u64,
+}
+
+impl File {
+    pub(crate) fn made(
+        shared: Shared,
+        comm: Comm,
+        pointer: SharedPointer,
+        name: String,
+        aggregators: Vec<u32>,
+        position: i64,
+    ) -> File {
+        File {
+            shared: Arc::new(shared),
+            comm,
+            state: Mutex::new(State {
+                view: Arc::new(View::bytes()),
+                position,
+            }),
+            pointer,
+            split: Mutex::default(),
+            name,
+            aggregators,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
+    pub(crate) fn pointer(&self) -> &SharedPointer {
+        &self.pointer
+    }
+
+    pub(crate) fn aggregators(&self) -> &[u32] {
+        &self.aggregators
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.state.lock().view.clone()
+    }
+
+    pub(crate) fn individual(&self) -> i64 {
+        self.state.lock().position
+    }
+
+    pub(crate) fn set_individual(&self, position: i64) {
+        self.state.lock().position = position;
+    }
+
+    /// The access mode it was opened with.
+    pub fn amode(&self) -> Amode {
+        self.shared.amode
+    }
+
+    /// The processes that opened it.
+    pub fn group(&self) -> &Group {
+        self.comm.local()
+    }
+
+    /// The hints in force (`MPI_File_get_info`).
+    ///
+    /// # Errors
+    /// None but those of info objects.
+    pub fn info(&self) -> Result<Info> {
+        let aggregators = self.aggregators.len() as u32;
+        self.shared
+            .hints()
+            .to_info(&self.name, self.comm.size(), aggregators)
+    }
+
+    /// `MPI_File_set_info`; all members call it.
+    ///
+    /// # Errors
+    /// The error of a member's argument.
+    pub fn set_info(&self, process: &Process, info: Result<Option<&Info>>) -> Result<()> {
+        let info = agree::agree(process, &self.comm, info)?;
+        self.update_hints(process, info)
+    }
+
+    /// Takes over hints; of those that all must have alike, the first member's.
+    fn update_hints(&self, process: &Process, info: Option<&Info>) -> Result<()> {
+        let mut hints = (*self.shared.hints()).clone();
+        if let Some(info) = info {
+            hints.update(info, false);
+        }
+        domains::settle(process, &self.comm, &mut hints)?;
+        *self.shared.hints.lock() = Arc::new(hints);
+        Ok(())
+    }
+
+    /// `MPI_File_get_size`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn size(&self) -> Result<i64> {
+        let size = self.shared.storage.size();
+        size.map(|size| size as i64)
+            .map_err(|error| self.shared.failed("asking for the size of", &error))
+    }
+
+    /// `MPI_File_set_size` (or, where `allocates`, `MPI_File_preallocate`); all members call it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ARG` for a negative size, `MPI_ERR_READ_ONLY` and `MPI_ERR_UNSUPPORTED_OPERATION` where the
+    /// access mode forbids it, `MPI_ERR_NOT_SAME` if members differ, and the system's.
+    pub fn set_size(&self, process: &Process, size: i64, allocates: bool) -> Result<()> {
+        let check = || {
+            let name = match allocates {
+                true => "MPI_File_preallocate",
+                false => "MPI_File_set_size",
+            };
+            self.demand(Direction::Write)?;
+            self.demand_random(name)?;
+            match u64::try_from(size) {
+                Ok(bytes) => Ok((bytes, vec![bytes])),
+                Err(_) => Err(Error::new(
+                    Class::Arg,
+                    format!("size is {size}; it must be 0 or more"),
+                )),
+            }
+        };
+        let bytes = agree::same(process, &self.comm, "size", check(), 1)?;
+        let storage = &self.shared.storage;
+        let done = match (self.comm.rank(), allocates) {
+            (0, true) => storage
+                .allocate(bytes)
+                .map_err(|error| self.shared.failed("taking room for", &error)),
+            (0, false) => storage
+                .set_len(bytes)
+                .map_err(|error| self.shared.failed("setting the size of", &error)),
+            _ => Ok(()),
+        };
+        agree::agree(process, &self.comm, done)
+    }
+
+    /// `MPI_File_sync`; all members call it.
+    ///
+    /// # Errors
+    /// The system's, of any member.
+    pub fn sync(&self, process: &Process) -> Result<()> {
+        let synced = match self.shared.amode.can_write() {
+            true => self.shared.storage.sync(),
+            false => Ok(()),
+        };
+        let synced = synced.map_err(|error| self.shared.failed("storing", &error));
+        agree::agree(process, &self.comm, synced)
+    }
+
+    /// `MPI_File_set_atomicity`; all members call it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NOT_SAME` if members differ.
+    pub fn set_atomicity(&self, process: &Process, atomic: bool) -> Result<()> {
+        let own = Ok((atomic, vec![u64::from(atomic)]));
+        agree::same(process, &self.comm, "flag", own, 1)?;
+        self.shared.atomic.store(atomic, Ordering::Release);
+        Ok(())
+    }
+
+    /// `MPI_File_get_atomicity`.
+    pub fn atomicity(&self) -> bool {
+        self.shared.is_atomic()
+    }
+
+    /// `MPI_File_set_view`; all members call it. Without a displacement (`MPI_DISPLACEMENT_CURRENT`) it is
+    /// where the shared pointer of a sequential file is.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ARG`, `MPI_ERR_TYPE` and `MPI_ERR_UNSUPPORTED_DATAREP` for arguments that are no view,
+    /// `MPI_ERR_NOT_SAME` if members have other etypes or representations.
+    pub fn set_view(
+        &self,
+        process: &Process,
+        arguments: Result<(Option<i64>, Datatype, Datatype, Representation)>,
+        info: Option<&Info>,
+    ) -> Result<()> {
+        let own = arguments.and_then(|(displacement, etype, filetype, representation)| {
+            let displacement = self.displacement(displacement)?;
+            let name = representation.name().to_owned();
+            let writable = self.shared.amode.can_write();
+            let view = View::new(displacement, &etype, &filetype, representation, writable)?;
+            let told = vec![agree::hash(name.as_bytes()), view.etype_size()];
+            Ok((view, told))
+        });
+        let what = "the etype's extent in the file, or the data representation,";
+        let view = agree::same(process, &self.comm, what, own, 2)?;
+        if self.comm.rank() == 0 {
+            self.pointer.set(0)?;
+        }
+        {
+            let mut state = self.state.lock();
+            state.view = Arc::new(view);
+            state.position = 0;
+        }
+        // It also has all wait until the shared pointer is back at the beginning.
+        self.update_hints(process, info)?;
+        agree::agree(process, &self.comm, Ok(()))
+    }
+
+    fn displacement(&self, displacement: Option<i64>) -> Result<i64> {
+        match (displacement, self.shared.amode.sequential) {
+            (Some(displacement), false) => Ok(displacement),
+            (None, true) => {
+                let view = self.view();
+                Ok(view.place(view.position(self.pointer.get()?)?) as i64)
+            }
+            (Some(_), true) => {
+                let why = "disp must be MPI_DISPLACEMENT_CURRENT, since the file was opened with \
+                           MPI_MODE_SEQUENTIAL";
+                Err(Error::new(Class::Arg, why))
+            }
+            (None, false) => {
+                let why = "disp is MPI_DISPLACEMENT_CURRENT, which is for files opened with \
+                           MPI_MODE_SEQUENTIAL only";
+                Err(Error::new(Class::Arg, why))
+            }
+        }
+    }
+
+    /// The displacement, the etype, the filetype and the name of the representation
+    /// (`MPI_File_get_view`).
+    pub fn view_arguments(&self) -> (i64, Datatype, Datatype, String) {
+        let view = self.view();
+        (
+            view.displacement,
+            view.etype.clone(),
+            view.filetype.clone(),
+            view.representation.name().to_owned(),
+        )
+    }
+
+    /// `MPI_File_get_type_extent`.
+    ///
+    /// # Errors
+    /// Those of a representation's function.
+    pub fn type_extent(&self, datatype: &Datatype) -> Result<i64> {
+        self.view().file_extent(datatype)
+    }
+
+    /// Refuses what needs places in the file on one that has none (`MPI_MODE_SEQUENTIAL`).
+    pub(crate) fn demand_random(&self, function: &str) -> Result<()> {
+        if !self.shared.amode.sequential {
+            return Ok(());
+        }
+        let why = format!(
+            "the file was opened with MPI_MODE_SEQUENTIAL, for which there is no {function}; use shared \
+             and ordered access"
+        );
+        Err(Error::new(Class::UnsupportedOperation, why))
+    }
+
+    /// Refuses what the access mode doesn't allow.
+    fn demand(&self, direction: Direction) -> Result<()> {
+        let amode = self.shared.amode;
+        match direction {
+            Direction::Read if !amode.can_read() => Err(Error::new(
+                Class::Access,
+                "the file was opened with MPI_MODE_WRONLY; it can't be read",
+            )),
+            Direction::Write if !amode.can_write() => Err(Error::new(
+                Class::ReadOnly,
+                "the file was opened with MPI_MODE_RDONLY; it can't be written or changed",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks an access, and how many etypes it has.
+    pub(crate) fn measure(
+        &self,
+        at: At,
+        memory: &Memory,
+        direction: Direction,
+    ) -> Result<(Arc<View>, i64, u64)> {
+        self.demand(direction)?;
+        if at != At::Shared {
+            self.demand_random("access by explicit offsets or individual pointers")?;
+        }
+        let view = self.view();
+        let bytes = view.representation.bytes(&memory.datatype, memory.count)? as u64;
+        if bytes > 0 && view.is_empty() {
+            let why = "the view's filetype has no data, so nothing can be read or written; set another view";
+            return Err(Error::new(Class::Type, why));
+        }
+        if !bytes.is_multiple_of(view.etype_size()) {
+            let why = format!(
+                "{bytes} bytes of data are no multiple of the etype's {}; access whole etypes",
+                view.etype_size()
+            );
+            return Err(Error::new(Class::Type, why));
+        }
+        let etypes = (bytes / view.etype_size()) as i64;
+        Ok((view, etypes, bytes))
+    }
+
+    /// Where an access begins. Pointers move on by as much as it is to have.
+    pub(crate) fn place(&self, at: At, memory: &Memory, direction: Direction) -> Result<Place> {
+        let (view, etypes, bytes) = self.measure(at, memory, direction)?;
+        let offset = match at {
+            At::Explicit(offset) if offset < 0 => {
+                let why = format!("offset is {offset}; it must be 0 or more");
+                return Err(Error::new(Class::Arg, why));
+            }
+            At::Explicit(offset) => offset,
+            At::Individual => {
+                let mut state = self.state.lock();
+                let offset = state.position;
+                state.position = offset.saturating_add(etypes);
+                offset
+            }
+            At::Shared => self.pointer.add(etypes)?,
+        };
+        let position = view.position(offset)?;
+        view.position(offset.saturating_add(etypes))?;
+        Ok(Place {
+            view,
+            position,
+            offset,
+            etypes,
+            bytes,
+        })
+    }
+
+    /// Sets the individual pointer behind what an access has had, where that is less than it was to
+    /// have and nobody has moved the pointer since.
+    pub(crate) fn correct(&self, at: At, place: &Place, memory: &Memory, moved: u64) -> Result<()> {
+        let all = memory.buffer.len() as u64;
+        if at != At::Individual || moved == all {
+            return Ok(());
+        }
+        let elements = moved / (memory.datatype.size() as u64).max(1);
+        let bytes = match place.view.representation.is_plain() {
+            true => moved,
+            false => elements * place.view.representation.bytes(&memory.datatype, 1)? as u64,
+        };
+        let mut state = self.state.lock();
+        if state.position == place.offset.saturating_add(place.etypes) {
+            state.position = place.offset + place.view.offset_of(bytes);
+        }
+        Ok(())
+    }
+
+    /// Reads or writes.
+    ///
+    /// # Errors
+    /// Where the access mode forbids it, the arguments are wrong, or the system refuses.
+    pub fn access(&self, at: At, mut memory: Memory, direction: Direction) -> Result<Status> {
+        let place = self.place(at, &memory, direction)?;
+        let moved = self
+            .shared
+            .transfer(&place.view, place.position, &mut memory, direction);
+        let had = moved.as_ref().map_or(0, |moved| *moved);
+        self.correct(at, &place, &memory, had)?;
+        moved.map(status)
+    }
+
+    /// Starts to read or write. Errors on the way are the request's, whose owner is `owner`.
+    ///
+    /// # Errors
+    /// Where the access mode forbids it or the arguments are wrong.
+    pub fn start(
+        &self,
+        process: &Process,
+        owner: u32,
+        at: At,
+        mut memory: Memory,
+        direction: Direction,
+    ) -> Result<RequestId> {
+        let place = self.place(at, &memory, direction)?;
+        let (shared, vci) = (self.shared.clone(), self.comm.vci());
+        if place.view.representation.needs_caller() {
+            let moved = shared.transfer(&place.view, place.position, &mut memory, direction);
+            return Files::ended(process, vci, owner, moved);
+        }
+        Files::start(process, vci, owner, move || {
+            shared.transfer(&place.view, place.position, &mut memory, direction)
+        })
+    }
+}

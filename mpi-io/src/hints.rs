@@ -1,0 +1,245 @@
+//! Hints (MPI-3.1 section 13.2.8), under the standard's names and those that ROMIO made common.
+
+use mpi_core::info::Info;
+use mpi_types::Result;
+
+/// Whether something is to be done: as a hint says, or as the library finds best.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Choice {
+    #[default]
+    Automatic,
+    Enable,
+    Disable,
+}
+
+impl Choice {
+    fn parse(text: &str) -> Option<Choice> {
+        match text.to_ascii_lowercase().as_str() {
+            "automatic" => Some(Choice::Automatic),
+            "enable" | "true" => Some(Choice::Enable),
+            "disable" | "false" => Some(Choice::Disable),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Choice::Automatic => "automatic",
+            Choice::Enable => "enable",
+            Choice::Disable => "disable",
+        }
+    }
+}
+
+/// The hints in force on a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Hints {
+    /// Bytes that an aggregator moves at a time.
+    pub cb_buffer_size: u64,
+    /// How many aggregators; 0 leaves it to the library.
+    pub cb_nodes: u32,
+    /// How many aggregators a node may have.
+    pub cb_config_list: String,
+    pub cb_block_size: Option<u64>,
+    pub cb_read: Choice,
+    pub cb_write: Choice,
+    pub ds_read: Choice,
+    pub ds_write: Choice,
+    pub no_indep_rw: bool,
+    pub ind_rd_buffer_size: u64,
+    pub ind_wr_buffer_size: u64,
+    pub striping_unit: Option<u64>,
+    pub striping_factor: Option<u64>,
+    pub access_style: Option<String>,
+    pub file_perm: Option<u32>,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Hints {
+            cb_buffer_size: 16 << 20,
+            cb_nodes: 0,
+            cb_config_list: "*:*".to_owned(),
+            cb_block_size: None,
+            cb_read: Choice::Automatic,
+            cb_write: Choice::Automatic,
+            ds_read: Choice::Automatic,
+            ds_write: Choice::Automatic,
+            no_indep_rw: false,
+            ind_rd_buffer_size: 4 << 20,
+            ind_wr_buffer_size: 512 << 10,
+            striping_unit: None,
+            striping_factor: None,
+            access_style: None,
+            file_perm: None,
+        }
+    }
+}
+
+/// How file access styles may be described.
+const STYLES: &[&str] = &[
+    "read_once",
+    "write_once",
+    "read_mostly",
+    "write_mostly",
+    "sequential",
+    "reverse_sequential",
+    "random",
+];
+
+/// A number of bytes that makes sense for a buffer.
+fn size(text: &str) -> Option<u64> {
+    let bytes: u64 = text.trim().parse().ok()?;
+    (1..=1 << 40).contains(&bytes).then_some(bytes)
+}
+
+/// The number of aggregators per node that a list such as `*:1` allows; `None` if there is no bound.
+/// Only what holds for all nodes alike is understood.
+pub(crate) fn per_node(list: &str) -> Option<Option<u32>> {
+    match list.trim().strip_prefix('*')? {
+        "" => Some(Some(1)),
+        ":*" => Some(None),
+        rest => rest
+            .strip_prefix(':')?
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
+            .map(Some),
+    }
+}
+
+impl Hints {
+    /// Takes over what is understood; what is not stays as it was. What only counts when a file is
+    /// opened is taken then (`opening`).
+    pub fn update(&mut self, info: &Info, opening: bool) {
+        let hint = |key: &str| info.hint(key);
+        let choice = |key: &str| hint(key).and_then(|text| Choice::parse(&text));
+        let bytes = |key: &str| hint(key).and_then(|text| size(&text));
+        let set = |place: &mut u64, value: Option<u64>| {
+            if let Some(value) = value {
+                *place = value;
+            }
+        };
+        set(&mut self.cb_buffer_size, bytes("cb_buffer_size"));
+        set(&mut self.ind_rd_buffer_size, bytes("ind_rd_buffer_size"));
+        set(&mut self.ind_wr_buffer_size, bytes("ind_wr_buffer_size"));
+        if let Some(collective) = choice("collective_buffering") {
+            self.cb_read = collective;
+            self.cb_write = collective;
+        }
+        for (place, key) in [
+            (&mut self.cb_read, "romio_cb_read"),
+            (&mut self.cb_write, "romio_cb_write"),
+            (&mut self.ds_read, "romio_ds_read"),
+            (&mut self.ds_write, "romio_ds_write"),
+        ] {
+            if let Some(choice) = choice(key) {
+                *place = choice;
+            }
+        }
+        if let Some(no_indep) = choice("romio_no_indep_rw") {
+            self.no_indep_rw = no_indep == Choice::Enable;
+        }
+        if let Some(style) = hint("access_style")
+            && style.split(',').all(|one| STYLES.contains(&one.trim()))
+        {
+            self.access_style = Some(style);
+        }
+        if !opening {
+            return;
+        }
+        if let Some(nodes) = hint("cb_nodes").and_then(|text| text.trim().parse().ok()) {
+            self.cb_nodes = nodes;
+        }
+        if let Some(list) = hint("cb_config_list")
+            && per_node(&list).is_some()
+        {
+            self.cb_config_list = list;
+        }
+        self.cb_block_size = bytes("cb_block_size").or(self.cb_block_size);
+        self.striping_unit = bytes("striping_unit").or(self.striping_unit);
+        self.striping_factor = bytes("striping_factor").or(self.striping_factor);
+        if let Some(text) = hint("file_perm")
+            && let Ok(mode) = u32::from_str_radix(text.trim(), 8)
+        {
+            self.file_perm = Some(mode & 0o7777);
+        }
+    }
+
+    /// What holds, as an info object.
+    pub fn to_info(&self, path: &str, ranks: u32, aggregators: u32) -> Result<Info> {
+        let info = Info::new();
+        let collective = match (self.cb_read, self.cb_write) {
+            (Choice::Disable, Choice::Disable) => "false",
+            _ => "true",
+        };
+        let number = |value: u64| value.to_string();
+        let pairs = [
+            ("filename", Some(path.chars().take(1024).collect())),
+            ("nb_proc", Some(ranks.to_string())),
+            ("access_style", self.access_style.clone()),
+            ("collective_buffering", Some(collective.to_owned())),
+            ("cb_block_size", self.cb_block_size.map(number)),
+            ("cb_buffer_size", Some(number(self.cb_buffer_size))),
+            ("cb_nodes", Some(aggregators.to_string())),
+            ("cb_config_list", Some(self.cb_config_list.clone())),
+            ("romio_cb_read", Some(self.cb_read.name().to_owned())),
+            ("romio_cb_write", Some(self.cb_write.name().to_owned())),
+            ("romio_no_indep_rw", Some(self.no_indep_rw.to_string())),
+            ("romio_ds_read", Some(self.ds_read.name().to_owned())),
+            ("romio_ds_write", Some(self.ds_write.name().to_owned())),
+            ("ind_rd_buffer_size", Some(number(self.ind_rd_buffer_size))),
+            ("ind_wr_buffer_size", Some(number(self.ind_wr_buffer_size))),
+            ("striping_unit", self.striping_unit.map(number)),
+            ("striping_factor", self.striping_factor.map(number)),
+            ("file_perm", self.file_perm.map(|mode| format!("{mode:o}"))),
+        ];
+        for (key, value) in pairs {
+            if let Some(value) = value {
+                info.set(key, value.as_bytes())?;
+            }
+        }
+        Ok(info)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_understood_is_kept_and_nothing_else() {
+        let info = Info::new();
+        for (key, value) in [
+            ("cb_buffer_size", "4096"),
+            ("romio_cb_write", "enable"),
+            ("romio_ds_read", "perhaps"),
+            ("ind_rd_buffer_size", "-5"),
+            ("cb_nodes", "3"),
+            ("file_perm", "640"),
+        ] {
+            info.set(key, value).unwrap();
+        }
+        let mut hints = Hints::default();
+        hints.update(&info, false);
+        assert_eq!((hints.cb_buffer_size, hints.cb_nodes), (4096, 0));
+        assert_eq!(hints.cb_write, Choice::Enable);
+        assert_eq!(hints.ds_read, Choice::Automatic);
+        assert_eq!(hints.ind_rd_buffer_size, 4 << 20);
+        hints.update(&info, true);
+        assert_eq!((hints.cb_nodes, hints.file_perm), (3, Some(0o640)));
+        let told = hints.to_info("/a", 4, 2).unwrap();
+        assert_eq!(told.hint("cb_buffer_size").as_deref(), Some("4096"));
+        assert_eq!(told.hint("romio_cb_write").as_deref(), Some("enable"));
+        assert_eq!(told.hint("file_perm").as_deref(), Some("640"));
+    }
+
+    #[test]
+    fn lists_of_aggregators_say_how_many_a_node_may_have() {
+        assert_eq!(per_node("*:2"), Some(Some(2)));
+        assert_eq!(per_node("*"), Some(Some(1)));
+        assert_eq!(per_node("*:*"), Some(None));
+        assert_eq!(per_node("host1:2"), None);
+        assert_eq!(per_node("*:0"), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! Files (MPI-3.1 chapter 13).
+//!
+//! This crate stands above `mpi-core` and uses nothing of it but its public functions: a file has a
+//! communicator of its own, threads of its own that read and write for nonblocking calls
+//! ([`Files`] hands their results to the process as a source of progress), and a driver for the file
+//! system that it is on.
+//!
+//! A walk: [`File`] checks what the access mode allows and where the access begins
+//! (`position`), the view says which bytes of the file these are (`view`), the data is converted if
+//! it has another representation in the file (`datarep`), and then moved: by this process alone
+//! (`access`), by threads (`pool`), or together with the others (`collective`, two phases with
+//! aggregators). What moves bytes between memory and the file is a [`driver::Storage`].
+
+mod access;
+mod agree;
+mod amode;
+mod collective;
+mod datarep;
+mod domains;
+pub mod driver;
+mod exchange;
+mod file;
+mod files;
+mod hints;
+mod locks;
+mod memory;
+mod nfs;
+mod open;
+mod pool;
+mod position;
+mod posix;
+mod shared_pointer;
+mod sieve;
+mod split;
+mod system;
+mod view;
+
+pub use amode::Amode;
+pub use datarep::{Conversions, Representation};
+pub use file::{At, Direction, File};
+pub use files::Files;
+pub use memory::Memory;
+pub use open::{Opening, delete};
+pub use position::Whence;
+pub use split::SplitKind;

@@ -1,0 +1,132 @@
+//! NFS: a client may keep what it has read and hold back what it is to write, but takes notice of others
+//! when it gets a lock, and tells its own before it gives one back. So every access is made under one.
+
+#![allow(unsafe_code, reason = "memory of the program is handed on")]
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use libc::iovec;
+
+use crate::driver::{Driver, How, Storage};
+use crate::posix::PosixFile;
+
+/// The driver.
+pub(crate) struct Nfs;
+
+/// An open file.
+struct NfsFile {
+    file: PosixFile,
+    /// One access at a time: locks are those of the opening, which threads have in common.
+    turn: parking_lot::Mutex<()>,
+    /// What the process has locked beyond single accesses, in order: atomic mode, data sieving.
+    held: parking_lot::Mutex<Vec<Range<u64>>>,
+}
+
+impl Driver for Nfs {
+    fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Storage>> {
+        Ok(Box::new(NfsFile {
+            file: PosixFile::open(path, how)?,
+            turn: parking_lot::Mutex::new(()),
+            held: parking_lot::Mutex::default(),
+        }))
+    }
+}
+
+impl NfsFile {
+    /// Makes an access under a lock, unless the bytes are locked already.
+    fn locked<T>(
+        &self,
+        range: Range<u64>,
+        exclusive: bool,
+        access: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let within = |held: &Range<u64>| held.start <= range.start && range.end <= held.end;
+        if range.is_empty() || self.held.lock().iter().any(within) {
+            return access();
+        }
+        let _turn = self.turn.lock();
+        // Reading a file that was opened for writing only has no shared lock.
+        let exclusive = exclusive || !self.file.can_read();
+        self.file.lock(&range, exclusive)?;
+        let done = access();
+        // What is held beyond this access stays locked, and with it what was joined to it.
+        let overlaps = |held: &Range<u64>| held.start < range.end && range.start < held.end;
+        let unlocked = match self.held.lock().iter().any(overlaps) {
+            true => Ok(()),
+            false => self.file.unlock(&range),
+        };
+        let done = done?;
+        unlocked.map(|()| done)
+    }
+}
+
+fn range(pieces: &[iovec], at: u64) -> Range<u64> {
+    let bytes: u64 = pieces.iter().map(|piece| piece.iov_len as u64).sum();
+    at..at.saturating_add(bytes)
+}
+
+impl Storage for NfsFile {
+    unsafe fn read_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize> {
+        // SAFETY: the caller's contract.
+        let read = || unsafe { self.file.read_at(pieces, at) };
+        self.locked(range(pieces, at), false, read)
+    }
+
+    unsafe fn write_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize> {
+        // SAFETY: the caller's contract.
+        let write = || unsafe { self.file.write_at(pieces, at) };
+        self.locked(range(pieces, at), true, write)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)?;
+        self.file.sync()
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)?;
+        self.file.sync()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn lock(&self, range: &Range<u64>, exclusive: bool) -> io::Result<()> {
+        self.file.lock(range, exclusive)?;
+        self.held.lock().push(range.clone());
+        Ok(())
+    }
+
+    fn unlock(&self, range: &Range<u64>) -> io::Result<()> {
+        let mut held = self.held.lock();
+        if let Some(index) = held.iter().position(|one| one == range) {
+            held.swap_remove(index);
+        }
+        let range = match held.is_empty() {
+            true => 0..i64::MAX as u64,
+            false => range.clone(),
+        };
+        drop(held);
+        self.file.unlock(&range)
+    }
+
+    fn can_read(&self) -> bool {
+        self.file.can_read()
+    }
+
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    fn identity(&self) -> io::Result<(u64, u64)> {
+        // The number of the device is each machine's own.
+        self.file.identity().map(|(_, file)| (0, file))
+    }
+}

@@ -1,0 +1,101 @@
+//! Threads that read and write for nonblocking calls.
+
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Threads, at most: as many accesses are under way in the system at once.
+const MOST: usize = 4;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    ends: bool,
+}
+
+#[derive(Default)]
+struct Common {
+    queue: Mutex<Queue>,
+    more: Condvar,
+}
+
+/// The threads of a process, started when there is something for them to do.
+#[derive(Default)]
+pub(crate) struct Pool {
+    common: Arc<Common>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Pool {
+    /// Has a thread do something; gives it back if there is none that could.
+    pub fn push(&self, job: Job) -> Result<(), Job> {
+        let mut threads = self.threads.lock();
+        let mut queue = self.common.queue.lock();
+        if queue.idle <= queue.jobs.len()
+            && threads.len() < MOST
+            && let Some(thread) = start(self.common.clone())
+        {
+            threads.push(thread);
+        }
+        if threads.is_empty() {
+            return Err(job);
+        }
+        queue.jobs.push_back(job);
+        self.common.more.notify_one();
+        Ok(())
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.common.queue.lock().ends = true;
+        self.common.more.notify_all();
+        for thread in self.threads.lock().drain(..) {
+            // It has no result, and a panic has ended the process already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does what there is to do until the process ends.
+fn work(common: &Common) {
+    let mut queue = common.queue.lock();
+    loop {
+        if let Some(job) = queue.jobs.pop_front() {
+            drop(queue);
+            job();
+            queue = common.queue.lock();
+        } else if queue.ends {
+            return;
+        } else {
+            queue.idle += 1;
+            common.more.wait(&mut queue);
+            queue.idle -= 1;
+        }
+    }
+}
+
+/// Starts a thread; signals are for the program's.
+#[allow(unsafe_code, reason = "calls of the C library")]
+fn start(common: Arc<Common>) -> Option<JoinHandle<()>> {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills `all`, the second reads it and fills `before`.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let thread = Builder::new()
+        .name("weft files".into())
+        .spawn(move || work(&common));
+    // SAFETY: filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    thread.ok()
+}

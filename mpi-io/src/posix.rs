@@ -1,0 +1,192 @@
+//! File systems that keep to POSIX: what one process has written others read.
+
+#![allow(
+    unsafe_code,
+    reason = "calls of the C library on memory of the program"
+)]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use libc::iovec;
+
+use crate::driver::{Driver, How, Storage};
+use crate::system;
+
+/// The driver.
+pub(crate) struct Posix;
+
+/// An open file.
+pub(crate) struct PosixFile {
+    file: File,
+    can_read: bool,
+}
+
+/// Pieces in one call, at most (`IOV_MAX` of Linux).
+pub(crate) const MOST_PIECES: usize = 1024;
+
+impl PosixFile {
+    pub fn open(path: &Path, how: &How) -> io::Result<PosixFile> {
+        let open = |read: bool| {
+            OpenOptions::new()
+                .read(read)
+                .write(how.write)
+                .create(how.create && !how.exclusive)
+                .create_new(how.create && how.exclusive)
+                .mode(how.permissions)
+                .open(path)
+        };
+        // A file for writing is opened for reading too, where that is allowed: data sieving reads what
+        // stands between.
+        let (file, can_read) = match open(true) {
+            Err(error) if !how.read && error.kind() == io::ErrorKind::PermissionDenied => {
+                (open(false)?, false)
+            }
+            opened => (opened?, true),
+        };
+        let is_folder = file.metadata()?.is_dir();
+        if is_folder {
+            return Err(io::Error::from_raw_os_error(libc::EISDIR));
+        }
+        Ok(PosixFile { file, can_read })
+    }
+}
+
+impl Driver for Posix {
+    fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Storage>> {
+        Ok(Box::new(PosixFile::open(path, how)?))
+    }
+}
+
+/// Repeats a call that a signal has interrupted.
+fn again(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        let result = call();
+        match usize::try_from(result) {
+            Ok(done) => return Ok(done),
+            Err(_) => {
+                let error = system::last();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+fn offset(at: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))
+}
+
+impl Storage for PosixFile {
+    unsafe fn read_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize> {
+        let (file, at) = (self.file.as_raw_fd(), offset(at)?);
+        // SAFETY: the caller's contract for the pieces.
+        again(|| unsafe {
+            match pieces {
+                [one] => libc::pread(file, one.iov_base, one.iov_len, at),
+                _ => {
+                    let count = pieces.len().min(MOST_PIECES) as libc::c_int;
+                    libc::preadv(file, pieces.as_ptr(), count, at)
+                }
+            }
+        })
+    }
+
+    unsafe fn write_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize> {
+        let (file, at) = (self.file.as_raw_fd(), offset(at)?);
+        // SAFETY: as in `read_at`.
+        let done = again(|| unsafe {
+            match pieces {
+                [one] => libc::pwrite(file, one.iov_base, one.iov_len, at),
+                _ => {
+                    let count = pieces.len().min(MOST_PIECES) as libc::c_int;
+                    libc::pwritev(file, pieces.as_ptr(), count, at)
+                }
+            }
+        })?;
+        if done == 0 && pieces.iter().any(|piece| piece.iov_len > 0) {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        Ok(done)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.metadata().map(|told| told.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        offset(len)?;
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let len = offset(len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        loop {
+            // SAFETY: a call without memory of ours.
+            let code = unsafe { libc::posix_fallocate(self.file.as_raw_fd(), 0, len) };
+            match code {
+                0 => return Ok(()),
+                libc::EINTR => {}
+                code => return Err(io::Error::from_raw_os_error(code)),
+            }
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.file.sync_all() {
+            // What is no file of a disk (a device, a pipe) has nothing to store.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+            synced => synced,
+        }
+    }
+
+    fn lock(&self, range: &Range<u64>, exclusive: bool) -> io::Result<()> {
+        let kind = if exclusive {
+            libc::F_WRLCK
+        } else {
+            libc::F_RDLCK
+        };
+        self.set_lock(range, kind)
+    }
+
+    fn unlock(&self, range: &Range<u64>) -> io::Result<()> {
+        self.set_lock(range, libc::F_UNLCK)
+    }
+
+    fn can_read(&self) -> bool {
+        self.can_read
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn identity(&self) -> io::Result<(u64, u64)> {
+        self.file.metadata().map(|told| (told.dev(), told.ino()))
+    }
+}
+
+impl PosixFile {
+    /// Locks that belong to this opening of the file, not to the process: another opening of the same
+    /// file in this process is kept out, and closing that ends nothing here.
+    fn set_lock(&self, range: &Range<u64>, kind: libc::c_int) -> io::Result<()> {
+        // SAFETY: a structure of numbers, all of which may be 0.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = kind as libc::c_short;
+        lock.l_whence = libc::SEEK_SET as libc::c_short;
+        lock.l_start = offset(range.start)?;
+        lock.l_len = offset(range.end - range.start)?;
+        let file = self.file.as_raw_fd();
+        // SAFETY: the structure is a local variable.
+        again(|| unsafe { libc::fcntl(file, libc::F_OFD_SETLKW, &raw const lock) as isize })
+            .map(drop)
+    }
+}

@@ -1,0 +1,124 @@
+//! Split collective access (MPI-3.1 section 13.4.5).
+
+use mpi_core::{Process, Status};
+use mpi_types::{Class, Error, Result};
+
+use crate::file::{At, Direction, File};
+use crate::memory::Memory;
+
+/// Which pair of functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(
+    missing_docs,
+    reason = "the names are the standard's, MPI_File_*_begin"
+)]
+pub enum SplitKind {
+    ReadAtAll,
+    WriteAtAll,
+    ReadAll,
+    WriteAll,
+    ReadOrdered,
+    WriteOrdered,
+}
+
+impl SplitKind {
+    fn name(self) -> &'static str {
+        match self {
+            SplitKind::ReadAtAll => "MPI_File_read_at_all",
+            SplitKind::WriteAtAll => "MPI_File_write_at_all",
+            SplitKind::ReadAll => "MPI_File_read_all",
+            SplitKind::WriteAll => "MPI_File_write_all",
+            SplitKind::ReadOrdered => "MPI_File_read_ordered",
+            SplitKind::WriteOrdered => "MPI_File_write_ordered",
+        }
+    }
+
+    fn direction(self) -> Direction {
+        match self {
+            SplitKind::ReadAtAll | SplitKind::ReadAll | SplitKind::ReadOrdered => Direction::Read,
+            _ => Direction::Write,
+        }
+    }
+}
+
+/// An access that has begun.
+pub(crate) struct Split {
+    kind: SplitKind,
+    buffer: usize,
+    status: Status,
+}
+
+impl File {
+    /// Refuses a collective access while a split one is under way.
+    pub(crate) fn demand_no_split(&self) -> Result<()> {
+        match &*self.split.lock() {
+            None => Ok(()),
+            Some(split) => Err(Error::new(
+                Class::Other,
+                format!(
+                    "{}_begin is under way on the file; call {0}_end first",
+                    split.kind.name()
+                ),
+            )),
+        }
+    }
+
+    /// Begins; all members call it. The access is carried out here, as the standard lets it be, because
+    /// all are at it now.
+    ///
+    /// # Errors
+    /// Those of the access.
+    pub fn begin(
+        &self,
+        process: &Process,
+        kind: SplitKind,
+        offset: i64,
+        memory: Result<Memory>,
+    ) -> Result<()> {
+        let buffer = memory.as_ref().map_or(0, |memory| memory.start.addr());
+        let at = match kind {
+            SplitKind::ReadAtAll | SplitKind::WriteAtAll => At::Explicit(offset),
+            SplitKind::ReadAll | SplitKind::WriteAll => At::Individual,
+            SplitKind::ReadOrdered | SplitKind::WriteOrdered => At::Shared,
+        };
+        let status = self.access_all(process, at, memory, kind.direction())?;
+        *self.split.lock() = Some(Split {
+            kind,
+            buffer,
+            status,
+        });
+        Ok(())
+    }
+
+    /// Ends what was begun.
+    ///
+    /// # Errors
+    /// `MPI_ERR_OTHER` if nothing was begun, or something else; `MPI_ERR_BUFFER` for another buffer.
+    pub fn end(&self, kind: SplitKind, buffer: *const u8) -> Result<Status> {
+        let mut split = self.split.lock();
+        let begun = match &*split {
+            None => {
+                let why = format!("there was no {}_begin on the file", kind.name());
+                return Err(Error::new(Class::Other, why));
+            }
+            Some(begun) if begun.kind != kind => {
+                let why = format!(
+                    "{}_begin is under way on the file; it is ended by {0}_end",
+                    begun.kind.name()
+                );
+                return Err(Error::new(Class::Other, why));
+            }
+            Some(begun) if begun.buffer != buffer.addr() => {
+                let why = format!(
+                    "buf is {buffer:p}, but {}_begin was given {:#x}; give the same buffer",
+                    kind.name(),
+                    begun.buffer
+                );
+                return Err(Error::new(Class::Buffer, why));
+            }
+            Some(begun) => begun.status,
+        };
+        *split = None;
+        Ok(begun)
+    }
+}
