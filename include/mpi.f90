@@ -1740,6 +1740,176 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Psend_init(buf, partitions, count, datatype, dest, tag, comm, info, request, &
+        ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Psend_init(buf, partitions, count, datatype, dest, tag, comm, info, &
+        request, ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Precv_init(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Precv_init(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Pready(partition, request, ierror)
+      implicit none
+      integer, intent(in) :: partition
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Pready(partition, request, ierror)
+      implicit none
+      integer, intent(in) :: partition
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Pready_range(partition_low, partition_high, request, ierror)
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Pready_range(partition_low, partition_high, request, ierror)
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Pready_list(length, array_of_partitions, request, ierror)
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Pready_list(length, array_of_partitions, request, ierror)
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Parrived(request, partition, flag, ierror)
+      implicit none
+      integer, intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Parrived(request, partition, flag, ierror)
+      implicit none
+      integer, intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Type_contiguous(count, oldtype, newtype, ierror)
       implicit none
       integer, intent(in) :: count
@@ -8076,6 +8246,78 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Session_create_errhandler(session_errhandler_fn, errhandler, ierror)
+      implicit none
+      external :: session_errhandler_fn
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_create_errhandler(session_errhandler_fn, errhandler, ierror)
+      implicit none
+      external :: session_errhandler_fn
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_set_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_set_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_call_errhandler(session, errorcode, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_call_errhandler(session, errorcode, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_call_errhandler(comm, errorcode, ierror)
       implicit none
       integer, intent(in) :: comm
@@ -8475,6 +8717,200 @@ module mpi
     subroutine PMPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_init(info, errhandler, session, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_init(info, errhandler, session, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_finalize(session, ierror)
+      implicit none
+      integer, intent(inout) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_finalize(session, ierror)
+      implicit none
+      integer, intent(inout) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_num_psets(session, info, npset_names, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_num_psets(session, info, npset_names, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_nth_pset(session, info, n, pset_len, pset_name, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_nth_pset(session, info, n, pset_len, pset_name, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_info(session, info_used, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_info(session, info_used, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_pset_info(session, pset_name, info, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_pset_info(session, pset_name, info, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Group_from_session_pset(session, pset_name, newgroup, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: newgroup
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Group_from_session_pset(session, pset_name, newgroup, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: newgroup
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_create_from_group(group, stringtag, info, errhandler, newcomm, ierror)
+      implicit none
+      integer, intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_create_from_group(group, stringtag, info, errhandler, newcomm, ierror)
+      implicit none
+      integer, intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Intercomm_create_from_groups(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      implicit none
+      integer, intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      integer, intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newintercomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Intercomm_create_from_groups(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      implicit none
+      integer, intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      integer, intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newintercomm
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -22,6 +22,7 @@ use crate::datareps::Registered;
 use crate::handler;
 use crate::handles::{HandleTable, Type};
 use crate::keyval::Key;
+use crate::sessions::SessionObject;
 use crate::type_object::TypeObject;
 
 /// All that there is one of in the library.
@@ -64,6 +65,10 @@ pub(crate) struct Library {
     pub datareps: Mutex<Vec<Registered>>,
     /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
     pub rank_and_size: OnceLock<(usize, usize)>,
+    /// Sessions that the program opened.
+    pub sessions: HandleTable<SessionObject>,
+    /// What is open.
+    pub users: Mutex<Users>,
     /// Whom to tell when this process ends the job.
     pub launcher: OnceLock<Arc<pmi::Client>>,
 }
@@ -100,8 +105,21 @@ pub(crate) static LIBRARY: Library = Library {
     fortran_files: Mutex::new(Vec::new()),
     datareps: Mutex::new(Vec::new()),
     rank_and_size: OnceLock::new(),
+    sessions: HandleTable::new(Type::Session),
+    users: Mutex::new(Users {
+        world: false,
+        sessions: 0,
+    }),
     launcher: OnceLock::new(),
 };
+
+/// What MPI is up for.
+pub(crate) struct Users {
+    /// Whether the world model is open.
+    pub world: bool,
+    /// How many sessions are.
+    pub sessions: usize,
+}
 
 /// An operation of the program's.
 pub struct UserOp {

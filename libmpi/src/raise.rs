@@ -15,7 +15,7 @@ use crate::abi::{
 use crate::errhandler::{self, Handler};
 use crate::identity::Identity;
 use crate::runtime::runtime;
-use crate::{codes, fatal, files, wins};
+use crate::{codes, fatal, files, sessions, wins};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +104,10 @@ fn lookup(on: On) -> Handler {
             Ok(object) => object.errhandler.lock().handler(),
             Err(_) => of_process().0,
         },
-        On::Session(_) => of_process().0,
+        On::Session(session) => match sessions::get(session) {
+            Ok(object) => object.errhandler.lock().handler(),
+            Err(_) => of_process().0,
+        },
         On::New(errhandler) => match errhandler::attach(errhandler) {
             Ok(attached) => attached.handler(),
             Err(_) => of_process().0,
@@ -129,7 +132,7 @@ fn exists(comm: MPI_Comm) -> bool {
 /// program has chosen that one, of `MPI_COMM_WORLD`, as programs for MPI-3.1 expect. While neither
 /// exists, the initial one. With the communicator that it is called for.
 fn of_process() -> (Handler, MPI_Comm) {
-    let Ok(runtime) = runtime() else {
+    let Some(runtime) = runtime().ok().filter(|runtime| runtime.has_world()) else {
         return (errhandler::initial().handler(), MPI_COMM_NULL);
     };
     let (object, comm) = if runtime.self_handler_chosen.load(Ordering::Relaxed) {

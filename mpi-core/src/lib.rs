@@ -11,6 +11,7 @@ pub mod creation;
 pub mod group;
 pub mod info;
 mod lock;
+pub mod partitioned;
 pub mod process;
 pub mod pt2pt;
 mod sync;

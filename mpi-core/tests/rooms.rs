@@ -15,6 +15,7 @@ const ROOMS: &[&str] = &[
     "vci",
     "process",
     "comm",
+    "partitioned",
     "collective",
     "creation",
     "topo",

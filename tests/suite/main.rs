@@ -16,11 +16,13 @@ mod hosts;
 mod job;
 mod lacks;
 mod launchers;
+mod many;
 mod outcome;
 mod prefix;
 mod program;
 mod providers;
 mod room;
+mod sshd;
 mod tools;
 
 use std::path::Path;
@@ -94,6 +96,7 @@ fn trials() -> Result<Vec<Trial>> {
     }
     trials.extend(tools::trials());
     trials.extend(launchers::trials());
+    trials.extend(many::trials());
     Ok(trials)
 }
 

@@ -178,6 +178,9 @@ pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
     let Some(request) = (unsafe { request.as_ref() }) else {
         return Err(null("request"));
     };
+    if let Some(Object::Other(other)) = requests::object(*request) {
+        return other.start(&runtime.process); // finds out by itself whether it can be
+    }
     begin(startable(*request)?, runtime)
 }
 

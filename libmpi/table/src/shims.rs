@@ -148,6 +148,14 @@ fn short_way(function: &Function, implementation: &str, list: &str) -> String {
     )
 }
 
+/// Functions that get the error handler of what they make, which is for their own errors, too
+/// (MPI-4.1 sections 7.4.2, 7.6.2 and 11.3.1).
+const MAKERS: [&str; 3] = [
+    "MPI_Session_init",
+    "MPI_Comm_create_from_group",
+    "MPI_Intercomm_create_from_groups",
+];
+
 /// On which object an error is raised (section 8.3): the communicator, window or file among the
 /// arguments.
 fn object(function: &Function) -> String {
@@ -163,6 +171,10 @@ fn object(function: &Function) -> String {
             (Kind::Session, "Session"),
         ]
     };
+    // What is made by these takes the error handler that comes with it.
+    if MAKERS.contains(&function.name.as_str()) {
+        return "On::New(errhandler)".to_owned();
+    }
     for (kind, variant) in candidates {
         let param = function
             .params

@@ -190,7 +190,7 @@ impl Process {
     /// A context that nobody else has: this process leads its use. (0 and 1 are never given.)
     pub fn new_context(&self) -> ContextId {
         let count = self.next_context.fetch_add(1, Ordering::Relaxed);
-        // After half a billion, numbers of communicators long gone come again, but never these two.
+        // After a quarter of a billion, numbers of communicators long gone come again, but never these two.
         ContextId::new(self.me, 2 + count % (ContextId::COUNTS - 1))
     }
 

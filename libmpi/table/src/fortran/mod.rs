@@ -192,6 +192,7 @@ fn special(name: &str) -> Option<&'static str> {
         "MPI_Grequest_start" => "grequest_start",
         "MPI_Info_get" => "info_get",
         "MPI_Info_get_string" => "info_get_string",
+        "MPI_Session_get_nth_pset" => "session_get_nth_pset",
         "MPI_Comm_spawn" => "comm_spawn",
         "MPI_Comm_spawn_multiple" => "comm_spawn_multiple",
         _ => return None,
