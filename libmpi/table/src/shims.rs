@@ -174,7 +174,8 @@ const MAKERS: [&str; 3] = [
 /// arguments. `target` is the handle that `object` refers to.
 pub(crate) fn object(function: &Function, target: &str) -> String {
     // Before there is a file, errors go to the handler of MPI_FILE_NULL (section 13.7).
-    let is_io = function.name.starts_with("MPI_File_") || function.name == "MPI_Register_datarep";
+    let is_io =
+        function.name.starts_with("MPI_File_") || function.name.starts_with("MPI_Register_datarep");
     let candidates: &[(Kind, &str)] = if is_io {
         &[(Kind::File, "File")]
     } else {
