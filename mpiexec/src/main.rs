@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod affinity;
+mod binding;
 mod foreign;
 mod guardian;
 mod hosts;
@@ -21,6 +22,7 @@ mod report;
 mod stdin;
 mod strays;
 mod system;
+mod topology;
 
 use std::process::ExitCode;
 
