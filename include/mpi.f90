@@ -292,6 +292,7 @@ module mpi
   integer, parameter :: MPI_ERR_PROC_ABORTED = 76
   integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
+  integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
@@ -12367,6 +12368,156 @@ module mpi
       implicit none
       type(MPI_Status), intent(in) :: f08_status
       integer, intent(out) :: f_status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_version(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_version(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_fortran_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_fortran_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_set_fortran_info(info, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_set_fortran_info(info, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set, &
+        ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: is_set
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set, &
+        ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: is_set
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface

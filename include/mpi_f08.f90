@@ -282,6 +282,7 @@ module mpi_f08
   integer, parameter :: MPI_ERR_PROC_ABORTED = 76
   integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
+  integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
@@ -10617,6 +10618,124 @@ module mpi_f08
       implicit none
       type(MPI_Status), intent(in) :: f08_status
       integer, intent(out) :: f_status(MPI_STATUS_SIZE)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_version
+    subroutine MPI_Abi_get_version_f08(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_version
+    subroutine PMPI_Abi_get_version_f08(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_info
+    subroutine MPI_Abi_get_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_info
+    subroutine PMPI_Abi_get_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_fortran_info
+    subroutine MPI_Abi_get_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_fortran_info
+    subroutine PMPI_Abi_get_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_set_fortran_info
+    subroutine MPI_Abi_set_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_set_fortran_info
+    subroutine PMPI_Abi_set_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_fortran_booleans
+    subroutine MPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        is_set, ierror) bind(C, name='mpi_abi_get_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..) :: logical_true
+      type(*), dimension(..) :: logical_false
+      integer, intent(out) :: is_set
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_fortran_booleans
+    subroutine PMPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        is_set, ierror) bind(C, name='pmpi_abi_get_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..) :: logical_true
+      type(*), dimension(..) :: logical_false
+      integer, intent(out) :: is_set
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_set_fortran_booleans
+    subroutine MPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        ierror) bind(C, name='mpi_abi_set_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..), intent(in) :: logical_true
+      type(*), dimension(..), intent(in) :: logical_false
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_set_fortran_booleans
+    subroutine PMPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        ierror) bind(C, name='pmpi_abi_set_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..), intent(in) :: logical_true
+      type(*), dimension(..), intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -24,7 +24,7 @@ use crate::handles::{HandleTable, Type};
 use crate::library::LIBRARY;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::settings::{Info, Settings};
-use crate::{bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
+use crate::{apart, bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
 
 /// Opens the world model (MPI-4.1 section 11.2).
 pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
@@ -84,6 +84,7 @@ fn open(threaded: bool) -> Result<&'static Runtime> {
     if let Some(runtime) = runtime::running() {
         return Ok(runtime);
     }
+    apart::check()?;
     if !runtime::wake() {
         runtime::install(make(threaded)?);
         at_exit();

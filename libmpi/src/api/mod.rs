@@ -65,6 +65,7 @@ pub mod request;
 pub mod request_status;
 pub mod session;
 pub mod session_comm;
+pub mod standard_abi;
 pub mod status_fields;
 pub mod tool;
 pub mod topo;
