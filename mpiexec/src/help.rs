@@ -21,9 +21,11 @@ For the whole job:
                         standard output (error) of each rank to a file of this name,
                         in which %r stands for the rank and %h for the host
   -timeout SECONDS      end the job after this time (also MPIEXEC_TIMEOUT; 0: no limit)
-  -bind-to core[:N]|none|auto
-                        bind each rank to one core (or N), to none, or (default) to an
-                        equal share of the cores if there is at least one core per rank
+  -bind-to hwthread|core|l2cache|l3cache|numa|socket|board[:N], user:LIST, none, auto
+                        bind each rank to one of these (or N), to CPUs (0+1,2+3), to none, or
+                        (default) to an equal share of the cores if there are enough
+  -map-by hwthread|core|l2cache|l3cache|numa|socket, ppr:N:socket
+                        deal ranks out to these in turn; -report-bindings shows the result
   -initial-errhandler NAME
                         the error handler at the beginning: mpi_errors_are_fatal (default),
                         mpi_errors_abort or mpi_errors_return

@@ -135,7 +135,7 @@ impl Job {
         let size: usize = options.sections.iter().map(|section| section.count).sum();
         let limit = system::allow_files(size as u64 * 3 + 64)
             .map_err(|e| unfit("can't raise the limit of open files", e))?;
-        let masks = affinity::masks(options.bind, size);
+        let masks = affinity::masks(&options.bind, size);
         let not_ours = strays::children();
         system::become_subreaper();
         let guardian =

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod affinity;
+mod binding;
 mod foreign;
 mod guardian;
 mod help;
@@ -24,6 +25,7 @@ mod spawned;
 mod stdin;
 mod strays;
 mod system;
+mod topology;
 
 use std::process::ExitCode;
 

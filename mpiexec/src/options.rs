@@ -12,6 +12,7 @@ use std::time::Duration;
 
 pub use many::Many;
 
+use crate::binding::{self, Bind};
 use crate::foreign;
 use crate::hosts::Host;
 use crate::spawned::{PREPUT, SPAWNED, Spawned};
@@ -88,17 +89,6 @@ pub enum Inherit {
     List(Vec<OsString>),
 }
 
-/// Which cores ranks may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bind {
-    /// Equal shares of the cores if there are enough, otherwise like `None`.
-    Auto,
-    /// So many cores each, in turn.
-    Core(usize),
-    /// All that the launcher may use.
-    None,
-}
-
 pub use crate::help::HELP;
 
 const KNOWN: &[&str] = &[
@@ -146,7 +136,7 @@ pub fn parse(
         sections: Vec::new(),
         label: false,
         timeout: None,
-        bind: Bind::Auto,
+        bind: Bind::AUTO,
         files: [None, None],
         cleanup: true,
         spawned: None,
@@ -294,10 +284,13 @@ fn option<'a>(
         }
         "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
         "bind-to" => {
-            let how = value("'core', 'none' or 'auto'")?;
-            job.bind = how.to_str().and_then(bind).ok_or_else(|| {
+            let how = value("'core', 'none' or the like")?;
+            job.bind.to = how.to_str().and_then(binding::to).ok_or_else(|| {
                 let how = how.to_string_lossy();
-                format!("option -bind-to takes 'core', 'core:N', 'none' or 'auto', not '{how}'")
+                format!(
+                    "option -bind-to takes 'none', 'auto', 'user:LIST' or one of hwthread, core, \
+                     l2cache, l3cache, numa, socket and board, with ':N' for N of them, not '{how}'"
+                )
             })?;
         }
         "info" => return Ok(Some(Request::Info)),
@@ -314,7 +307,13 @@ fn option<'a>(
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),
-        _ if many::option(name, &mut value, &mut job.many, &mut draft.hosts)? => {}
+        _ if many::option(
+            name,
+            &mut value,
+            &mut job.many,
+            &mut draft.hosts,
+            &mut job.bind,
+        )? => {}
         _ => {
             let Some(option) = foreign::find(name) else {
                 return Err(foreign::unknown(name, &[KNOWN, many::NAMES]));
@@ -386,19 +385,6 @@ fn initial_errhandler(name: &OsStr) -> Result<(OsString, OsString), String> {
             "option -initial-errhandler takes 'mpi_errors_are_fatal', 'mpi_errors_abort' or \
              'mpi_errors_return', not '{text}'"
         )),
-    }
-}
-
-/// What `-bind-to` is given.
-pub fn bind(how: &str) -> Option<Bind> {
-    match how {
-        "core" => Some(Bind::Core(1)),
-        "none" => Some(Bind::None),
-        "auto" => Some(Bind::Auto),
-        _ => {
-            let width = how.strip_prefix("core:")?.parse().ok()?;
-            (width > 0).then_some(Bind::Core(width))
-        }
     }
 }
 
@@ -572,8 +558,12 @@ mod tests {
 
     #[test]
     fn ranks_are_bound_to_one_core_or_several() {
-        assert_eq!(job("-bind-to core a").bind, Bind::Core(1));
-        assert_eq!(job("-bind-to core:2 a").bind, Bind::Core(2));
+        assert_eq!(job("-bind-to core a").bind.show(), "core:1");
+        assert_eq!(job("-bind-to core:2 a").bind.show(), "core:2");
+        assert_eq!(job("a").bind, Bind::AUTO);
+        let job = job("-bind-to numa -map-by ppr:2:socket -report-bindings a");
+        assert_eq!(job.bind.show(), "numa:1 ppr:2:socket");
+        assert!(job.many.report_bindings);
     }
 
     #[test]
@@ -603,7 +593,7 @@ mod tests {
             ("-timeout x a", "'x' is none"),
             ("-timeout -3 a", "'-3' is none"),
             ("-timeout nan a", "'nan' is none"),
-            ("-bind-to socket a", "not 'socket'"),
+            ("-bind-to moon a", "not 'moon'"),
             ("-env =1 b c", "'=1' is no name"),
             ("-bind-to core:0 a", "not 'core:0'"),
             ("-initial-errhandler mpi_errors a", "not 'mpi_errors'"),
