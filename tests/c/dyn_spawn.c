@@ -187,7 +187,7 @@ int main(int argc, char **argv) {
 
     /* What is wrong. */
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    FAILS(MPI_Comm_spawn("/nowhere/program", MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, codes),
+    FAILS(MPI_Comm_spawn("/proc/nowhere", MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, codes),
           MPI_ERR_SPAWN);
     CHECK_EQ(inter, MPI_COMM_NULL);
     CHECK(codes[0] == MPI_ERR_SPAWN && codes[1] == MPI_ERR_SPAWN && codes[2] == MPI_SUCCESS);
@@ -205,8 +205,8 @@ int main(int argc, char **argv) {
           MPI_ERR_ARG);
     OK(MPI_Info_set(infos[0], "soft", "a few"));
     FAILS(MPI_Comm_spawn(self, plain, 1, infos[0], 0, MPI_COMM_WORLD, &inter, codes), MPI_ERR_INFO_VALUE);
-    const char *bad[][2] = {{"arch", "vax"}, {"host", "far.example"}, {"wdir", "/nowhere"}, {"file", "/nowhere/file"},
-                            {"hostfile", "/nowhere/hosts"}};
+    const char *bad[][2] = {{"arch", "vax"}, {"host", "far.example"}, {"wdir", "/proc/nowhere"}, {"file", "/proc/nowhere"},
+                            {"hostfile", "/proc/nowhere"}};
     for (int i = 0; i < 5; i++) {
         MPI_Info info;
         OK(MPI_Info_create(&info));
