@@ -292,6 +292,7 @@ module mpi
   integer, parameter :: MPI_ERR_PROC_ABORTED = 76
   integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
+  integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
@@ -8246,6 +8247,78 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Session_create_errhandler(session_errhandler_fn, errhandler, ierror)
+      implicit none
+      external :: session_errhandler_fn
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_create_errhandler(session_errhandler_fn, errhandler, ierror)
+      implicit none
+      external :: session_errhandler_fn
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_set_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_set_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_call_errhandler(session, errorcode, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_call_errhandler(session, errorcode, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_call_errhandler(comm, errorcode, ierror)
       implicit none
       integer, intent(in) :: comm
@@ -8645,6 +8718,200 @@ module mpi
     subroutine PMPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_init(info, errhandler, session, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_init(info, errhandler, session, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_finalize(session, ierror)
+      implicit none
+      integer, intent(inout) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_finalize(session, ierror)
+      implicit none
+      integer, intent(inout) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_num_psets(session, info, npset_names, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_num_psets(session, info, npset_names, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_nth_pset(session, info, n, pset_len, pset_name, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_nth_pset(session, info, n, pset_len, pset_name, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_info(session, info_used, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_info(session, info_used, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_pset_info(session, pset_name, info, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_pset_info(session, pset_name, info, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Group_from_session_pset(session, pset_name, newgroup, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: newgroup
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Group_from_session_pset(session, pset_name, newgroup, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: newgroup
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_create_from_group(group, stringtag, info, errhandler, newcomm, ierror)
+      implicit none
+      integer, intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_create_from_group(group, stringtag, info, errhandler, newcomm, ierror)
+      implicit none
+      integer, intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Intercomm_create_from_groups(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      implicit none
+      integer, intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      integer, intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newintercomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Intercomm_create_from_groups(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      implicit none
+      integer, intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      integer, intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newintercomm
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12101,6 +12368,156 @@ module mpi
       implicit none
       type(MPI_Status), intent(in) :: f08_status
       integer, intent(out) :: f_status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_version(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_version(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_fortran_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_fortran_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_set_fortran_info(info, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_set_fortran_info(info, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set, &
+        ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: is_set
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set, &
+        ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: is_set
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface

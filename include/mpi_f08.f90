@@ -282,6 +282,7 @@ module mpi_f08
   integer, parameter :: MPI_ERR_PROC_ABORTED = 76
   integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
+  integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
@@ -7149,6 +7150,86 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Session_create_errhandler
+    subroutine MPI_Session_create_errhandler_f08(session_errhandler_fn, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session_errhandler_function
+      implicit none
+      procedure(MPI_Session_errhandler_function) :: session_errhandler_fn
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_create_errhandler
+    subroutine PMPI_Session_create_errhandler_f08(session_errhandler_fn, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session_errhandler_function
+      implicit none
+      procedure(MPI_Session_errhandler_function) :: session_errhandler_fn
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_set_errhandler
+    subroutine MPI_Session_set_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(in) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_set_errhandler
+    subroutine PMPI_Session_set_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(in) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_errhandler
+    subroutine MPI_Session_get_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_errhandler
+    subroutine PMPI_Session_get_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_call_errhandler
+    subroutine MPI_Session_call_errhandler_f08(session, errorcode, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_call_errhandler
+    subroutine PMPI_Session_call_errhandler_f08(session, errorcode, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_call_errhandler
     subroutine MPI_Comm_call_errhandler_f08(comm, errorcode, ierror)
       import :: MPI_Comm
@@ -7583,6 +7664,220 @@ module mpi_f08
       import :: MPI_Comm
       implicit none
       type(MPI_Comm), intent(inout) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_init
+    subroutine MPI_Session_init_f08(info, errhandler, session, ierror)
+      import :: MPI_Errhandler, MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Session), intent(out) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_init
+    subroutine PMPI_Session_init_f08(info, errhandler, session, ierror)
+      import :: MPI_Errhandler, MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Session), intent(out) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_finalize
+    subroutine MPI_Session_finalize_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(inout) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_finalize
+    subroutine PMPI_Session_finalize_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(inout) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_num_psets
+    subroutine MPI_Session_get_num_psets_f08(session, info, npset_names, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_num_psets
+    subroutine PMPI_Session_get_num_psets_f08(session, info, npset_names, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_nth_pset
+    subroutine MPI_Session_get_nth_pset_f08(session, info, n, pset_len, pset_name, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_nth_pset
+    subroutine PMPI_Session_get_nth_pset_f08(session, info, n, pset_len, pset_name, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_info
+    subroutine MPI_Session_get_info_f08(session, info_used, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_info
+    subroutine PMPI_Session_get_info_f08(session, info_used, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_pset_info
+    subroutine MPI_Session_get_pset_info_f08(session, pset_name, info, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_pset_info
+    subroutine PMPI_Session_get_pset_info_f08(session, pset_name, info, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Group_from_session_pset
+    subroutine MPI_Group_from_session_pset_f08(session, pset_name, newgroup, ierror)
+      import :: MPI_Group, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Group), intent(out) :: newgroup
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Group_from_session_pset
+    subroutine PMPI_Group_from_session_pset_f08(session, pset_name, newgroup, ierror)
+      import :: MPI_Group, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Group), intent(out) :: newgroup
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_create_from_group
+    subroutine MPI_Comm_create_from_group_f08(group, stringtag, info, errhandler, newcomm, &
+        ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_create_from_group
+    subroutine PMPI_Comm_create_from_group_f08(group, stringtag, info, errhandler, newcomm, &
+        ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Intercomm_create_from_groups
+    subroutine MPI_Intercomm_create_from_groups_f08(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      type(MPI_Group), intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newintercomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Intercomm_create_from_groups
+    subroutine PMPI_Intercomm_create_from_groups_f08(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      type(MPI_Group), intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newintercomm
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10323,6 +10618,124 @@ module mpi_f08
       implicit none
       type(MPI_Status), intent(in) :: f08_status
       integer, intent(out) :: f_status(MPI_STATUS_SIZE)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_version
+    subroutine MPI_Abi_get_version_f08(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_version
+    subroutine PMPI_Abi_get_version_f08(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_info
+    subroutine MPI_Abi_get_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_info
+    subroutine PMPI_Abi_get_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_fortran_info
+    subroutine MPI_Abi_get_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_fortran_info
+    subroutine PMPI_Abi_get_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_set_fortran_info
+    subroutine MPI_Abi_set_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_set_fortran_info
+    subroutine PMPI_Abi_set_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_fortran_booleans
+    subroutine MPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        is_set, ierror) bind(C, name='mpi_abi_get_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..) :: logical_true
+      type(*), dimension(..) :: logical_false
+      integer, intent(out) :: is_set
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_fortran_booleans
+    subroutine PMPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        is_set, ierror) bind(C, name='pmpi_abi_get_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..) :: logical_true
+      type(*), dimension(..) :: logical_false
+      integer, intent(out) :: is_set
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_set_fortran_booleans
+    subroutine MPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        ierror) bind(C, name='mpi_abi_set_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..), intent(in) :: logical_true
+      type(*), dimension(..), intent(in) :: logical_false
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_set_fortran_booleans
+    subroutine PMPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        ierror) bind(C, name='pmpi_abi_set_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..), intent(in) :: logical_true
+      type(*), dimension(..), intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -28,6 +28,22 @@ impl AsRef<Comm> for CommObject {
     }
 }
 
+/// How many processes this one sends to (or receives from) in an all-to-all exchange, or in one between
+/// neighbours.
+pub fn exchanged(comm: MPI_Comm, sends: bool, neighbors: bool) -> Option<usize> {
+    let comm = &crate::runtime::running()?.find_comm(comm)?.comm;
+    if !neighbors {
+        return Some(comm.targets() as usize);
+    }
+    let found = mpi_core::topo::neighbors(comm).ok()?;
+    let ranks = if sends {
+        found.destinations
+    } else {
+        found.sources
+    };
+    Some(ranks.len())
+}
+
 impl CommObject {
     /// With the initial error handler (section 8.3).
     pub fn new(comm: Comm, handle: MPI_Comm) -> Self {

@@ -159,6 +159,7 @@ impl Job {
             let place = Place {
                 rank,
                 size,
+                local: (rank, size),
                 group: job.guardian.group(),
                 cpus,
                 label: options.label,
@@ -396,6 +397,8 @@ impl Job {
                 );
                 self.fail(Some(rank), 1, text);
             }
+            // Nobody is above this server.
+            Action::Fence { .. } | Action::Up { .. } => {}
         }
     }
 }
@@ -418,7 +421,7 @@ impl Files {
         let Some(pattern) = pattern else {
             return Ok(None);
         };
-        let name = options::expand(pattern, rank);
+        let name = options::expand(pattern, rank, &crate::report::host(), 0);
         let failed = |e| unfit(&format!("can't write to '{name}'"), e);
         let file = match self.0.entry(name.clone()) {
             Entry::Occupied(file) => file.into_mut(),
@@ -429,7 +432,7 @@ impl Files {
 }
 
 /// A name that no other job has at the same time, nor soon after.
-fn kvs_name() -> String {
+pub fn kvs_name() -> String {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `mpiexec`: starts the ranks of an MPI job on this machine and looks after them to the end.
+//! `mpiexec`: starts the ranks of an MPI job, on this machine or on several, and looks after them to
+//! the end.
 //!
 //! One thread and one poll loop serve everything: the ranks' PMI sockets, their output, signals
 //! and time limits. See `mpiexec -h` for the options and the exit codes.
@@ -8,7 +9,9 @@
 mod affinity;
 mod foreign;
 mod guardian;
+mod hosts;
 mod job;
+mod many;
 mod options;
 mod output;
 mod probe;
@@ -28,12 +31,15 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
+    if args.first().is_some_and(|first| first == many::OPTION) {
+        return many::agent::run();
+    }
     match options::parse(&args, |name| std::env::var_os(name)) {
         Ok(Request::Help) => print(options::HELP),
         Ok(Request::Version) => print(&report::version()),
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
         Ok(Request::Probe(library)) => probe::start(&library),
-        Ok(Request::Run(options)) => job::run(&options),
+        Ok(Request::Run(options)) => many::run(*options),
         Err(message) => {
             eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
             ExitCode::from(USAGE)

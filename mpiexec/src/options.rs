@@ -4,11 +4,16 @@
 //! two values, sections of an MPMD job are separated by `:`, and the first word that is no option
 //! starts the program's own arguments. That is not what clap was made for.
 
+mod many;
+
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{foreign, report};
+pub use many::Many;
+
+use crate::foreign;
+use crate::hosts::Host;
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -22,7 +27,7 @@ pub enum Request {
     /// Start MPI from this library and end it again: what `Info` runs to see the choices.
     Probe(OsString),
     /// Run a job.
-    Run(Options),
+    Run(Box<Options>),
 }
 
 /// A job to run.
@@ -40,6 +45,8 @@ pub struct Options {
     pub files: [Option<String>; 2],
     /// Whether the loss of a rank ends the others.
     pub cleanup: bool,
+    /// Which hosts, and how to start there.
+    pub many: Many,
     /// What to say about options of other launchers, each once.
     pub notes: Vec<String>,
 }
@@ -49,6 +56,10 @@ pub struct Options {
 pub struct Section {
     /// Ranks to start, at least 1.
     pub count: usize,
+    /// How many were asked for, if that was said.
+    pub asked: Option<usize>,
+    /// Hosts of its own.
+    pub hosts: Option<Vec<Host>>,
     /// What the ranks inherit of our environment.
     pub inherit: Inherit,
     /// Variables to set, in order.
@@ -83,7 +94,7 @@ pub enum Bind {
 
 /// The text of `-h`.
 pub const HELP: &str = "\
-mpiexec: run an MPI job on this machine
+mpiexec: run an MPI job on this machine or on several
 
   mpiexec [options] [-n N] program [arguments] [: [-n N] program [arguments]]...
 
@@ -93,6 +104,7 @@ For the program that follows:
   -envall, -envnone, -envlist A,B
                         inherit all variables (default), none, or these
   -wdir DIR, -wd DIR    run them in this directory
+  -host H[:N],...       run them on these hosts
 For the whole job:
   -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B, -x NAME[=VALUE]
                         like -env..., for all programs
@@ -110,8 +122,23 @@ For the whole job:
   -disable-auto-cleanup
                         the loss of a rank does not end the others
   -configfile FILE      read the sections from a file, one in each line
-  -hosts H[:N],..., -f FILE, -ppn N
-                        understood as long as all hosts are this machine
+For several hosts (see docs/run.md):
+  -hosts H[:N],...      hosts, each with its number of ranks; node[01-16] is a range
+  -f FILE, -hostfile FILE, -machinefile FILE
+                        hosts from a file: host:N, or host slots=N max_slots=N
+  -ppn N, -perhost N    N ranks on each host
+  -map-by slot|node|seq|ppr:N:node, -rr, -nooversubscribe, -skip-launch-node
+                        who goes where
+  -rmk user|slurm|pbs|lsf|sge|cobalt|flux
+                        the batch system to ask for hosts; user: none
+  -bootstrap ssh|rsh|fork|slurm|pbs|lsf|sge|k8s|manual
+                        how agents are started; -bootstrap-exec CMD, -bootstrap-exec-args WORDS
+  -bootstrap-timeout SECONDS, -bootstrap-width N, -iface NAME, -prefix DIR
+                        time for a host to answer (20), agents that one starts (32), network,
+                        where Weft is there
+  -s R|all|none, -stdin R|all|none
+                        who gets standard input
+  -print-rank-map       say who is where
   -info                 say what the launcher sees of this machine, and how MPI would
                         start here: launchers, transports, what is refused and why
   -version, -h
@@ -122,8 +149,8 @@ Standard input goes to rank 0. Interrupt, terminate, hang-up, quit and the two u
 passed on to the ranks; after the first three the ranks have 5 seconds, or until the second one.
 
 A rank that ends with 0 but without MPI_Finalize is warned about; it is a failure only if others
-wait for it or run on for more than 3 seconds. For several machines use Slurm (srun --mpi=pmi2),
-Hydra (mpiexec.hydra -hosts) or PRRTE (prterun --host); programs need not be built anew.
+wait for it or run on for more than 3 seconds. Programs also run under Slurm (srun --mpi=pmi2),
+Hydra (mpiexec.hydra) and PRRTE (prterun) as they are.
 
 Exit code: 0 if all ranks ended with 0; otherwise that of the first rank that failed, 128 plus the
 signal's number if a signal killed it, the code given to MPI_Abort (1 for 0: what was aborted has
@@ -151,10 +178,6 @@ const KNOWN: &[&str] = &[
     "version",
     "h",
     "help",
-    "hosts",
-    "hostfile",
-    "machinefile",
-    "ppn",
     "configfile",
     "prepend-rank",
     "outfile-pattern",
@@ -162,11 +185,6 @@ const KNOWN: &[&str] = &[
     "disable-auto-cleanup",
     "initial-errhandler",
 ];
-
-/// What to do for several machines.
-const ELSEWHERE: &str = "this launcher starts ranks on this machine only; for several machines use \
-     Slurm ('srun --mpi=pmi2'), Hydra ('mpiexec.hydra -hosts …', of MPICH) or PRRTE ('prterun \
-     --host …'): the program runs under each of them as it is";
 
 /// For ourselves only; see [`Request::Probe`].
 pub const PROBE: &str = "probe-library";
@@ -186,6 +204,7 @@ pub fn parse(
         bind: Bind::Auto,
         files: [None, None],
         cleanup: true,
+        many: Many::default(),
         notes: Vec::new(),
     };
     let from_file;
@@ -238,7 +257,7 @@ pub fn parse(
             "{ranks} ranks are too many; at most {MAX_RANKS} are possible"
         ));
     }
-    Ok(Request::Run(job))
+    Ok(Request::Run(Box::new(job)))
 }
 
 struct Everywhere {
@@ -249,6 +268,7 @@ struct Everywhere {
 #[derive(Default)]
 struct Draft {
     count: Option<usize>,
+    hosts: Option<Vec<Host>>,
     inherit: Option<Inherit>,
     set: Vec<(OsString, OsString)>,
     wdir: Option<PathBuf>,
@@ -267,6 +287,8 @@ impl Draft {
         set.extend(self.set);
         Ok(Section {
             count: self.count.unwrap_or(1),
+            asked: self.count,
+            hosts: self.hosts,
             inherit: self.inherit.unwrap_or_else(|| everywhere.inherit.clone()),
             set,
             wdir: self.wdir,
@@ -318,8 +340,6 @@ fn option<'a>(
         "errfile-pattern" => job.files[1] = Some(pattern(name, &value("a file name")?)?),
         "disable-auto-cleanup" => job.cleanup = false,
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
-        "host" | "hosts" => hosts(name, &value("names")?.to_string_lossy(), ',')?,
-        "f" | "hostfile" | "machinefile" => host_file(name, &value("a file name")?)?,
         "configfile" => {
             return Err(
                 "option -configfile must be the first, and its file hold all others".into(),
@@ -337,9 +357,10 @@ fn option<'a>(
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),
+        _ if many::option(name, &mut value, &mut job.many, &mut draft.hosts)? => {}
         _ => {
             let Some(option) = foreign::find(name) else {
-                return Err(foreign::unknown(name, KNOWN));
+                return Err(foreign::unknown(name, &[KNOWN, many::NAMES]));
             };
             for _ in 0..option.values {
                 value("a value")?;
@@ -412,7 +433,7 @@ fn initial_errhandler(name: &OsStr) -> Result<(OsString, OsString), String> {
 }
 
 /// What `-bind-to` is given.
-fn bind(how: &str) -> Option<Bind> {
+pub fn bind(how: &str) -> Option<Bind> {
     match how {
         "core" => Some(Bind::Core(1)),
         "none" => Some(Bind::None),
@@ -434,53 +455,6 @@ fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {
             "{what} needs a number of seconds, 0 or more; '{text}' is none"
         )),
     }
-}
-
-/// Sees to it that all hosts of a list are this machine.
-fn hosts(option: &str, list: &str, separator: char) -> Result<(), String> {
-    let names = list.split(separator).map(str::trim);
-    for entry in names.filter(|entry| !entry.is_empty()) {
-        // `user@host:ranks`
-        let host = entry.rsplit('@').next().unwrap_or(entry);
-        let host = match host.rsplit_once(':') {
-            Some((host, number)) if number.bytes().all(|b| b.is_ascii_digit()) => host,
-            _ => host,
-        };
-        let host = host.trim_matches(['[', ']']);
-        if !is_here(host) {
-            return Err(format!(
-                "option -{option} names '{host}', which is not this machine ('{}'): {ELSEWHERE}",
-                report::host()
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn is_here(host: &str) -> bool {
-    let own = report::host();
-    let short = |name: &str| {
-        name.split('.')
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase()
-    };
-    let address = host.parse::<std::net::IpAddr>();
-    host == "localhost"
-        || address.as_ref().is_ok_and(|address| address.is_loopback())
-        // What follows a name's dot is its domain.
-        || address.is_err() && short(host) == short(&own)
-}
-
-fn host_file(option: &str, file: &OsStr) -> Result<(), String> {
-    let text = contents(option, file)?;
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default();
-        if let Some(host) = line.split_whitespace().next() {
-            hosts(option, host, ',')?;
-        }
-    }
-    Ok(())
 }
 
 fn contents(option: &str, file: &OsStr) -> Result<String, String> {
@@ -550,16 +524,17 @@ fn pattern(option: &str, text: &OsStr) -> Result<String, String> {
     Ok(text)
 }
 
-/// The file name that a pattern is for a rank.
-pub fn expand(pattern: &str, rank: usize) -> String {
+/// The file name that a pattern is for a rank on a host, which is `node` of the job's.
+pub fn expand(pattern: &str, rank: usize, host: &str, node: usize) -> String {
     let mut name = String::new();
     let mut rest = pattern.chars();
     while let Some(c) = rest.next() {
         match (c, if c == '%' { rest.next() } else { None }) {
             ('%', Some('r')) => name += &rank.to_string(),
-            ('%', Some('h')) => name += &report::host(),
-            // There is one process group and one proxy.
-            ('%', Some('g' | 'p')) => name.push('0'),
+            ('%', Some('h')) => name += host,
+            // There is one process group, and a proxy on each host.
+            ('%', Some('g')) => name.push('0'),
+            ('%', Some('p')) => name += &node.to_string(),
             ('%', Some(other)) => name.push(other),
             (c, _) => name.push(c),
         }
@@ -578,7 +553,7 @@ mod tests {
 
     fn job(line: &str) -> Options {
         match read(line) {
-            Ok(Request::Run(options)) => options,
+            Ok(Request::Run(options)) => *options,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -608,11 +583,7 @@ mod tests {
         );
         assert!(job.label && !job.cleanup);
         assert_eq!(job.files, [Some("o.%r".to_owned()), None]);
-        assert_eq!(expand("o.%r%%.%g", 3), "o.3%.0");
-        let own = report::host();
-        for name in [own.clone(), format!("{own}.domain.example:3")] {
-            assert!(hosts("hosts", &name, ',').is_ok(), "{name}");
-        }
+        assert_eq!(expand("o.%r%%.%g.%h.%p", 3, "a", 2), "o.3%.0.a.2");
     }
 
     #[test]
@@ -632,9 +603,9 @@ mod tests {
         let error = read(&format!("-configfile {}", file.display())).unwrap_err();
         assert!(error.contains("line 1"), "{error}");
         let hosts = dir.path().join("hosts");
-        std::fs::write(&hosts, "localhost slots=4 # here\n\nfar.example:2\n").unwrap();
+        std::fs::write(&hosts, "localhost slots=4 # here\n\nfar.example:x\n").unwrap();
         let error = read(&format!("-f {} a", hosts.display())).unwrap_err();
-        assert!(error.contains("'far.example'"), "{error}");
+        assert!(error.contains("line 3: 'x'"), "{error}");
     }
 
     #[test]
@@ -664,11 +635,11 @@ mod tests {
             ("-timout 3 a", "did you mean -timeout?"),
             ("--bind-too core a", "did you mean -bind-to?"),
             ("-hostfile /nowhere/x a", "can't be read"),
-            (
-                "-hosts localhost,elsewhere.example a",
-                "'elsewhere.example'",
-            ),
-            ("-host 10.1.2.3 a", "srun --mpi=pmi2"),
+            ("-hosts localhost,b:0 a", "0 ranks"),
+            ("-host -oX a", "can't be the name"),
+            ("-map-by moon a", "not 'moon'"),
+            ("-bootstrap moon a", "not 'moon'"),
+            ("-stdin x a", "not 'x'"),
             ("-n 1 -configfile x a", "must be the first"),
             ("-outfile-pattern out.%x a", "'out.%x'"),
             ("-ppn", "-ppn needs"),

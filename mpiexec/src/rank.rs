@@ -35,8 +35,10 @@ pub struct Rank {
 pub struct Place<'a> {
     /// Its number.
     pub rank: usize,
-    /// Ranks in the job, all of them on this machine.
+    /// Ranks in the job.
     pub size: usize,
+    /// Its number among those on this machine, and how many these are.
+    pub local: (usize, usize),
     /// The process group to join.
     pub group: Pid,
     /// CPUs to run on, empty for any.
@@ -123,10 +125,10 @@ fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 9] {
         ("PMI_RANK", text(place.rank)),
         ("PMI_SIZE", text(place.size)),
         ("PMI_SPAWNED", text(0)),
-        ("MPI_LOCALNRANKS", text(place.size)),
-        ("MPI_LOCALRANKID", text(place.rank)),
-        ("WEFT_LOCAL_SIZE", text(place.size)),
-        ("WEFT_LOCAL_RANK", text(place.rank)),
+        ("MPI_LOCALNRANKS", text(place.local.1)),
+        ("MPI_LOCALRANKID", text(place.local.0)),
+        ("WEFT_LOCAL_SIZE", text(place.local.1)),
+        ("WEFT_LOCAL_RANK", text(place.local.0)),
         ("WEFT_LOCAL_CORES", text(cores)),
     ]
 }

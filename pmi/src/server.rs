@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+mod above;
+
 use crate::client::Limits;
 use crate::wire::{Line, Lines, escape};
+use above::Above;
+pub use above::Pair;
 
 /// Something for the launcher to do or to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +35,18 @@ pub enum Action {
         /// What is wrong with it.
         detail: String,
     },
+    /// For the server above, see [`Server::below`]: all ranks here are in a fence and have put these.
+    Fence {
+        /// What was put since the last one.
+        pairs: Vec<Pair>,
+    },
+    /// For the server above: `rank` asks for something that is not known here.
+    Up {
+        /// Who asks.
+        rank: usize,
+        /// What it sent, newlines included.
+        line: Vec<u8>,
+    },
 }
 
 /// How far a rank has come.
@@ -55,6 +71,8 @@ pub struct Server {
     ranks: Vec<Rank>,
     in_barrier: usize,
     lost: usize,
+    /// If this is the server of a part only.
+    above: Option<Above>,
 }
 
 #[derive(Debug)]
@@ -89,6 +107,7 @@ impl Server {
             ranks: ranks.collect(),
             in_barrier: 0,
             lost: 0,
+            above: None,
         }
     }
 
@@ -133,8 +152,12 @@ impl Server {
 
     fn line(&mut self, rank: usize, bytes: &[u8], actions: &mut Vec<Action>) {
         if self.ranks[rank].in_block {
-            if bytes.trim_ascii() == b"endcmd" {
-                self.ranks[rank].in_block = false;
+            let ends = bytes.trim_ascii() == b"endcmd";
+            self.ranks[rank].in_block = !ends;
+            if self.pass_block_on(rank, bytes, ends, actions) {
+                return;
+            }
+            if ends {
                 reply(
                     actions,
                     rank,
@@ -149,6 +172,10 @@ impl Server {
         let line = Line::parse(bytes);
         if line.raw("mcmd").is_some() {
             self.ranks[rank].in_block = true;
+            self.pass_block_on(rank, bytes, false, actions);
+            return;
+        }
+        if self.pass_on(rank, line.command(), bytes, actions) {
             return;
         }
         match line.command() {
@@ -243,6 +270,7 @@ impl Server {
             match (line.raw("key"), line.raw("value")) {
                 (Some(key), Some(value)) => {
                     self.keys.insert(key.to_vec(), value.to_vec());
+                    self.keep_for_above(key, value);
                     "cmd=put_result rc=0 msg=success"
                 }
                 _ => "cmd=put_result rc=-1 msg=key_or_value_missing",
@@ -293,6 +321,12 @@ impl Server {
         if self.in_barrier == 0 || self.in_barrier + self.lost < self.ranks.len() {
             return;
         }
+        if !self.tell_above(actions) {
+            self.let_go(actions);
+        }
+    }
+
+    fn let_go(&mut self, actions: &mut Vec<Action>) {
         self.in_barrier = 0;
         for (rank, state) in self.ranks.iter_mut().enumerate() {
             if std::mem::take(&mut state.in_barrier) {

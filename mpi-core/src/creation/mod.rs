@@ -7,6 +7,7 @@
 //! between the groups from one rank 0 to the other.
 
 pub mod endpoints;
+pub mod from_group;
 pub mod vcis;
 
 use std::sync::Arc;
