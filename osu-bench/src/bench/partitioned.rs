@@ -74,7 +74,7 @@ fn rounds(
 /// acknowledged; and that of a message by each of the threads.
 pub fn latency(world: &World, options: &Options) -> Result<bool> {
     let threads = usize::from(options.threads);
-    if world.size != 2 || PARTITIONS % threads != 0 {
+    if world.size != 2 || !PARTITIONS.is_multiple_of(threads) {
         return Err(Error::everywhere(format!(
             "partitioned needs 2 ranks and a number of threads that divides {PARTITIONS}"
         )));
