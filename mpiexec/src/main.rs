@@ -12,6 +12,7 @@ mod foreign;
 mod guardian;
 mod hosts;
 mod job;
+mod label;
 mod many;
 mod options;
 mod output;
