@@ -131,3 +131,60 @@ fn time_limits() {
     assert_eq!(job.timeout, Some(Duration::from_secs(2)));
     assert!(parse(&args, |_| Some("x".into())).is_err());
 }
+
+#[test]
+fn the_manual_has_all_options() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mpiexec.1");
+    let manual = std::fs::read_to_string(file).unwrap().replace("\\-", "-");
+    let words: Vec<&str> = manual
+        .split(|c: char| c.is_whitespace() || "\",".contains(c))
+        .collect();
+    for name in KNOWN.iter().chain(many::NAMES) {
+        let option = format!("-{name}");
+        assert!(
+            words.contains(&option.as_str()),
+            "{option} is not in the manual"
+        );
+    }
+}
+
+#[test]
+fn all_options_of_hydra_are_known() {
+    // Names with how many words follow each.
+    for (names, values) in [
+        (
+            "genvnone genvall envnone envall enable-x disable-x verbose v print-all-exitcodes profile \
+             prepend-rank l disable-auto-cleanup enable-auto-cleanup dac eac \
+             disable-hostname-propagation enable-hostname-propagation pmi-port skip-launch-node \
+             debug rr prefork",
+            0,
+        ),
+        (
+            "genvlist envlist f hosts host machinefile hostlist wdir wd path n np launcher launcher-exec \
+             bootstrap bootstrap-exec rmk topolib bind-to map-by membind demux iface ppn perhost grr \
+             prepend-pattern outfile-pattern errfile-pattern nameserver order-nodes localhost usize \
+             gpus-per-proc gpu-subdevs-per-proc umask binding bindlib ckpointlib ckpoint-prefix \
+             ckpoint-num ckpoint-interval s timeout arch soft",
+            1,
+        ),
+        ("genv env", 2),
+    ] {
+        for name in names.split_whitespace() {
+            let value = match name {
+                "launcher" | "bootstrap" => "ssh",
+                "rmk" => "user",
+                "bind-to" => "core",
+                "map-by" => "socket",
+                "f" | "machinefile" => concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+                _ => "1",
+            };
+            let line = format!("-{name} {} a", [value].repeat(values).join(" "));
+            if name == "f" || name == "machinefile" {
+                // Its content is wrong, which shows that it is read.
+                assert!(read(&line).unwrap_err().contains("line 1"), "{line}");
+            } else {
+                assert_eq!(job(&line).sections[0].command, ["a"], "{line}");
+            }
+        }
+    }
+}
