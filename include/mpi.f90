@@ -8691,6 +8691,72 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_spawn_multiple(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      integer, intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_spawn_multiple(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      integer, intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_get_parent(parent, ierror)
       implicit none
       integer, intent(out) :: parent
@@ -8707,6 +8773,148 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Open_port(info, port_name, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Open_port(info, port_name, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Close_port(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Close_port(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_accept(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_accept(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_connect(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_connect(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Publish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Publish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Unpublish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Unpublish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Lookup_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Lookup_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
@@ -8718,6 +8926,24 @@ module mpi
     subroutine PMPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_join(fd, intercomm, ierror)
+      implicit none
+      integer, intent(in) :: fd
+      integer, intent(out) :: intercomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_join(fd, intercomm, ierror)
+      implicit none
+      integer, intent(in) :: fd
+      integer, intent(out) :: intercomm
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -1,7 +1,10 @@
 //! Communicators as the ABI sees them: with an error handler, attributes and hints.
 
 use mpi_core::comm::Comm;
+use std::sync::OnceLock;
+
 use mpi_core::info::Info;
+use mpi_core::process::foreign::Uses;
 use mpi_core::{Process, Result};
 use parking_lot::Mutex;
 
@@ -20,6 +23,8 @@ pub struct CommObject {
     pub attributes: Store,
     /// Its hints, as far as they are understood.
     pub hints: Mutex<Hints>,
+    /// Its members of other jobs stay connected as long as it lives.
+    uses: OnceLock<Uses>,
 }
 
 impl AsRef<Comm> for CommObject {
@@ -53,6 +58,18 @@ impl CommObject {
             errhandler: Mutex::new(errhandler::initial()),
             attributes: Store::new(),
             hints: Mutex::default(),
+            uses: OnceLock::new(),
+        }
+    }
+
+    /// From now on its members of other jobs stay connected as long as it lives.
+    pub fn keep_connected(&self, process: &Process) {
+        let members = || crate::dynamic::members(&self.comm).into_iter();
+        let foreign = process.foreign();
+        if foreign.any() {
+            let _ = self
+                .uses
+                .set(foreign.use_peers(self.comm.owner(), members()));
         }
     }
 

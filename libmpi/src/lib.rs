@@ -18,6 +18,7 @@ pub mod comms;
 pub mod counts;
 pub mod data;
 mod datareps;
+pub mod dynamic;
 pub mod errhandler;
 pub mod exchange;
 pub mod fatal;

@@ -35,7 +35,10 @@ pub fn run(mut options: Options) -> ExitCode {
     let planned = match plan::plan(&mut options, &plan::Here) {
         Ok(planned) => planned,
         Err(message) => {
-            eprintln!("mpiexec: {message}");
+            match &options.spawned {
+                Some(spawned) => spawned.answer(Some(&message)),
+                None => eprintln!("mpiexec: {message}"),
+            }
             return ExitCode::from(USAGE);
         }
     };
@@ -48,6 +51,14 @@ pub fn run(mut options: Options) -> ExitCode {
                 report_bindings(&options);
             }
             job::run(&options)
+        }
+        Some(_) if options.spawned.is_some() => {
+            let spawned = options.spawned.iter();
+            spawned.for_each(|one| one.answer(Some(
+                "this launcher spawns processes on its own host only; leave the Info keys host and hostfile, or \
+                 use Hydra (mpiexec.hydra)",
+            )));
+            ExitCode::from(USAGE)
         }
         Some(placement) => {
             for note in &options.notes {

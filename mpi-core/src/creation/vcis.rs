@@ -7,7 +7,7 @@ use netmod::{Transport, VciId};
 
 use crate::collective::{Buffers, Call};
 use crate::comm::Comm;
-use crate::comm::vci_map::{Plan, VciMap, Wishes};
+use crate::comm::vci_map::{Plan, Spread, VciMap, Wishes};
 use crate::datatype::{Datatype, Predefined};
 use crate::error::{Class, Error, Result};
 use crate::process::{CriticalSections, Process};
@@ -18,11 +18,19 @@ use mpi_coll::Layout;
 const MAX_BLOB: u64 = 1 << 24;
 
 /// The addresses of some VCIs in all transports, one after the other.
-pub(crate) fn addresses(transports: &[Arc<dyn Transport>], vcis: &[VciId]) -> Vec<u8> {
+pub(crate) fn addresses(process: &Process, comm: &Comm, vcis: &[VciId]) -> Vec<u8> {
+    let own = process.transports().iter().skip(1);
+    let mut transports: Vec<(String, Arc<dyn Transport>)> = own
+        .map(|one| (one.name().to_string(), one.clone()))
+        .collect();
+    let foreign = process.foreign();
+    if comm.local().peers().any(|peer| foreign.is_foreign(peer)) {
+        transports.extend(foreign.named_transports());
+    }
     let mut bytes = Vec::new();
     for vci in vcis {
-        for transport in transports {
-            let (name, address) = (transport.name(), transport.address(*vci));
+        for (name, transport) in &transports {
+            let address = transport.address(*vci);
             bytes.extend(vci.to_le_bytes());
             bytes.push(name.len() as u8);
             bytes.extend((address.len() as u16).to_le_bytes());
@@ -81,6 +89,23 @@ pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<
     try_vcis(process, comm, &plan, pool, false).map(drop)
 }
 
+/// Gives a communicator VCIs, by the tag, that all its members have open and know the addresses of; nothing is
+/// agreed on, and it must not be in use.
+///
+/// # Errors
+/// One is not open, or is used without a lock.
+pub fn use_known_vcis(process: &Process, comm: &Comm, vcis: &[VciId]) -> Result<()> {
+    let map = vcis
+        .iter()
+        .try_for_each(|vci| process.lock_vci(*vci).map(drop))
+        .map(|()| VciMap::new(Spread::Tag, vcis.to_vec(), process.users(), false))?;
+    match map {
+        Some(map) => comm.use_vcis(Arc::new(map)),
+        None => return Err(Error::new(Class::Intern, "a VCI is used without a lock")),
+    }
+    Ok(())
+}
+
 /// Carries out a plan. Returns whether all members could.
 fn try_vcis(
     process: &Process,
@@ -122,9 +147,7 @@ fn try_vcis(
         .is_ok();
     let map = opened.then(|| VciMap::new(spread, vcis, process.users(), lockless));
     let map = map.flatten();
-    let own = map
-        .as_ref()
-        .map(|map| addresses(&process.transports()[1..], map.vcis()));
+    let own = map.as_ref().map(|map| addresses(process, comm, map.vcis()));
     let (Some(all), Some(map)) = (gather_all_bytes(process, comm, own.as_deref())?, map) else {
         return Ok(false);
     };

@@ -387,8 +387,18 @@ impl Root {
                 code,
                 message,
             } => self.abort(rank, code, &message),
+            Action::Spawn { rank, .. } => {
+                let why = "this launcher spawns processes for jobs on one host only; use Hydra (mpiexec.hydra) for jobs \
+                           on several";
+                let mut actions = Vec::new();
+                self.server.spawned(rank, Err(why), &mut actions);
+                actions.into_iter().for_each(|action| self.act(action));
+            }
             // Lines came through an agent, which passes on what it knows to be for us.
-            Action::Violation { .. } | Action::Fence { .. } | Action::Up { .. } => {}
+            Action::Violation { .. }
+            | Action::Fence { .. }
+            | Action::Up { .. }
+            | Action::Ask { .. } => {}
         }
     }
 

@@ -182,6 +182,7 @@ impl Agent {
             let reads = common.input.contains(&rank);
             let place = Place {
                 rank: rank as usize,
+                spawned: false,
                 size: self.size,
                 local: (index, count),
                 group: self.guardian.group(),
@@ -348,6 +349,8 @@ impl Agent {
                 let complete = self.fence.come(OWN, pairs.collect());
                 self.tell_fence(complete);
             }
+            // The server above is asked for these.
+            Action::Spawn { .. } | Action::Ask { .. } => {}
             Action::Up { rank, line } => {
                 let (rank, line) = (self.me.ranks[rank], Bytes(line));
                 self.parent.send(&Up::Line { rank, line });
