@@ -307,6 +307,12 @@ module mpi_f08
       integer :: len
       type(MPI_Datatype) :: datatype
     end subroutine
+    subroutine MPI_User_function_c(invec, inoutvec, len, datatype)
+      import
+      type(c_ptr), value :: invec, inoutvec
+      integer(kind=MPI_COUNT_KIND) :: len
+      type(MPI_Datatype) :: datatype
+    end subroutine
     subroutine MPI_Comm_copy_attr_function(oldcomm, comm_keyval, extra_state, &
         attribute_val_in, attribute_val_out, flag, ierror)
       import
@@ -410,6 +416,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Send_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='mpi_send_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Send
@@ -425,6 +443,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Send_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='pmpi_send_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Recv
@@ -434,6 +464,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Recv_c_f08ts(buf, count, datatype, source, tag, comm, status, ierror) bind(C, &
+        name='mpi_recv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
       integer, intent(in) :: tag
@@ -457,6 +500,19 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Recv_c_f08ts(buf, count, datatype, source, tag, comm, status, ierror) bind(C, &
+        name='pmpi_recv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Get_count
@@ -466,6 +522,14 @@ module mpi_f08
       type(MPI_Status), intent(in) :: status
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(out) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Get_count_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -479,6 +543,14 @@ module mpi_f08
       integer, intent(out) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Get_count_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Bsend
@@ -488,6 +560,18 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Bsend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='mpi_bsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -509,6 +593,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Bsend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='pmpi_bsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ssend
@@ -518,6 +614,18 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ssend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='mpi_ssend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -539,6 +647,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ssend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='pmpi_ssend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Rsend
@@ -548,6 +668,18 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Rsend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='mpi_rsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -569,6 +701,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Rsend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='pmpi_rsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Buffer_attach
@@ -577,6 +721,14 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buffer
       integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Buffer_attach_c_f08ts(buffer, size, ierror) bind(C, &
+        name='mpi_buffer_attach_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -589,24 +741,46 @@ module mpi_f08
       integer, intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Buffer_attach_c_f08ts(buffer, size, ierror) bind(C, &
+        name='pmpi_buffer_attach_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Buffer_detach
-    subroutine MPI_Buffer_detach_f08ts(buffer_addr, size, ierror) bind(C, &
-        name='mpi_buffer_detach_f08ts_cdesc')
+    subroutine MPI_Buffer_detach_f08(buffer_addr, size, ierror)
+      import :: c_ptr
       implicit none
-      type(*), dimension(..), asynchronous :: buffer_addr
+      type(c_ptr), intent(out) :: buffer_addr
       integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Buffer_detach_c_f08(buffer_addr, size, ierror)
+      import :: MPI_COUNT_KIND, c_ptr
+      implicit none
+      type(c_ptr), intent(out) :: buffer_addr
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Buffer_detach
-    subroutine PMPI_Buffer_detach_f08ts(buffer_addr, size, ierror) bind(C, &
-        name='pmpi_buffer_detach_f08ts_cdesc')
+    subroutine PMPI_Buffer_detach_f08(buffer_addr, size, ierror)
+      import :: c_ptr
       implicit none
-      type(*), dimension(..), asynchronous :: buffer_addr
+      type(c_ptr), intent(out) :: buffer_addr
       integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Buffer_detach_c_f08(buffer_addr, size, ierror)
+      import :: MPI_COUNT_KIND, c_ptr
+      implicit none
+      type(c_ptr), intent(out) :: buffer_addr
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -618,6 +792,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Isend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_isend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -641,6 +828,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Isend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_isend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ibsend
@@ -650,6 +850,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ibsend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_ibsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -673,6 +886,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ibsend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_ibsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Issend
@@ -682,6 +908,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Issend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_issend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -705,6 +944,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Issend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_issend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Irsend
@@ -714,6 +966,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Irsend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_irsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -737,6 +1002,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Irsend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_irsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Irecv
@@ -753,6 +1031,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Irecv_c_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
+        name='mpi_irecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Irecv
@@ -762,6 +1053,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Irecv_c_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
+        name='pmpi_irecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
       integer, intent(in) :: tag
@@ -1203,6 +1507,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Mrecv_c_f08ts(buf, count, datatype, message, status, ierror) bind(C, &
+        name='mpi_mrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Message, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Message), intent(inout) :: message
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Mrecv
@@ -1212,6 +1527,17 @@ module mpi_f08
       implicit none
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Message), intent(inout) :: message
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Mrecv_c_f08ts(buf, count, datatype, message, status, ierror) bind(C, &
+        name='pmpi_mrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Message, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
       type(MPI_Status) :: status
@@ -1231,6 +1557,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Imrecv_c_f08ts(buf, count, datatype, message, request, ierror) bind(C, &
+        name='mpi_imrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Message, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Message), intent(inout) :: message
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Imrecv
@@ -1240,6 +1577,17 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Message), intent(inout) :: message
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Imrecv_c_f08ts(buf, count, datatype, message, request, ierror) bind(C, &
+        name='pmpi_imrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Message, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
       type(MPI_Request), intent(out) :: request
@@ -1299,6 +1647,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Send_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_send_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Send_init
@@ -1308,6 +1669,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Send_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_send_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -1331,6 +1705,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Bsend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_bsend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Bsend_init
@@ -1340,6 +1727,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Bsend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_bsend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -1363,6 +1763,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ssend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_ssend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ssend_init
@@ -1372,6 +1785,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ssend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_ssend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -1395,6 +1821,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Rsend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_rsend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Rsend_init
@@ -1404,6 +1843,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Rsend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_rsend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -1427,6 +1879,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Recv_init_c_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
+        name='mpi_recv_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Recv_init
@@ -1436,6 +1901,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Recv_init_c_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
+        name='pmpi_recv_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
       integer, intent(in) :: tag
@@ -1503,6 +1981,25 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Sendrecv_c_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, status, ierror) bind(C, &
+        name='mpi_sendrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Sendrecv
@@ -1518,6 +2015,25 @@ module mpi_f08
       integer, intent(in) :: sendtag
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Sendrecv_c_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, status, ierror) bind(C, &
+        name='pmpi_sendrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
       integer, intent(in) :: recvtag
@@ -1543,6 +2059,21 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Sendrecv_replace_c_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, status, ierror) bind(C, name='mpi_sendrecv_replace_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Sendrecv_replace
@@ -1552,6 +2083,21 @@ module mpi_f08
       implicit none
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Sendrecv_replace_c_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, status, ierror) bind(C, name='pmpi_sendrecv_replace_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: sendtag
@@ -1583,6 +2129,25 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Isendrecv_c_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, request, ierror) bind(C, &
+        name='mpi_isendrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Isendrecv
@@ -1598,6 +2163,25 @@ module mpi_f08
       integer, intent(in) :: sendtag
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Isendrecv_c_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, request, ierror) bind(C, &
+        name='pmpi_isendrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
       integer, intent(in) :: recvtag
@@ -1623,6 +2207,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Isendrecv_replace_c_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, request, ierror) bind(C, name='mpi_isendrecv_replace_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Isendrecv_replace
@@ -1632,6 +2231,21 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Isendrecv_replace_c_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, request, ierror) bind(C, name='pmpi_isendrecv_replace_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: sendtag
@@ -1810,6 +2424,14 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_contiguous_c_f08(count, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_contiguous
@@ -1817,6 +2439,14 @@ module mpi_f08
       import :: MPI_Datatype
       implicit none
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_contiguous_c_f08(count, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1834,6 +2464,16 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_vector_c_f08(count, blocklength, stride, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: stride
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_vector
@@ -1847,6 +2487,16 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_vector_c_f08(count, blocklength, stride, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: stride
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_hvector
@@ -1856,6 +2506,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: blocklength
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: stride
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_create_hvector_c_f08(count, blocklength, stride, oldtype, newtype, &
+        ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: stride
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1874,6 +2535,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_create_hvector_c_f08(count, blocklength, stride, oldtype, newtype, &
+        ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: stride
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_indexed
@@ -1884,6 +2556,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: array_of_blocklengths(*)
       integer, intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_indexed_c_f08(count, array_of_blocklengths, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1902,6 +2585,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_indexed_c_f08(count, array_of_blocklengths, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_hindexed
@@ -1912,6 +2606,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: array_of_blocklengths(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_create_hindexed_c_f08(count, array_of_blocklengths, &
+        array_of_displacements, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1930,6 +2635,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_create_hindexed_c_f08(count, array_of_blocklengths, &
+        array_of_displacements, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_indexed_block
@@ -1940,6 +2656,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: blocklength
       integer, intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_create_indexed_block_c_f08(count, blocklength, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1958,6 +2685,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_create_indexed_block_c_f08(count, blocklength, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_hindexed_block
@@ -1968,6 +2706,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: blocklength
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_create_hindexed_block_c_f08(count, blocklength, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1986,6 +2735,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_create_hindexed_block_c_f08(count, blocklength, &
+        array_of_displacements, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_struct
@@ -2000,6 +2760,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_create_struct_c_f08(count, array_of_blocklengths, &
+        array_of_displacements, array_of_types, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: array_of_types(*)
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_create_struct
@@ -2010,6 +2781,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: array_of_blocklengths(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: array_of_types(*)
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_create_struct_c_f08(count, array_of_blocklengths, &
+        array_of_displacements, array_of_types, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: array_of_types(*)
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -2030,6 +2812,19 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_create_subarray_c_f08(ndims, array_of_sizes, array_of_subsizes, &
+        array_of_starts, order, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer, intent(in) :: ndims
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_sizes(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_subsizes(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_starts(*)
+      integer, intent(in) :: order
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_create_subarray
@@ -2041,6 +2836,19 @@ module mpi_f08
       integer, intent(in) :: array_of_sizes(*)
       integer, intent(in) :: array_of_subsizes(*)
       integer, intent(in) :: array_of_starts(*)
+      integer, intent(in) :: order
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_create_subarray_c_f08(ndims, array_of_sizes, array_of_subsizes, &
+        array_of_starts, order, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer, intent(in) :: ndims
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_sizes(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_subsizes(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_starts(*)
       integer, intent(in) :: order
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
@@ -2065,6 +2873,22 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_create_darray_c_f08(size, rank, ndims, array_of_gsizes, &
+        array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer, intent(in) :: size
+      integer, intent(in) :: rank
+      integer, intent(in) :: ndims
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_gsizes(*)
+      integer, intent(in) :: array_of_distribs(*)
+      integer, intent(in) :: array_of_dargs(*)
+      integer, intent(in) :: array_of_psizes(*)
+      integer, intent(in) :: order
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_create_darray
@@ -2076,6 +2900,22 @@ module mpi_f08
       integer, intent(in) :: rank
       integer, intent(in) :: ndims
       integer, intent(in) :: array_of_gsizes(*)
+      integer, intent(in) :: array_of_distribs(*)
+      integer, intent(in) :: array_of_dargs(*)
+      integer, intent(in) :: array_of_psizes(*)
+      integer, intent(in) :: order
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_create_darray_c_f08(size, rank, ndims, array_of_gsizes, &
+        array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer, intent(in) :: size
+      integer, intent(in) :: rank
+      integer, intent(in) :: ndims
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_gsizes(*)
       integer, intent(in) :: array_of_distribs(*)
       integer, intent(in) :: array_of_dargs(*)
       integer, intent(in) :: array_of_psizes(*)
@@ -2152,6 +2992,13 @@ module mpi_f08
       integer, intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_size_c_f08(datatype, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_size
@@ -2160,6 +3007,13 @@ module mpi_f08
       implicit none
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_size_c_f08(datatype, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2361,6 +3215,14 @@ module mpi_f08
       integer, intent(out) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Get_elements_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Get_elements
@@ -2370,6 +3232,14 @@ module mpi_f08
       type(MPI_Status), intent(in) :: status
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(out) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Get_elements_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2408,6 +3278,18 @@ module mpi_f08
       integer, intent(out) :: combiner
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_get_envelope_c_f08(datatype, num_integers, num_addresses, &
+        num_large_counts, num_datatypes, combiner, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_integers
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_addresses
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_large_counts
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_datatypes
+      integer, intent(out) :: combiner
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_get_envelope
@@ -2419,6 +3301,18 @@ module mpi_f08
       integer, intent(out) :: num_integers
       integer, intent(out) :: num_addresses
       integer, intent(out) :: num_datatypes
+      integer, intent(out) :: combiner
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_get_envelope_c_f08(datatype, num_integers, num_addresses, &
+        num_large_counts, num_datatypes, combiner, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_integers
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_addresses
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_large_counts
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_datatypes
       integer, intent(out) :: combiner
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -2438,6 +3332,22 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_get_contents_c_f08(datatype, max_integers, max_addresses, &
+        max_large_counts, max_datatypes, array_of_integers, array_of_addresses, &
+        array_of_large_counts, array_of_datatypes, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_integers
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_addresses
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_large_counts
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_datatypes
+      integer, intent(out) :: array_of_integers(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
+      integer(kind=MPI_COUNT_KIND), intent(out) :: array_of_large_counts(*)
+      type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_get_contents
@@ -2451,6 +3361,22 @@ module mpi_f08
       integer, intent(in) :: max_datatypes
       integer, intent(out) :: array_of_integers(*)
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
+      type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_get_contents_c_f08(datatype, max_integers, max_addresses, &
+        max_large_counts, max_datatypes, array_of_integers, array_of_addresses, &
+        array_of_large_counts, array_of_datatypes, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_integers
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_addresses
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_large_counts
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_datatypes
+      integer, intent(out) :: array_of_integers(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
+      integer(kind=MPI_COUNT_KIND), intent(out) :: array_of_large_counts(*)
       type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -2492,6 +3418,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Pack_c_f08ts(inbuf, incount, datatype, outbuf, outsize, position, comm, &
+        ierror) bind(C, name='mpi_pack_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Pack
@@ -2508,6 +3447,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Pack_c_f08ts(inbuf, incount, datatype, outbuf, outsize, position, comm, &
+        ierror) bind(C, name='pmpi_pack_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Unpack
@@ -2520,6 +3472,19 @@ module mpi_f08
       integer, intent(inout) :: position
       type(*), dimension(..) :: outbuf
       integer, intent(in) :: outcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Unpack_c_f08ts(inbuf, insize, position, outbuf, outcount, datatype, comm, &
+        ierror) bind(C, name='mpi_unpack_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: insize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2540,6 +3505,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Unpack_c_f08ts(inbuf, insize, position, outbuf, outcount, datatype, comm, &
+        ierror) bind(C, name='pmpi_unpack_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: insize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Pack_size
@@ -2552,6 +3530,15 @@ module mpi_f08
       integer, intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Pack_size_c_f08(incount, datatype, comm, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Comm), intent(in) :: comm
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Pack_size
@@ -2562,6 +3549,15 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
       integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Pack_size_c_f08(incount, datatype, comm, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Comm), intent(in) :: comm
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2580,6 +3576,19 @@ module mpi_f08
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Pack_external_c_f08ts(datarep, inbuf, incount, datatype, outbuf, outsize, &
+        position, ierror) bind(C, name='mpi_pack_external_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Pack_external
@@ -2596,6 +3605,19 @@ module mpi_f08
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Pack_external_c_f08ts(datarep, inbuf, incount, datatype, outbuf, outsize, &
+        position, ierror) bind(C, name='pmpi_pack_external_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Unpack_external
@@ -2609,6 +3631,19 @@ module mpi_f08
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       type(*), dimension(..) :: outbuf
       integer, intent(in) :: outcount
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Unpack_external_c_f08ts(datarep, inbuf, insize, position, outbuf, outcount, &
+        datatype, ierror) bind(C, name='mpi_unpack_external_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: insize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -2628,6 +3663,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Unpack_external_c_f08ts(datarep, inbuf, insize, position, outbuf, outcount, &
+        datatype, ierror) bind(C, name='pmpi_unpack_external_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: insize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Pack_external_size
@@ -2640,6 +3688,15 @@ module mpi_f08
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Pack_external_size_c_f08(datarep, incount, datatype, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Pack_external_size
@@ -2650,6 +3707,15 @@ module mpi_f08
       integer, intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Pack_external_size_c_f08(datarep, incount, datatype, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2684,6 +3750,17 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Bcast_c_f08ts(buffer, count, datatype, root, comm, ierror) bind(C, &
+        name='mpi_bcast_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..) :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Bcast
@@ -2693,6 +3770,17 @@ module mpi_f08
       implicit none
       type(*), dimension(..) :: buffer
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Bcast_c_f08ts(buffer, count, datatype, root, comm, ierror) bind(C, &
+        name='pmpi_bcast_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..) :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2715,6 +3803,20 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Gather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, ierror) bind(C, name='mpi_gather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Gather
@@ -2727,6 +3829,20 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Gather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, ierror) bind(C, name='pmpi_gather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2750,6 +3866,21 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Gatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, ierror) bind(C, name='mpi_gatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Gatherv
@@ -2763,6 +3894,21 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Gatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, ierror) bind(C, name='pmpi_gatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2785,6 +3931,20 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scatter_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, ierror) bind(C, name='mpi_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scatter
@@ -2797,6 +3957,20 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scatter_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, ierror) bind(C, name='pmpi_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2820,6 +3994,21 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scatterv_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, ierror) bind(C, name='mpi_scatterv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scatterv
@@ -2833,6 +4022,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scatterv_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, ierror) bind(C, name='pmpi_scatterv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2854,6 +4058,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='mpi_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allgather
@@ -2866,6 +4083,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='pmpi_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2887,6 +4117,20 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, ierror) bind(C, name='mpi_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allgatherv
@@ -2900,6 +4144,20 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, ierror) bind(C, name='pmpi_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2920,6 +4178,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, ierror) bind(C, name='mpi_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoall
@@ -2932,6 +4203,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='pmpi_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2954,6 +4238,21 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, ierror) bind(C, name='mpi_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoallv
@@ -2968,6 +4267,22 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, ierror) bind(C, &
+        name='pmpi_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2990,6 +4305,22 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, ierror) bind(C, &
+        name='mpi_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtypes(*)
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoallw
@@ -3004,6 +4335,22 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, ierror) bind(C, &
+        name='pmpi_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtypes(*)
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -3024,6 +4371,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Reduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) bind(C, &
+        name='mpi_reduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Reduce
@@ -3034,6 +4394,19 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Reduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) bind(C, &
+        name='pmpi_reduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       integer, intent(in) :: root
@@ -3058,6 +4431,28 @@ module mpi_f08
       import :: MPI_Op, MPI_User_function
       implicit none
       procedure(MPI_User_function) :: user_fn
+      logical, intent(in) :: commute
+      type(MPI_Op), intent(out) :: op
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Op_create_c
+    subroutine MPI_Op_create_c_f08(user_fn, commute, op, ierror)
+      import :: MPI_Op, MPI_User_function_c
+      implicit none
+      procedure(MPI_User_function_c) :: user_fn
+      logical, intent(in) :: commute
+      type(MPI_Op), intent(out) :: op
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Op_create_c
+    subroutine PMPI_Op_create_c_f08(user_fn, commute, op, ierror)
+      import :: MPI_Op, MPI_User_function_c
+      implicit none
+      procedure(MPI_User_function_c) :: user_fn
       logical, intent(in) :: commute
       type(MPI_Op), intent(out) :: op
       integer, optional, intent(out) :: ierror
@@ -3095,6 +4490,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allreduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='mpi_allreduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allreduce
@@ -3105,6 +4512,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allreduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='pmpi_allreduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3124,6 +4543,17 @@ module mpi_f08
       type(MPI_Op), intent(in) :: op
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Reduce_local_c_f08ts(inbuf, inoutbuf, count, datatype, op, ierror) bind(C, &
+        name='mpi_reduce_local_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      type(*), dimension(..) :: inoutbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Reduce_local
@@ -3134,6 +4564,17 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: inbuf
       type(*), dimension(..) :: inoutbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Reduce_local_c_f08ts(inbuf, inoutbuf, count, datatype, op, ierror) bind(C, &
+        name='pmpi_reduce_local_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      type(*), dimension(..) :: inoutbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       integer, optional, intent(out) :: ierror
@@ -3173,6 +4614,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Reduce_scatter_block_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, ierror) bind(C, name='mpi_reduce_scatter_block_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Reduce_scatter_block
@@ -3183,6 +4636,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Reduce_scatter_block_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, ierror) bind(C, name='pmpi_reduce_scatter_block_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3203,6 +4668,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Reduce_scatter_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        ierror) bind(C, name='mpi_reduce_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Reduce_scatter
@@ -3213,6 +4690,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Reduce_scatter_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        ierror) bind(C, name='pmpi_reduce_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3233,6 +4722,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='mpi_scan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scan
@@ -3243,6 +4744,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='pmpi_scan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3263,6 +4776,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Exscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='mpi_exscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Exscan
@@ -3273,6 +4798,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Exscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='pmpi_exscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3313,6 +4850,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ibcast_c_f08ts(buffer, count, datatype, root, comm, request, ierror) bind(C, &
+        name='mpi_ibcast_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ibcast
@@ -3322,6 +4871,18 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buffer
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ibcast_c_f08ts(buffer, count, datatype, root, comm, request, ierror) bind(C, &
+        name='pmpi_ibcast_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3346,6 +4907,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Igather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, request, ierror) bind(C, name='mpi_igather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Igather
@@ -3358,6 +4934,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Igather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, request, ierror) bind(C, name='pmpi_igather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3383,6 +4974,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Igatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, request, ierror) bind(C, name='mpi_igatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Igatherv
@@ -3396,6 +5003,22 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Igatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, request, ierror) bind(C, name='pmpi_igatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3420,6 +5043,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iscatter_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, request, ierror) bind(C, name='mpi_iscatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iscatter
@@ -3432,6 +5070,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iscatter_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, request, ierror) bind(C, name='pmpi_iscatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3457,6 +5110,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iscatterv_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, request, ierror) bind(C, name='mpi_iscatterv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iscatterv
@@ -3470,6 +5139,23 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iscatterv_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, request, ierror) bind(C, &
+        name='pmpi_iscatterv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3493,6 +5179,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iallgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='mpi_iallgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iallgather
@@ -3505,6 +5205,20 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iallgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='pmpi_iallgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -3528,6 +5242,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iallgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, request, ierror) bind(C, name='mpi_iallgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iallgatherv
@@ -3541,6 +5270,21 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iallgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, request, ierror) bind(C, name='pmpi_iallgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -3563,6 +5307,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ialltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='mpi_ialltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ialltoall
@@ -3575,6 +5333,20 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ialltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='pmpi_ialltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -3600,6 +5372,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ialltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, request, ierror) bind(C, &
+        name='mpi_ialltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ialltoallv
@@ -3615,6 +5404,23 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ialltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ialltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -3640,6 +5446,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ialltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, request, ierror) bind(C, &
+        name='mpi_ialltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ialltoallw
@@ -3660,6 +5483,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ialltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, request, ierror) bind(C, &
+        name='pmpi_ialltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ireduce
@@ -3670,6 +5510,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ireduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, request, &
+        ierror) bind(C, name='mpi_ireduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       integer, intent(in) :: root
@@ -3694,6 +5548,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ireduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, request, &
+        ierror) bind(C, name='pmpi_ireduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Iallreduce
@@ -3704,6 +5572,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Iallreduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, &
+        ierror) bind(C, name='mpi_iallreduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3726,6 +5607,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Iallreduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, &
+        ierror) bind(C, name='pmpi_iallreduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ireduce_scatter_block
@@ -3736,6 +5630,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ireduce_scatter_block_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, request, ierror) bind(C, name='mpi_ireduce_scatter_block_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3758,6 +5665,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ireduce_scatter_block_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, request, ierror) bind(C, name='pmpi_ireduce_scatter_block_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ireduce_scatter
@@ -3768,6 +5688,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ireduce_scatter_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        request, ierror) bind(C, name='mpi_ireduce_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3790,6 +5723,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ireduce_scatter_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        request, ierror) bind(C, name='pmpi_ireduce_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Iscan
@@ -3800,6 +5746,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Iscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) bind(C, &
+        name='mpi_iscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3822,6 +5781,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Iscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) bind(C, &
+        name='pmpi_iscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Iexscan
@@ -3838,6 +5810,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iexscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, &
+        ierror) bind(C, name='mpi_iexscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iexscan
@@ -3848,6 +5833,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iexscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, &
+        ierror) bind(C, name='pmpi_iexscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3892,6 +5890,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Bcast_init_c_f08ts(buffer, count, datatype, root, comm, info, request, &
+        ierror) bind(C, name='mpi_bcast_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Bcast_init
@@ -3901,6 +5912,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buffer
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Bcast_init_c_f08ts(buffer, count, datatype, root, comm, info, request, &
+        ierror) bind(C, name='pmpi_bcast_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3927,6 +5951,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Gather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_gather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Gather_init
@@ -3940,6 +5981,23 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Gather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_gather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3968,6 +6026,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Gatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_gatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Gatherv_init
@@ -3982,6 +6058,24 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Gatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_gatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -4009,6 +6103,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scatter_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_scatter_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scatter_init
@@ -4022,6 +6133,23 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scatter_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_scatter_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -4050,6 +6178,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scatterv_init_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_scatterv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scatterv_init
@@ -4064,6 +6210,24 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scatterv_init_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_scatterv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -4089,6 +6253,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allgather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='mpi_allgather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allgather_init
@@ -4101,6 +6280,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allgather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='pmpi_allgather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -4127,6 +6321,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allgatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_allgatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allgatherv_init
@@ -4141,6 +6352,23 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allgatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_allgatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -4165,6 +6393,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoall_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='mpi_alltoall_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoall_init
@@ -4177,6 +6420,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoall_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='pmpi_alltoall_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -4204,6 +6462,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoallv_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_alltoallv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoallv_init
@@ -4219,6 +6495,24 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoallv_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_alltoallv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -4246,6 +6540,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoallw_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='mpi_alltoallw_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoallw_init
@@ -4267,6 +6579,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Alltoallw_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='pmpi_alltoallw_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Reduce_init
@@ -4277,6 +6607,21 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Reduce_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror) bind(C, name='mpi_reduce_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       integer, intent(in) :: root
@@ -4303,6 +6648,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Reduce_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, &
+        info, request, ierror) bind(C, name='pmpi_reduce_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Allreduce_init
@@ -4313,6 +6673,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Allreduce_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_allreduce_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -4337,6 +6711,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Allreduce_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_allreduce_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Reduce_scatter_block_init
@@ -4347,6 +6735,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Reduce_scatter_block_init_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, info, request, ierror) bind(C, name='mpi_reduce_scatter_block_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -4371,6 +6773,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Reduce_scatter_block_init_c_f08ts(sendbuf, recvbuf, recvcount, datatype, &
+        op, comm, info, request, ierror) bind(C, &
+        name='pmpi_reduce_scatter_block_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Reduce_scatter_init
@@ -4381,6 +6798,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Reduce_scatter_init_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, &
+        comm, info, request, ierror) bind(C, name='mpi_reduce_scatter_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -4405,6 +6836,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Reduce_scatter_init_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, &
+        comm, info, request, ierror) bind(C, name='pmpi_reduce_scatter_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Scan_init
@@ -4415,6 +6860,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Scan_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_scan_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -4439,6 +6898,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Scan_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_scan_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Exscan_init
@@ -4456,6 +6929,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Exscan_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_exscan_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Exscan_init
@@ -4466,6 +6953,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Exscan_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_exscan_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -6156,6 +8657,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='mpi_neighbor_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_allgather
@@ -6168,6 +8682,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, ierror) bind(C, name='pmpi_neighbor_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -6185,6 +8712,21 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Neighbor_allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, ierror) bind(C, &
+        name='mpi_neighbor_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -6207,6 +8749,21 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Neighbor_allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, ierror) bind(C, &
+        name='pmpi_neighbor_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Neighbor_alltoall
@@ -6223,6 +8780,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='mpi_neighbor_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoall
@@ -6235,6 +8805,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='pmpi_neighbor_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -6258,6 +8841,22 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, ierror) bind(C, &
+        name='mpi_neighbor_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoallv
@@ -6277,6 +8876,22 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Neighbor_alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Neighbor_alltoallw
@@ -6291,6 +8906,22 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Neighbor_alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, ierror) bind(C, &
+        name='mpi_neighbor_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtypes(*)
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
@@ -6315,6 +8946,22 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Neighbor_alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtypes(*)
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ineighbor_allgather
@@ -6332,6 +8979,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ineighbor_allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, request, ierror) bind(C, &
+        name='mpi_ineighbor_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ineighbor_allgather
@@ -6344,6 +9006,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ineighbor_allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -6368,6 +9045,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ineighbor_allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, request, ierror) bind(C, &
+        name='mpi_ineighbor_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ineighbor_allgatherv
@@ -6382,6 +9075,22 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ineighbor_allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -6404,6 +9113,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ineighbor_alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='mpi_ineighbor_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ineighbor_alltoall
@@ -6416,6 +9139,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ineighbor_alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -6441,6 +9179,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ineighbor_alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, request, ierror) bind(C, &
+        name='mpi_ineighbor_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ineighbor_alltoallv
@@ -6461,6 +9216,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ineighbor_alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ineighbor_alltoallw
@@ -6475,6 +9247,23 @@ module mpi_f08
       type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ineighbor_alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, request, ierror) bind(C, &
+        name='mpi_ineighbor_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
@@ -6501,6 +9290,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ineighbor_alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Neighbor_allgather_init
@@ -6520,6 +9326,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_allgather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_allgather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_allgather_init
@@ -6533,6 +9355,22 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_allgather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_allgather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -6559,6 +9397,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_allgatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_allgatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_allgatherv_init
@@ -6573,6 +9428,23 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_allgatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_allgatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -6598,6 +9470,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoall_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoall_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoall_init
@@ -6611,6 +9499,22 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_alltoall_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoall_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -6638,6 +9542,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoallv_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoallv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoallv_init
@@ -6653,6 +9575,24 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_alltoallv_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -6680,6 +9620,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoallw_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoallw_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoallw_init
@@ -6694,6 +9652,24 @@ module mpi_f08
       type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_alltoallw_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallw_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
@@ -7894,6 +10870,18 @@ module mpi_f08
       type(MPI_Win), intent(out) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Win_create_c_f08ts(base, size, disp_unit, info, comm, win, ierror) bind(C, &
+        name='mpi_win_create_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: base
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Win_create
@@ -7909,6 +10897,18 @@ module mpi_f08
       type(MPI_Win), intent(out) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Win_create_c_f08ts(base, size, disp_unit, info, comm, win, ierror) bind(C, &
+        name='pmpi_win_create_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: base
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Win_allocate
@@ -7917,6 +10917,17 @@ module mpi_f08
       implicit none
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer, intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(c_ptr), intent(out) :: baseptr
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Win_allocate_c_f08(size, disp_unit, info, comm, baseptr, win, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win, c_ptr
+      implicit none
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
       type(MPI_Info), intent(in) :: info
       type(MPI_Comm), intent(in) :: comm
       type(c_ptr), intent(out) :: baseptr
@@ -7937,6 +10948,17 @@ module mpi_f08
       type(MPI_Win), intent(out) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Win_allocate_c_f08(size, disp_unit, info, comm, baseptr, win, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win, c_ptr
+      implicit none
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(c_ptr), intent(out) :: baseptr
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Win_allocate_shared
@@ -7945,6 +10967,17 @@ module mpi_f08
       implicit none
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer, intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(c_ptr), intent(out) :: baseptr
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Win_allocate_shared_c_f08(size, disp_unit, info, comm, baseptr, win, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win, c_ptr
+      implicit none
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
       type(MPI_Info), intent(in) :: info
       type(MPI_Comm), intent(in) :: comm
       type(c_ptr), intent(out) :: baseptr
@@ -7965,6 +10998,17 @@ module mpi_f08
       type(MPI_Win), intent(out) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Win_allocate_shared_c_f08(size, disp_unit, info, comm, baseptr, win, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win, c_ptr
+      implicit none
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(c_ptr), intent(out) :: baseptr
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Win_shared_query
@@ -7978,6 +11022,16 @@ module mpi_f08
       type(c_ptr), intent(out) :: baseptr
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Win_shared_query_c_f08(win, rank, size, disp_unit, baseptr, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Win, c_ptr
+      implicit none
+      type(MPI_Win), intent(in) :: win
+      integer, intent(in) :: rank
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: disp_unit
+      type(c_ptr), intent(out) :: baseptr
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Win_shared_query
@@ -7988,6 +11042,16 @@ module mpi_f08
       integer, intent(in) :: rank
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
       integer, intent(out) :: disp_unit
+      type(c_ptr), intent(out) :: baseptr
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Win_shared_query_c_f08(win, rank, size, disp_unit, baseptr, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Win, c_ptr
+      implicit none
+      type(MPI_Win), intent(in) :: win
+      integer, intent(in) :: rank
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: disp_unit
       type(c_ptr), intent(out) :: baseptr
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -8155,6 +11219,21 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Put_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, ierror) bind(C, &
+        name='mpi_put_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Put
@@ -8169,6 +11248,21 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Put_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, ierror) bind(C, &
+        name='pmpi_put_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
@@ -8191,6 +11285,21 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Get_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, ierror) bind(C, &
+        name='mpi_get_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Get
@@ -8205,6 +11314,21 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Get_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, ierror) bind(C, &
+        name='pmpi_get_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
@@ -8228,6 +11352,22 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, op, win, ierror) bind(C, &
+        name='mpi_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Accumulate
@@ -8242,6 +11382,22 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, op, win, ierror) bind(C, &
+        name='pmpi_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Win), intent(in) :: win
@@ -8269,6 +11425,25 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Get_accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        result_addr, result_count, result_datatype, target_rank, target_disp, target_count, &
+        target_datatype, op, win, ierror) bind(C, name='mpi_get_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      type(*), dimension(..), asynchronous :: result_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
+      type(MPI_Datatype), intent(in) :: result_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Get_accumulate
@@ -8286,6 +11461,25 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Get_accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        result_addr, result_count, result_datatype, target_rank, target_disp, target_count, &
+        target_datatype, op, win, ierror) bind(C, name='pmpi_get_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      type(*), dimension(..), asynchronous :: result_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
+      type(MPI_Datatype), intent(in) :: result_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Win), intent(in) :: win
@@ -8374,6 +11568,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Rput_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, request, ierror) bind(C, &
+        name='mpi_rput_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Rput
@@ -8388,6 +11598,22 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Rput_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, request, ierror) bind(C, &
+        name='pmpi_rput_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Win), intent(in) :: win
       type(MPI_Request), intent(out) :: request
@@ -8412,6 +11638,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Rget_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, request, ierror) bind(C, &
+        name='mpi_rget_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Rget
@@ -8426,6 +11668,22 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Rget_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, request, ierror) bind(C, &
+        name='pmpi_rget_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Win), intent(in) :: win
       type(MPI_Request), intent(out) :: request
@@ -8451,6 +11709,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Raccumulate_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, op, win, request, ierror) bind(C, &
+        name='mpi_raccumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Raccumulate
@@ -8465,6 +11740,23 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Raccumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        target_rank, target_disp, target_count, target_datatype, op, win, request, ierror) bind(C, &
+        name='pmpi_raccumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Win), intent(in) :: win
@@ -8495,6 +11787,27 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Rget_accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        result_addr, result_count, result_datatype, target_rank, target_disp, target_count, &
+        target_datatype, op, win, request, ierror) bind(C, &
+        name='mpi_rget_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      type(*), dimension(..), asynchronous :: result_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
+      type(MPI_Datatype), intent(in) :: result_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Rget_accumulate
@@ -8513,6 +11826,27 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Rget_accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        result_addr, result_count, result_datatype, target_rank, target_disp, target_count, &
+        target_datatype, op, win, request, ierror) bind(C, &
+        name='pmpi_rget_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      type(*), dimension(..), asynchronous :: result_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
+      type(MPI_Datatype), intent(in) :: result_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Win), intent(in) :: win
@@ -8874,6 +12208,14 @@ module mpi_f08
       integer, intent(in) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Status_set_elements_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Status_set_elements
@@ -8883,6 +12225,14 @@ module mpi_f08
       type(MPI_Status), intent(inout) :: status
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Status_set_elements_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -9370,6 +12720,18 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_at_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_at
@@ -9381,6 +12743,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_at_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9400,6 +12774,18 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_at_all_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_at_all
@@ -9411,6 +12797,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_at_all_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9430,6 +12828,18 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_at_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_at
@@ -9441,6 +12851,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_at_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9460,6 +12882,18 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_at_all_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_at_all
@@ -9471,6 +12905,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_at_all_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9490,6 +12936,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_at_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread_at
@@ -9501,6 +12959,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_at_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9520,6 +12990,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_at_all_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread_at_all
@@ -9531,6 +13013,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_at_all_c_f08ts(fh, offset, buf, count, datatype, request, &
+        ierror) bind(C, name='pmpi_file_iread_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9550,6 +13044,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_at_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite_at
@@ -9561,6 +13067,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_at_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9580,6 +13098,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_at_all_c_f08ts(fh, offset, buf, count, datatype, request, &
+        ierror) bind(C, name='mpi_file_iwrite_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite_at_all
@@ -9591,6 +13121,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_at_all_c_f08ts(fh, offset, buf, count, datatype, request, &
+        ierror) bind(C, name='pmpi_file_iwrite_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9609,6 +13151,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read
@@ -9619,6 +13172,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9637,6 +13201,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_all_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_all
@@ -9647,6 +13222,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_all_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9665,6 +13251,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write
@@ -9675,6 +13272,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9693,6 +13301,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_all_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_all
@@ -9703,6 +13322,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_all_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9721,6 +13351,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread
@@ -9731,6 +13372,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9749,6 +13401,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_all_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread_all
@@ -9759,6 +13422,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_all_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9777,6 +13451,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite
@@ -9787,6 +13472,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9805,6 +13501,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_all_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite_all
@@ -9815,6 +13522,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_all_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9897,6 +13615,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_shared_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_shared
@@ -9907,6 +13636,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_shared_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9925,6 +13665,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_shared_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_shared
@@ -9935,6 +13686,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_shared_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9953,6 +13715,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_shared_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread_shared
@@ -9963,6 +13736,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_shared_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9981,6 +13765,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_shared_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite_shared
@@ -9991,6 +13786,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_shared_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -10009,6 +13815,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_ordered_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_ordered_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_ordered
@@ -10019,6 +13836,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_ordered_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_ordered_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -10037,6 +13865,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_ordered_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_ordered_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_ordered
@@ -10047,6 +13886,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_ordered_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_ordered_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -10107,6 +13957,17 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_at_all_begin_c_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_at_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_at_all_begin
@@ -10118,6 +13979,17 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_at_all_begin_c_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_at_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10159,6 +14031,17 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_at_all_begin_c_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_at_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_at_all_begin
@@ -10170,6 +14053,17 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_at_all_begin_c_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_at_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10210,6 +14104,16 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_all_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_all_begin
@@ -10220,6 +14124,16 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_all_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10260,6 +14174,16 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_all_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_all_begin
@@ -10270,6 +14194,16 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_all_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10310,6 +14244,16 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_ordered_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_ordered_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_ordered_begin
@@ -10320,6 +14264,16 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_ordered_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_ordered_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10360,6 +14314,16 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_ordered_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_ordered_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_ordered_begin
@@ -10370,6 +14334,16 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_ordered_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_ordered_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
