@@ -12,6 +12,7 @@ use crate::abi::{
     MPI_Datarep_extent_function, MPI_Datatype, MPI_SUCCESS,
 };
 use crate::library::LIBRARY;
+use crate::outward::Outward;
 use crate::type_object::TypeObject;
 use crate::types;
 
@@ -37,6 +38,7 @@ impl Conversion {
         file: *mut c_void,
         extra: *mut c_void,
     ) -> Result<c_int> {
+        let datatype = Outward::datatype(datatype);
         // SAFETY: the caller's contract.
         Ok(unsafe {
             match self {
@@ -155,7 +157,8 @@ impl Conversions for Functions {
         with_handle(datatype, |handle| {
             let mut extent: MPI_Aint = 0;
             // SAFETY: the program gave it as such a function; the extent is a local variable.
-            let code = unsafe { (self.extent)(handle, &raw mut extent, self.extra) };
+            let code =
+                unsafe { (self.extent)(Outward::datatype(handle), &raw mut extent, self.extra) };
             returned("extent", code).map(|()| extent as i64)
         })
     }

@@ -7,20 +7,25 @@
 #![deny(unsafe_code)]
 
 mod affinity;
+mod binding;
 mod foreign;
 mod guardian;
+mod help;
 mod hosts;
 mod job;
 mod many;
+mod names;
 mod options;
 mod output;
 mod probe;
 mod program;
 mod rank;
 mod report;
+mod spawned;
 mod stdin;
 mod strays;
 mod system;
+mod topology;
 
 use std::process::ExitCode;
 
@@ -39,9 +44,12 @@ fn main() -> ExitCode {
         Ok(Request::Version) => print(&report::version()),
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
         Ok(Request::Probe(library)) => probe::start(&library),
+        Ok(Request::NameServer) => names::serve(),
         Ok(Request::Run(options)) => many::run(*options),
         Err(message) => {
-            eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
+            if !spawned::refuse(&args, &message) {
+                eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
+            }
             ExitCode::from(USAGE)
         }
     }

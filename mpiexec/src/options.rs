@@ -12,8 +12,10 @@ use std::time::Duration;
 
 pub use many::Many;
 
+use crate::binding::{self, Bind};
 use crate::foreign;
 use crate::hosts::Host;
+use crate::spawned::{PREPUT, SPAWNED, Spawned};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub enum Request {
     Info,
     /// Start MPI from this library and end it again: what `Info` runs to see the choices.
     Probe(OsString),
+    /// Keep published names for jobs on any host.
+    NameServer,
     /// Run a job.
     Run(Box<Options>),
 }
@@ -45,6 +49,10 @@ pub struct Options {
     pub files: [Option<String>; 2],
     /// Whether the loss of a rank ends the others.
     pub cleanup: bool,
+    /// Whether a rank of another job has asked for it.
+    pub spawned: Option<Spawned>,
+    /// Where names are published, if not here: `HOST` or `HOST:PORT`.
+    pub name_server: Option<String>,
     /// Which hosts, and how to start there.
     pub many: Many,
     /// What to say about options of other launchers, each once.
@@ -52,7 +60,7 @@ pub struct Options {
 }
 
 /// A program and how often to run it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Section {
     /// Ranks to start, at least 1.
     pub count: usize,
@@ -81,82 +89,7 @@ pub enum Inherit {
     List(Vec<OsString>),
 }
 
-/// Which cores ranks may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bind {
-    /// Equal shares of the cores if there are enough, otherwise like `None`.
-    Auto,
-    /// So many cores each, in turn.
-    Core(usize),
-    /// All that the launcher may use.
-    None,
-}
-
-/// The text of `-h`.
-pub const HELP: &str = "\
-mpiexec: run an MPI job on this machine or on several
-
-  mpiexec [options] [-n N] program [arguments] [: [-n N] program [arguments]]...
-
-For the program that follows:
-  -n N, -np N           start N ranks of it (default 1)
-  -env NAME VALUE       set a variable for them; NAME=VALUE does as well
-  -envall, -envnone, -envlist A,B
-                        inherit all variables (default), none, or these
-  -wdir DIR, -wd DIR    run them in this directory
-  -host H[:N],...       run them on these hosts
-For the whole job:
-  -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B, -x NAME[=VALUE]
-                        like -env..., for all programs
-  -l, -prepend-rank     start each line of output with its rank: [3] text
-  -outfile-pattern P, -errfile-pattern P
-                        standard output (error) of each rank to a file of this name,
-                        in which %r stands for the rank and %h for the host
-  -timeout SECONDS      end the job after this time (also MPIEXEC_TIMEOUT; 0: no limit)
-  -bind-to core[:N]|none|auto
-                        bind each rank to one core (or N), to none, or (default) to an
-                        equal share of the cores if there is at least one core per rank
-  -initial-errhandler NAME
-                        the error handler at the beginning: mpi_errors_are_fatal (default),
-                        mpi_errors_abort or mpi_errors_return
-  -disable-auto-cleanup
-                        the loss of a rank does not end the others
-  -configfile FILE      read the sections from a file, one in each line
-For several hosts (see docs/run.md):
-  -hosts H[:N],...      hosts, each with its number of ranks; node[01-16] is a range
-  -f FILE, -hostfile FILE, -machinefile FILE
-                        hosts from a file: host:N, or host slots=N max_slots=N
-  -ppn N, -perhost N    N ranks on each host
-  -map-by slot|node|seq|ppr:N:node, -rr, -nooversubscribe, -skip-launch-node
-                        who goes where
-  -rmk user|slurm|pbs|lsf|sge|cobalt|flux
-                        the batch system to ask for hosts; user: none
-  -bootstrap ssh|rsh|fork|slurm|pbs|lsf|sge|k8s|manual
-                        how agents are started; -bootstrap-exec CMD, -bootstrap-exec-args WORDS
-  -bootstrap-timeout SECONDS, -bootstrap-width N, -iface NAME, -prefix DIR
-                        time for a host to answer (20), agents that one starts (32), network,
-                        where Weft is there
-  -s R|all|none, -stdin R|all|none
-                        who gets standard input
-  -print-rank-map       say who is where
-  -info                 say what the launcher sees of this machine, and how MPI would
-                        start here: launchers, transports, what is refused and why
-  -version, -h
-Two dashes do as well as one. Options of Hydra, Intel MPI and Open MPI that mean nothing here are
-ignored; where something is lost by that, a line says so.
-
-Standard input goes to rank 0. Interrupt, terminate, hang-up, quit and the two user signals are
-passed on to the ranks; after the first three the ranks have 5 seconds, or until the second one.
-
-A rank that ends with 0 but without MPI_Finalize is warned about; it is a failure only if others
-wait for it or run on for more than 3 seconds. Programs also run under Slurm (srun --mpi=pmi2),
-Hydra (mpiexec.hydra) and PRRTE (prterun) as they are.
-
-Exit code: 0 if all ranks ended with 0; otherwise that of the first rank that failed, 128 plus the
-signal's number if a signal killed it, the code given to MPI_Abort (1 for 0: what was aborted has
-failed); 124 after -timeout; 126 or 127 if a program could not be started or found; 1 if what the ranks
-printed could not be written; 2 for a mistake on the command line.
-";
+pub use crate::help::HELP;
 
 const KNOWN: &[&str] = &[
     "n",
@@ -183,6 +116,8 @@ const KNOWN: &[&str] = &[
     "outfile-pattern",
     "errfile-pattern",
     "disable-auto-cleanup",
+    "nameserver",
+    "name-server",
     "initial-errhandler",
 ];
 
@@ -201,9 +136,11 @@ pub fn parse(
         sections: Vec::new(),
         label: false,
         timeout: None,
-        bind: Bind::Auto,
+        bind: Bind::AUTO,
         files: [None, None],
         cleanup: true,
+        spawned: None,
+        name_server: None,
         many: Many::default(),
         notes: Vec::new(),
     };
@@ -347,17 +284,36 @@ fn option<'a>(
         }
         "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
         "bind-to" => {
-            let how = value("'core', 'none' or 'auto'")?;
-            job.bind = how.to_str().and_then(bind).ok_or_else(|| {
+            let how = value("'core', 'none' or the like")?;
+            job.bind.to = how.to_str().and_then(binding::to).ok_or_else(|| {
                 let how = how.to_string_lossy();
-                format!("option -bind-to takes 'core', 'core:N', 'none' or 'auto', not '{how}'")
+                format!(
+                    "option -bind-to takes 'none', 'auto', 'user:LIST' or one of hwthread, core, \
+                     l2cache, l3cache, numa, socket and board, with ':N' for N of them, not '{how}'"
+                )
             })?;
         }
         "info" => return Ok(Some(Request::Info)),
+        SPAWNED => job.spawned = Some(Spawned::read(&mut value)?),
+        PREPUT => {
+            let pair = (value("a key")?, value("a value")?);
+            let text = |text: OsString| text.to_string_lossy().into_owned();
+            if let Some(spawned) = &mut job.spawned {
+                spawned.preput.push((text(pair.0), text(pair.1)));
+            }
+        }
+        "nameserver" => job.name_server = Some(value("a host")?.to_string_lossy().into_owned()),
+        "name-server" => return Ok(Some(Request::NameServer)),
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),
-        _ if many::option(name, &mut value, &mut job.many, &mut draft.hosts)? => {}
+        _ if many::option(
+            name,
+            &mut value,
+            &mut job.many,
+            &mut draft.hosts,
+            &mut job.bind,
+        )? => {}
         _ => {
             let Some(option) = foreign::find(name) else {
                 return Err(foreign::unknown(name, &[KNOWN, many::NAMES]));
@@ -429,19 +385,6 @@ fn initial_errhandler(name: &OsStr) -> Result<(OsString, OsString), String> {
             "option -initial-errhandler takes 'mpi_errors_are_fatal', 'mpi_errors_abort' or \
              'mpi_errors_return', not '{text}'"
         )),
-    }
-}
-
-/// What `-bind-to` is given.
-pub fn bind(how: &str) -> Option<Bind> {
-    match how {
-        "core" => Some(Bind::Core(1)),
-        "none" => Some(Bind::None),
-        "auto" => Some(Bind::Auto),
-        _ => {
-            let width = how.strip_prefix("core:")?.parse().ok()?;
-            (width > 0).then_some(Bind::Core(width))
-        }
     }
 }
 
@@ -615,8 +558,12 @@ mod tests {
 
     #[test]
     fn ranks_are_bound_to_one_core_or_several() {
-        assert_eq!(job("-bind-to core a").bind, Bind::Core(1));
-        assert_eq!(job("-bind-to core:2 a").bind, Bind::Core(2));
+        assert_eq!(job("-bind-to core a").bind.show(), "core:1");
+        assert_eq!(job("-bind-to core:2 a").bind.show(), "core:2");
+        assert_eq!(job("a").bind, Bind::AUTO);
+        let job = job("-bind-to numa -map-by ppr:2:socket -report-bindings a");
+        assert_eq!(job.bind.show(), "numa:1 ppr:2:socket");
+        assert!(job.many.report_bindings);
     }
 
     #[test]
@@ -646,7 +593,7 @@ mod tests {
             ("-timeout x a", "'x' is none"),
             ("-timeout -3 a", "'-3' is none"),
             ("-timeout nan a", "'nan' is none"),
-            ("-bind-to socket a", "not 'socket'"),
+            ("-bind-to moon a", "not 'moon'"),
             ("-env =1 b c", "'=1' is no name"),
             ("-bind-to core:0 a", "not 'core:0'"),
             ("-initial-errhandler mpi_errors a", "not 'mpi_errors'"),

@@ -61,8 +61,8 @@ fn the_root_sends_to_its_children_only() {
     let [sent, _, got, _] = traffic(16, "4");
     // A plan and the end, for each of four.
     assert_eq!(sent, 8);
-    // Each host's start, each rank's end, and each child's farewell.
-    assert_eq!(got, 16 + 32 + 4);
+    // Each host's start and its ranks' end, which may come in two parts, and each child's farewell.
+    assert!((16 + 16 + 4..=16 + 32 + 4).contains(&got), "{got}");
     let [sent, ..] = traffic(16, "32");
     assert_eq!(sent, 32);
 }

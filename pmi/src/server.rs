@@ -1,10 +1,12 @@
 //! The launcher's side, without I/O: what a rank sent goes in, what is to be done comes out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 mod above;
 
 use crate::client::Limits;
+use crate::names::Names;
+use crate::spawn::{Blocks, Spawn};
 use crate::wire::{Line, Lines, escape};
 use above::Above;
 pub use above::Pair;
@@ -27,6 +29,20 @@ pub enum Action {
         code: i32,
         /// Its reason, possibly empty.
         message: String,
+    },
+    /// `rank` wants processes to be started; [`Server::spawned`] takes the answer.
+    Spawn {
+        /// Who wants it.
+        rank: usize,
+        /// What.
+        spawn: Spawn,
+    },
+    /// Somebody else is to be asked for `rank`, to whom the answer is to be sent as it is.
+    Ask {
+        /// Who wants to know.
+        rank: usize,
+        /// What to ask, the newline included.
+        line: Vec<u8>,
     },
     /// `rank` sent something that is not the protocol and can't be answered.
     Violation {
@@ -66,8 +82,8 @@ pub struct Server {
     kvs_name: String,
     universe_size: usize,
     keys: HashMap<Vec<u8>, Vec<u8>>,
-    /// Kept in order, so that nothing depends on a hash.
-    names: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Published names; none if others keep them.
+    names: Option<Names>,
     ranks: Vec<Rank>,
     in_barrier: usize,
     lost: usize,
@@ -85,6 +101,7 @@ struct Rank {
     lost: bool,
     /// Within a block of `mcmd=` lines, which ends with `endcmd`.
     in_block: bool,
+    blocks: Blocks,
 }
 
 impl Server {
@@ -98,12 +115,13 @@ impl Server {
             in_barrier: false,
             lost: false,
             in_block: false,
+            blocks: Blocks::default(),
         });
         Server {
             kvs_name: kvs_name.to_owned(),
             universe_size: appnums.len(),
             keys: HashMap::new(),
-            names: BTreeMap::new(),
+            names: Some(Names::default()),
             ranks: ranks.collect(),
             in_barrier: 0,
             lost: 0,
@@ -115,6 +133,39 @@ impl Server {
     pub fn preset(&mut self, key: &str, value: &str) {
         let key = key.as_bytes().to_vec();
         self.keys.insert(key, escape(value.as_bytes()));
+    }
+
+    /// Names are published elsewhere: [`Action::Ask`] says what is to be asked there.
+    pub fn ask_for_names(&mut self) {
+        self.names = None;
+    }
+
+    /// The names that are kept here.
+    pub fn names(&mut self) -> Option<&mut Names> {
+        self.names.as_mut()
+    }
+
+    /// Tells a rank what came of its [`Action::Spawn`]: so many processes have been started, or none and why.
+    pub fn spawned(&mut self, rank: usize, result: Result<usize, &str>, actions: &mut Vec<Action>) {
+        match result {
+            Ok(count) => {
+                let codes = vec!["0"; count].join(",");
+                reply(
+                    actions,
+                    rank,
+                    &format!("cmd=spawn_result rc=0 errcodes={codes}"),
+                );
+            }
+            Err(why) => {
+                let why = escape(why.as_bytes());
+                reply_with(actions, rank, "cmd=spawn_result rc=1 errcodes=1 msg=", &why);
+            }
+        }
+    }
+
+    /// Which of the commands a rank runs.
+    pub fn appnum(&self, rank: usize) -> u32 {
+        self.ranks[rank].appnum
     }
 
     /// How far `rank` has come.
@@ -157,12 +208,12 @@ impl Server {
             if self.pass_block_on(rank, bytes, ends, actions) {
                 return;
             }
-            if ends {
-                reply(
-                    actions,
-                    rank,
-                    "cmd=spawn_result rc=-1 msg=spawning_is_not_supported_by_this_launcher",
-                );
+            let blocks = &mut self.ranks[rank].blocks;
+            match ends.then(|| blocks.end()) {
+                None => blocks.line(bytes),
+                Some(Some(Ok(spawn))) => actions.push(Action::Spawn { rank, spawn }),
+                Some(Some(Err(why))) => self.spawned(rank, Err(&why), actions),
+                Some(None) => {}
             }
             return;
         }
@@ -203,25 +254,15 @@ impl Server {
             b"put" => self.put(rank, &line, actions),
             b"get" => self.get(rank, &line, actions),
             b"barrier_in" => self.barrier(rank, actions),
-            b"publish_name" => self.publish(rank, &line, actions),
-            b"unpublish_name" => {
-                let known = line.raw("service").and_then(|name| self.names.remove(name));
-                let answer = match known {
-                    Some(_) => "cmd=unpublish_result rc=0 info=ok msg=success",
-                    None => "cmd=unpublish_result rc=1 info=fail msg=service_not_found",
-                };
-                reply(actions, rank, answer);
-            }
-            b"lookup_name" => match line.raw("service").and_then(|name| self.names.get(name)) {
-                Some(port) => {
-                    let port = port.clone();
-                    reply_with(actions, rank, "cmd=lookup_result rc=0 info=ok port=", &port);
+            b"publish_name" | b"unpublish_name" | b"lookup_name" => match self.names.as_mut() {
+                Some(names) => {
+                    let line = names.answer(&line).unwrap_or_default();
+                    actions.push(Action::Send { rank, line });
                 }
-                None => reply(
-                    actions,
+                None => actions.push(Action::Ask {
                     rank,
-                    "cmd=lookup_result rc=1 info=fail msg=service_not_found",
-                ),
+                    line: [bytes, b"\n"].concat(),
+                }),
             },
             b"abort" => actions.push(Action::Abort {
                 rank,
@@ -348,20 +389,6 @@ impl Server {
     /// Whether [`Server::lose`] was called for `rank`.
     pub fn is_lost(&self, rank: usize) -> bool {
         self.ranks[rank].lost
-    }
-
-    fn publish(&mut self, rank: usize, line: &Line, actions: &mut Vec<Action>) {
-        let answer = match (line.raw("service"), line.raw("port")) {
-            (Some(name), Some(_)) if self.names.contains_key(name) => {
-                "cmd=publish_result rc=1 info=fail msg=service_is_published_already"
-            }
-            (Some(name), Some(port)) => {
-                self.names.insert(name.to_vec(), port.to_vec());
-                "cmd=publish_result rc=0 info=ok msg=success"
-            }
-            _ => "cmd=publish_result rc=1 info=fail msg=service_or_port_missing",
-        };
-        reply(actions, rank, answer);
     }
 }
 

@@ -69,6 +69,9 @@ struct Agent {
     /// Bytes of output that may be sent.
     credit: i64,
     feeds: Vec<Feed>,
+    /// Ranks that have ended, which the parent doesn't know yet, and when to tell.
+    ended: Vec<(u32, (u32, u8))>,
+    report: Option<Instant>,
     /// Whether the parent waits for all ranks to have said where they are.
     asked: bool,
     stuck: bool,
@@ -137,6 +140,8 @@ impl Agent {
             output: me.ranks.iter().map(|_| Default::default()).collect(),
             credit: common.window.into(),
             feeds: Vec::new(),
+            ended: Vec::new(),
+            report: None,
             asked: false,
             stuck: false,
             left: false,
@@ -196,6 +201,7 @@ impl Agent {
             self.take(&mut events);
             self.send_pieces(now);
             self.look_for_words();
+            self.report_ended(now);
             self.parent.flush();
             if !self.parent.is_open() {
                 return self.break_off("the connection to the parent has ended");
@@ -240,7 +246,7 @@ impl Agent {
         let now = Instant::now();
         let pieces = self.output.iter().flatten().filter_map(Output::due);
         let pieces = pieces.filter(|_| self.credit > 0).min();
-        let due = [pieces, self.children.due(), self.quit];
+        let due = [pieces, self.children.due(), self.quit, self.report];
         match due.into_iter().flatten().min() {
             Some(at) => {
                 let wait = at.saturating_duration_since(now).as_millis() + 1;

@@ -57,8 +57,9 @@ pub enum Up {
     },
     /// What a rank has printed: to standard output (0) or standard error (1).
     Output { rank: u32, stream: u8, bytes: Bytes },
-    /// A rank has ended; the code, or the signal with 256 added, and with 512 if there is a core dump.
-    Ended { rank: u32, how: u32, stage: u8 },
+    /// Ranks have ended; for each how (the code, or the signal with 256 added, and with 512 if there is
+    /// a core dump) and how far it had come in MPI.
+    Ended { ranks: Vec<(u32, (u32, u8))> },
     /// A rank called MPI_Abort.
     Abort {
         rank: u32,
@@ -91,7 +92,7 @@ fields! {
     enum Up {
         1 Started { host, pids, notes },
         2 Output { rank, stream, bytes },
-        3 Ended { rank, how, stage },
+        3 Ended { ranks },
         4 Abort { rank, code, message },
         5 Violation { rank, detail },
         6 Line { rank, line },
@@ -167,6 +168,8 @@ pub struct Common {
     pub sections: Vec<Part>,
     /// Ranks that are bound how.
     pub bind: String,
+    /// Whether agents are to say what that comes to.
+    pub report: bool,
     /// Whether fences and the like are to go on without ranks that are gone.
     pub cleanup: bool,
     /// Ranks that get standard input.
@@ -179,7 +182,7 @@ pub struct Common {
     pub window: u32,
 }
 
-fields! { struct Common { kvs, size, mapping, sections, bind, cleanup, input, terminal, boot, window } }
+fields! { struct Common { kvs, size, mapping, sections, bind, report, cleanup, input, terminal, boot, window } }
 
 /// A section of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

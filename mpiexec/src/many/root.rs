@@ -299,9 +299,14 @@ impl Root {
     /// Takes in what a child says.
     fn hear(&mut self, child: usize, message: Up) {
         match message {
-            Up::Started { host, pids, .. } => {
+            Up::Started { host, pids, notes } => {
                 self.settle(host as usize);
                 let ranks = self.hosts[host as usize].ranks.clone();
+                for (rank, note) in ranks.iter().zip(notes) {
+                    let name = &self.hosts[host as usize].name;
+                    let text = format!("rank {rank} on {name} is {note}");
+                    crate::output::message(&mut self.output.sinks[1], &text);
+                }
                 for (rank, pid) in ranks.into_iter().zip(pids) {
                     self.ranks[rank].pid = Some(pid);
                     self.running += 1;
@@ -316,13 +321,18 @@ impl Root {
                 self.output
                     .push(rank as usize, stream.into(), &bytes.0, host);
             }
-            Up::Ended { rank, how, stage } => {
-                let stage = match stage {
-                    0 => Stage::Silent,
-                    1 => Stage::Active,
-                    _ => Stage::Finalized,
-                };
-                self.has_ended(rank as usize, to_ending(how), stage);
+            Up::Ended { ranks } => {
+                // Of several that ended at once, a signal is likelier to be the cause than a code is.
+                let mut ranks = ranks;
+                ranks.sort_by_key(|(_, (how, _))| *how < 256);
+                for (rank, (how, stage)) in ranks {
+                    let stage = match stage {
+                        0 => Stage::Silent,
+                        1 => Stage::Active,
+                        _ => Stage::Finalized,
+                    };
+                    self.has_ended(rank as usize, to_ending(how), stage);
+                }
             }
             Up::Abort {
                 rank,
@@ -374,8 +384,18 @@ impl Root {
                 code,
                 message,
             } => self.abort(rank, code, &message),
+            Action::Spawn { rank, .. } => {
+                let why = "this launcher spawns processes for jobs on one host only; use Hydra (mpiexec.hydra) for jobs \
+                           on several";
+                let mut actions = Vec::new();
+                self.server.spawned(rank, Err(why), &mut actions);
+                actions.into_iter().for_each(|action| self.act(action));
+            }
             // Lines came through an agent, which passes on what it knows to be for us.
-            Action::Violation { .. } | Action::Fence { .. } | Action::Up { .. } => {}
+            Action::Violation { .. }
+            | Action::Fence { .. }
+            | Action::Up { .. }
+            | Action::Ask { .. } => {}
         }
     }
 

@@ -3,10 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use crate::binding::{self, Bind, To};
 use crate::hosts::batch::SYSTEMS;
 use crate::hosts::place::Order;
 use crate::hosts::{self, Host};
 use crate::many::KINDS;
+use crate::topology::Kind;
 
 use super::contents;
 
@@ -43,6 +45,8 @@ pub struct Many {
     pub input: Input,
     /// Whether to print who is where.
     pub print_map: bool,
+    /// Whether to show what ranks are bound to.
+    pub report_bindings: bool,
     /// Whether to say how much went over the connections.
     pub verbose: bool,
 }
@@ -76,6 +80,7 @@ impl Default for Many {
             patience: 20,
             input: Input::Ranks(vec![0]),
             print_map: false,
+            report_bindings: false,
             verbose: false,
         }
     }
@@ -100,6 +105,14 @@ pub const NAMES: &[&str] = &[
     "bynode",
     "byslot",
     "map-by",
+    "bycore",
+    "npersocket",
+    "bind-to-core",
+    "bind-to-socket",
+    "bind-to-none",
+    "cpus-per-proc",
+    "cpus-per-rank",
+    "report-bindings",
     "oversubscribe",
     "nooversubscribe",
     "skip-launch-node",
@@ -129,6 +142,7 @@ pub fn option(
     value: &mut impl FnMut(&str) -> Result<OsString, String>,
     many: &mut Many,
     own: &mut Option<Vec<Host>>,
+    bind: &mut Bind,
 ) -> Result<bool, String> {
     let said = |why: String| format!("option -{name}: {why}");
     match name {
@@ -158,7 +172,20 @@ pub fn option(
         }
         "rr" | "bynode" => many.order = Order::Nodes(1),
         "byslot" => many.order = Order::Slots,
-        "map-by" => map_by(&text(&value("'slot', 'node' or the like")?), many)?,
+        "bycore" => bind.map = Some((Kind::Core, 1)),
+        "npersocket" => {
+            let count = super::count(name, &value("a number of ranks")?)?;
+            bind.map = Some((Kind::Socket, count));
+        }
+        "bind-to-core" => bind.to = To::Objects(Kind::Core, 1),
+        "bind-to-socket" => bind.to = To::Objects(Kind::Socket, 1),
+        "bind-to-none" => bind.to = To::None,
+        "cpus-per-proc" | "cpus-per-rank" => {
+            let count = super::count(name, &value("a number of cores")?)?;
+            bind.to = To::Objects(Kind::Core, count);
+        }
+        "report-bindings" => many.report_bindings = true,
+        "map-by" => map_by(&text(&value("'slot', 'node' or the like")?), many, bind)?,
         "oversubscribe" => many.oversubscribe = true,
         "nooversubscribe" => many.oversubscribe = false,
         "skip-launch-node" | "nolocal" => many.skip_this = true,
@@ -210,7 +237,7 @@ fn text(value: &OsStr) -> String {
     value.to_string_lossy().into_owned()
 }
 
-fn map_by(how: &str, many: &mut Many) -> Result<(), String> {
+fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
     // Open MPI's modifiers stand behind a colon.
     let (what, modifiers) = match how.strip_prefix("ppr:") {
         Some(_) => (how, ""),
@@ -229,7 +256,7 @@ fn map_by(how: &str, many: &mut Many) -> Result<(), String> {
         }
     }
     match what.to_ascii_lowercase().as_str() {
-        "slot" | "core" | "" => many.order = Order::Slots,
+        "slot" | "" => many.order = Order::Slots,
         "node" => many.order = Order::Nodes(1),
         "seq" => many.order = Order::Mentions,
         what => {
@@ -238,13 +265,18 @@ fn map_by(how: &str, many: &mut Many) -> Result<(), String> {
                 .and_then(|rest| rest.strip_suffix(":node"))
                 .and_then(|number| number.parse().ok())
                 .filter(|number| *number > 0);
-            let Some(number) = per_node else {
-                return Err(format!(
-                    "option -map-by takes 'slot', 'node', 'seq' or 'ppr:N:node', not '{how}'"
-                ));
-            };
-            many.per_host = Some(number);
-            many.order = Order::Slots;
+            if let Some(number) = per_node {
+                many.per_host = Some(number);
+                many.order = Order::Slots;
+                return Ok(());
+            }
+            let map = binding::map(what).ok_or_else(|| {
+                format!(
+                    "option -map-by takes 'slot', 'node', 'seq', one of hwthread, core, l2cache, \
+                     l3cache, numa and socket, or 'ppr:N:' and 'node' or one of these, not '{how}'"
+                )
+            })?;
+            bind.map = Some(map);
         }
     }
     Ok(())

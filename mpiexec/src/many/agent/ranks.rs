@@ -14,11 +14,12 @@ use pmi::server::{Action, Stage};
 
 use super::Agent;
 use crate::affinity;
+use crate::binding::Bind;
 use crate::many::children::Event;
 use crate::many::messages::{Common, Part, Up, from_ending};
 use crate::many::tree::OWN;
 use crate::many::wire::Bytes;
-use crate::options::{Inherit, Section, bind};
+use crate::options::{Inherit, Section};
 use crate::output::Outbox;
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program};
 use crate::rank::{Place, Rank};
@@ -28,6 +29,8 @@ use crate::system::{self, Ending};
 const PIECE: Duration = Duration::from_secs(1);
 /// The same for ranks that people at a terminal talk to: what has no end may be a question.
 const QUESTION: Duration = Duration::from_millis(50);
+/// How long the news of ranks that ended in order waits for more of them.
+const TOGETHER: Duration = Duration::from_millis(50);
 /// A line longer than this is passed on in pieces.
 const LONGEST: usize = 1 << 20;
 /// Lines of a rank that has said where it is.
@@ -172,15 +175,14 @@ impl Agent {
         }
         let count = appnums.len();
         let limit = system::allow_files(count as u64 * 4 + self.children.len() as u64 * 3 + 64);
-        let masks = match bind(&common.bind) {
-            Some(how) => affinity::masks(how, count),
-            None => vec![Vec::new(); count],
-        };
+        let bind = Bind::read(&common.bind).unwrap_or(Bind::AUTO);
+        let masks = affinity::masks(&bind, count);
         for (index, (&appnum, cpus)) in appnums.iter().zip(masks).enumerate() {
             let rank = self.me.ranks[index];
             let reads = common.input.contains(&rank);
             let place = Place {
                 rank: rank as usize,
+                spawned: false,
                 size: self.size,
                 local: (index, count),
                 group: self.guardian.group(),
@@ -230,7 +232,10 @@ impl Agent {
             }
         }
         let pids = self.ranks.iter().map(|rank| rank.pid as u32).collect();
-        let notes = Vec::new();
+        let notes = match common.report {
+            true => affinity::pictures(&bind, count),
+            false => Vec::new(),
+        };
         self.parent.send(&Up::Started { host, pids, notes });
     }
 
@@ -258,8 +263,21 @@ impl Agent {
             Stage::Finalized => 2,
         };
         let (rank, how) = (self.me.ranks[index], from_ending(ending));
-        self.parent.send(&Up::Ended { rank, how, stage });
+        self.ended.push((rank, (how, stage)));
+        self.report.get_or_insert(Instant::now() + TOGETHER);
         self.look_whether_stuck();
+    }
+
+    /// Tells which ranks have ended: at once if one has failed, otherwise those of a while together.
+    pub(super) fn report_ended(&mut self, now: Instant) {
+        let failed = self.ended.iter().any(|(_, (how, _))| *how != 0);
+        let all = self.ranks.iter().all(|rank| rank.ending.is_some());
+        let due = self.report.is_some_and(|at| now >= at);
+        if !self.ended.is_empty() && (failed || all || due) {
+            let ranks = std::mem::take(&mut self.ended);
+            self.parent.send(&Up::Ended { ranks });
+            self.report = None;
+        }
     }
 
     /// Fences are to do without a rank.
@@ -331,6 +349,8 @@ impl Agent {
                 let complete = self.fence.come(OWN, pairs.collect());
                 self.tell_fence(complete);
             }
+            // The server above is asked for these.
+            Action::Spawn { .. } | Action::Ask { .. } => {}
             Action::Up { rank, line } => {
                 let (rank, line) = (self.me.ranks[rank], Bytes(line));
                 self.parent.send(&Up::Line { rank, line });

@@ -13,7 +13,7 @@ use crate::many::here::is_here;
 use crate::many::messages::{Boot, Common, Member, Part};
 use crate::many::tree;
 use crate::many::wire::Bytes;
-use crate::options::{Bind, Inherit, Options, Section};
+use crate::options::{Inherit, Options, Section};
 use crate::program::environment;
 
 /// What is needed to start a job.
@@ -112,11 +112,8 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, String> 
                 String::new()
             },
             sections: options.sections.iter().map(part).collect(),
-            bind: match options.bind {
-                Bind::Auto => "auto".to_owned(),
-                Bind::None => "none".to_owned(),
-                Bind::Core(width) => format!("core:{width}"),
-            },
+            bind: options.bind.show(),
+            report: options.many.report_bindings,
             cleanup: options.cleanup,
             input: many.input.ranks(size),
             terminal: std::io::stdin().is_terminal(),
