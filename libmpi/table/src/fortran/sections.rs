@@ -52,8 +52,12 @@ fn role<'r>(routine: &'r Routine<'_>, index: usize) -> Role<'r> {
             chunked,
         };
     }
+    // Counts and displacements, or partitions of so many elements, begin at multiples of the extent.
+    let partitioned = matches!(name, "MPI_Psend_init" | "MPI_Precv_init");
     match is(next(3), Kind::Datatype) {
-        Some(datatype) if next(1).is_some_and(|arg| arg.param.kind == Kind::Count) => {
+        Some(datatype)
+            if partitioned || next(1).is_some_and(|arg| arg.param.kind == Kind::Count) =>
+        {
             Role::Vector { datatype }
         }
         _ => Role::Whole,
