@@ -2,8 +2,8 @@
 //! picking out, or replacing and writing back, what is wanted.
 //!
 //! Writing back is sound only if nobody else writes in between at the same time. So whoever sieves holds
-//! a lock on the bytes, and where sieving for writing is in force all writers do (`romio_ds_write` is to
-//! be the same on all processes, as each hint that ROMIO has).
+//! a lock on the bytes, and all who write do: where `romio_ds_write` says so from the beginning, otherwise from
+//! when one has announced it (`writers`), which only members of one node can.
 
 #![allow(unsafe_code, reason = "memory of the program is read and written")]
 
@@ -15,7 +15,7 @@ use crate::hints::{Choice, Hints};
 use crate::view::{Run, View};
 
 /// What a call of the system's costs, in bytes that are copied meanwhile.
-const CALL: u64 = 4096;
+const CALL: u64 = 8192;
 
 /// How many runs are looked at to find out how dense they are.
 const LOOKED_AT: usize = 32;
@@ -39,8 +39,10 @@ pub(crate) fn is_better(
     if choice == Choice::Enable {
         return true;
     }
-    // Without the program's word other processes may write without locks.
-    if direction == Direction::Write {
+    // Others who write must know.
+    if direction == Direction::Write
+        && !(shared.writers.can_announce() && shared.storage.is_local())
+    {
         return false;
     }
     let (mut runs, mut first, mut end) = (0, 0, 0);
@@ -68,6 +70,9 @@ pub(crate) fn transfer(
         Direction::Read => hints.ind_rd_buffer_size,
         Direction::Write => hints.ind_wr_buffer_size,
     };
+    if direction == Direction::Write {
+        shared.writers.announce();
+    }
     let span = view.span(position, len);
     let mut window = vec![0_u8; room.min(span.end - span.start) as usize];
     let mut runs = view.runs(position, len).peekable();
