@@ -292,6 +292,7 @@ module mpi
   integer, parameter :: MPI_ERR_PROC_ABORTED = 76
   integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
+  integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
@@ -1735,6 +1736,176 @@ module mpi
       integer, intent(in) :: recvtag
       integer, intent(in) :: comm
       integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Psend_init(buf, partitions, count, datatype, dest, tag, comm, info, request, &
+        ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Psend_init(buf, partitions, count, datatype, dest, tag, comm, info, &
+        request, ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Precv_init(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Precv_init(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror)
+      import :: MPI_COUNT_KIND
+      implicit none
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
+      !DIR$ IGNORE_TKR buf
+      !$PRAGMA IGNORE_TKR buf
+      !IBM* IGNORE_TKR buf
+      real :: buf(*)
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      integer, intent(in) :: comm
+      integer, intent(in) :: info
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Pready(partition, request, ierror)
+      implicit none
+      integer, intent(in) :: partition
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Pready(partition, request, ierror)
+      implicit none
+      integer, intent(in) :: partition
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Pready_range(partition_low, partition_high, request, ierror)
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Pready_range(partition_low, partition_high, request, ierror)
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Pready_list(length, array_of_partitions, request, ierror)
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Pready_list(length, array_of_partitions, request, ierror)
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      integer, intent(in) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Parrived(request, partition, flag, ierror)
+      implicit none
+      integer, intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Parrived(request, partition, flag, ierror)
+      implicit none
+      integer, intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -8076,6 +8247,78 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Session_create_errhandler(session_errhandler_fn, errhandler, ierror)
+      implicit none
+      external :: session_errhandler_fn
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_create_errhandler(session_errhandler_fn, errhandler, ierror)
+      implicit none
+      external :: session_errhandler_fn
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_set_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_set_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_errhandler(session, errhandler, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: errhandler
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_call_errhandler(session, errorcode, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_call_errhandler(session, errorcode, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_call_errhandler(comm, errorcode, ierror)
       implicit none
       integer, intent(in) :: comm
@@ -8448,6 +8691,72 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_spawn_multiple(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      integer, intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_spawn_multiple(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      integer, intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_get_parent(parent, ierror)
       implicit none
       integer, intent(out) :: parent
@@ -8464,6 +8773,148 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Open_port(info, port_name, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Open_port(info, port_name, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Close_port(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Close_port(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_accept(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_accept(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_connect(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_connect(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Publish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Publish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Unpublish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Unpublish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Lookup_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Lookup_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
@@ -8475,6 +8926,218 @@ module mpi
     subroutine PMPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_join(fd, intercomm, ierror)
+      implicit none
+      integer, intent(in) :: fd
+      integer, intent(out) :: intercomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_join(fd, intercomm, ierror)
+      implicit none
+      integer, intent(in) :: fd
+      integer, intent(out) :: intercomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_init(info, errhandler, session, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_init(info, errhandler, session, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_finalize(session, ierror)
+      implicit none
+      integer, intent(inout) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_finalize(session, ierror)
+      implicit none
+      integer, intent(inout) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_num_psets(session, info, npset_names, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_num_psets(session, info, npset_names, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_nth_pset(session, info, n, pset_len, pset_name, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_nth_pset(session, info, n, pset_len, pset_name, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_info(session, info_used, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_info(session, info_used, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: info_used
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_get_pset_info(session, pset_name, info, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_get_pset_info(session, pset_name, info, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Group_from_session_pset(session, pset_name, newgroup, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: newgroup
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Group_from_session_pset(session, pset_name, newgroup, ierror)
+      implicit none
+      integer, intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      integer, intent(out) :: newgroup
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_create_from_group(group, stringtag, info, errhandler, newcomm, ierror)
+      implicit none
+      integer, intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_create_from_group(group, stringtag, info, errhandler, newcomm, ierror)
+      implicit none
+      integer, intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Intercomm_create_from_groups(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      implicit none
+      integer, intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      integer, intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newintercomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Intercomm_create_from_groups(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      implicit none
+      integer, intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      integer, intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      integer, intent(in) :: info
+      integer, intent(in) :: errhandler
+      integer, intent(out) :: newintercomm
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -11931,6 +12594,156 @@ module mpi
       implicit none
       type(MPI_Status), intent(in) :: f08_status
       integer, intent(out) :: f_status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_version(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_version(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_fortran_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_fortran_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_set_fortran_info(info, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_set_fortran_info(info, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set, &
+        ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: is_set
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set, &
+        ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: is_set
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface

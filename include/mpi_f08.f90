@@ -282,6 +282,7 @@ module mpi_f08
   integer, parameter :: MPI_ERR_PROC_ABORTED = 76
   integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
+  integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
@@ -1639,6 +1640,164 @@ module mpi_f08
       integer, intent(in) :: recvtag
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Psend_init
+    subroutine MPI_Psend_init_f08ts(buf, partitions, count, datatype, dest, tag, comm, info, &
+        request, ierror) bind(C, name='mpi_psend_init_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Psend_init
+    subroutine PMPI_Psend_init_f08ts(buf, partitions, count, datatype, dest, tag, comm, info, &
+        request, ierror) bind(C, name='pmpi_psend_init_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Precv_init
+    subroutine MPI_Precv_init_f08ts(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror) bind(C, name='mpi_precv_init_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Precv_init
+    subroutine PMPI_Precv_init_f08ts(buf, partitions, count, datatype, source, tag, comm, info, &
+        request, ierror) bind(C, name='pmpi_precv_init_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer, intent(in) :: partitions
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Pready
+    subroutine MPI_Pready_f08(partition, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: partition
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Pready
+    subroutine PMPI_Pready_f08(partition, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: partition
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Pready_range
+    subroutine MPI_Pready_range_f08(partition_low, partition_high, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Pready_range
+    subroutine PMPI_Pready_range_f08(partition_low, partition_high, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: partition_low
+      integer, intent(in) :: partition_high
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Pready_list
+    subroutine MPI_Pready_list_f08(length, array_of_partitions, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Pready_list
+    subroutine PMPI_Pready_list_f08(length, array_of_partitions, request, ierror)
+      import :: MPI_Request
+      implicit none
+      integer, intent(in) :: length
+      integer, intent(in) :: array_of_partitions(*)
+      type(MPI_Request), intent(in) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Parrived
+    subroutine MPI_Parrived_f08(request, partition, flag, ierror)
+      import :: MPI_Request
+      implicit none
+      type(MPI_Request), intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Parrived
+    subroutine PMPI_Parrived_f08(request, partition, flag, ierror)
+      import :: MPI_Request
+      implicit none
+      type(MPI_Request), intent(in) :: request
+      integer, intent(in) :: partition
+      logical, intent(out) :: flag
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -6991,6 +7150,86 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Session_create_errhandler
+    subroutine MPI_Session_create_errhandler_f08(session_errhandler_fn, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session_errhandler_function
+      implicit none
+      procedure(MPI_Session_errhandler_function) :: session_errhandler_fn
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_create_errhandler
+    subroutine PMPI_Session_create_errhandler_f08(session_errhandler_fn, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session_errhandler_function
+      implicit none
+      procedure(MPI_Session_errhandler_function) :: session_errhandler_fn
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_set_errhandler
+    subroutine MPI_Session_set_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(in) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_set_errhandler
+    subroutine PMPI_Session_set_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(in) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_errhandler
+    subroutine MPI_Session_get_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_errhandler
+    subroutine PMPI_Session_get_errhandler_f08(session, errhandler, ierror)
+      import :: MPI_Errhandler, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Errhandler), intent(out) :: errhandler
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_call_errhandler
+    subroutine MPI_Session_call_errhandler_f08(session, errorcode, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_call_errhandler
+    subroutine PMPI_Session_call_errhandler_f08(session, errorcode, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, intent(in) :: errorcode
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_call_errhandler
     subroutine MPI_Comm_call_errhandler_f08(comm, errorcode, ierror)
       import :: MPI_Comm
@@ -7393,6 +7632,76 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Comm_spawn
+    subroutine MPI_Comm_spawn_f08(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_spawn
+    subroutine PMPI_Comm_spawn_f08(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_spawn_multiple
+    subroutine MPI_Comm_spawn_multiple_f08(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      type(MPI_Info), intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_spawn_multiple
+    subroutine PMPI_Comm_spawn_multiple_f08(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      type(MPI_Info), intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_get_parent
     subroutine MPI_Comm_get_parent_f08(parent, ierror)
       import :: MPI_Comm
@@ -7411,6 +7720,160 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Open_port
+    subroutine MPI_Open_port_f08(info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Open_port
+    subroutine PMPI_Open_port_f08(info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Close_port
+    subroutine MPI_Close_port_f08(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Close_port
+    subroutine PMPI_Close_port_f08(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_accept
+    subroutine MPI_Comm_accept_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_accept
+    subroutine PMPI_Comm_accept_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_connect
+    subroutine MPI_Comm_connect_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_connect
+    subroutine PMPI_Comm_connect_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Publish_name
+    subroutine MPI_Publish_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Publish_name
+    subroutine PMPI_Publish_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Unpublish_name
+    subroutine MPI_Unpublish_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Unpublish_name
+    subroutine PMPI_Unpublish_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Lookup_name
+    subroutine MPI_Lookup_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Lookup_name
+    subroutine PMPI_Lookup_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_disconnect
     subroutine MPI_Comm_disconnect_f08(comm, ierror)
       import :: MPI_Comm
@@ -7425,6 +7888,240 @@ module mpi_f08
       import :: MPI_Comm
       implicit none
       type(MPI_Comm), intent(inout) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_join
+    subroutine MPI_Comm_join_f08(fd, intercomm, ierror)
+      import :: MPI_Comm
+      implicit none
+      integer, intent(in) :: fd
+      type(MPI_Comm), intent(out) :: intercomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_join
+    subroutine PMPI_Comm_join_f08(fd, intercomm, ierror)
+      import :: MPI_Comm
+      implicit none
+      integer, intent(in) :: fd
+      type(MPI_Comm), intent(out) :: intercomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_init
+    subroutine MPI_Session_init_f08(info, errhandler, session, ierror)
+      import :: MPI_Errhandler, MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Session), intent(out) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_init
+    subroutine PMPI_Session_init_f08(info, errhandler, session, ierror)
+      import :: MPI_Errhandler, MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Session), intent(out) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_finalize
+    subroutine MPI_Session_finalize_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(inout) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_finalize
+    subroutine PMPI_Session_finalize_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(inout) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_num_psets
+    subroutine MPI_Session_get_num_psets_f08(session, info, npset_names, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_num_psets
+    subroutine PMPI_Session_get_num_psets_f08(session, info, npset_names, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(out) :: npset_names
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_nth_pset
+    subroutine MPI_Session_get_nth_pset_f08(session, info, n, pset_len, pset_name, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_nth_pset
+    subroutine PMPI_Session_get_nth_pset_f08(session, info, n, pset_len, pset_name, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: n
+      integer, intent(inout) :: pset_len
+      character(len=*), intent(out) :: pset_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_info
+    subroutine MPI_Session_get_info_f08(session, info_used, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_info
+    subroutine PMPI_Session_get_info_f08(session, info_used, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Info), intent(out) :: info_used
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_get_pset_info
+    subroutine MPI_Session_get_pset_info_f08(session, pset_name, info, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_get_pset_info
+    subroutine PMPI_Session_get_pset_info_f08(session, pset_name, info, ierror)
+      import :: MPI_Info, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Group_from_session_pset
+    subroutine MPI_Group_from_session_pset_f08(session, pset_name, newgroup, ierror)
+      import :: MPI_Group, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Group), intent(out) :: newgroup
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Group_from_session_pset
+    subroutine PMPI_Group_from_session_pset_f08(session, pset_name, newgroup, ierror)
+      import :: MPI_Group, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      character(len=*), intent(in) :: pset_name
+      type(MPI_Group), intent(out) :: newgroup
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_create_from_group
+    subroutine MPI_Comm_create_from_group_f08(group, stringtag, info, errhandler, newcomm, &
+        ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_create_from_group
+    subroutine PMPI_Comm_create_from_group_f08(group, stringtag, info, errhandler, newcomm, &
+        ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: group
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Intercomm_create_from_groups
+    subroutine MPI_Intercomm_create_from_groups_f08(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      type(MPI_Group), intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newintercomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Intercomm_create_from_groups
+    subroutine PMPI_Intercomm_create_from_groups_f08(local_group, local_leader, remote_group, &
+        remote_leader, stringtag, info, errhandler, newintercomm, ierror)
+      import :: MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info
+      implicit none
+      type(MPI_Group), intent(in) :: local_group
+      integer, intent(in) :: local_leader
+      type(MPI_Group), intent(in) :: remote_group
+      integer, intent(in) :: remote_leader
+      character(len=*), intent(in) :: stringtag
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Errhandler), intent(in) :: errhandler
+      type(MPI_Comm), intent(out) :: newintercomm
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10165,6 +10862,124 @@ module mpi_f08
       implicit none
       type(MPI_Status), intent(in) :: f08_status
       integer, intent(out) :: f_status(MPI_STATUS_SIZE)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_version
+    subroutine MPI_Abi_get_version_f08(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_version
+    subroutine PMPI_Abi_get_version_f08(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_info
+    subroutine MPI_Abi_get_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_info
+    subroutine PMPI_Abi_get_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_fortran_info
+    subroutine MPI_Abi_get_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_fortran_info
+    subroutine PMPI_Abi_get_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_set_fortran_info
+    subroutine MPI_Abi_set_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_set_fortran_info
+    subroutine PMPI_Abi_set_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_fortran_booleans
+    subroutine MPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        is_set, ierror) bind(C, name='mpi_abi_get_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..) :: logical_true
+      type(*), dimension(..) :: logical_false
+      integer, intent(out) :: is_set
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_fortran_booleans
+    subroutine PMPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        is_set, ierror) bind(C, name='pmpi_abi_get_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..) :: logical_true
+      type(*), dimension(..) :: logical_false
+      integer, intent(out) :: is_set
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_set_fortran_booleans
+    subroutine MPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        ierror) bind(C, name='mpi_abi_set_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..), intent(in) :: logical_true
+      type(*), dimension(..), intent(in) :: logical_false
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_set_fortran_booleans
+    subroutine PMPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        ierror) bind(C, name='pmpi_abi_set_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..), intent(in) :: logical_true
+      type(*), dimension(..), intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -182,6 +182,19 @@ impl Router for Cards {
     }
 }
 
+/// Finds the processes of this node, by their cards.
+pub struct Neighbours(Arc<Cards>);
+
+impl Neighbours {
+    /// Whether a process of the job is on this node.
+    ///
+    /// # Errors
+    /// Its card can't be had.
+    pub fn has(&self, peer: Peer) -> Result<bool, OpenError> {
+        self.0.with(peer, |card| Ok(card.node == self.0.node))
+    }
+}
+
 /// The address among several, by the name of its transport.
 fn address_of(addresses: &[(String, Vec<u8>)], transport: &str) -> Result<Vec<u8>, OpenError> {
     let address = addresses.iter().find(|(name, _)| name == transport);
@@ -254,6 +267,8 @@ pub struct Started {
     pub process: Process,
     /// Tells nodes apart.
     pub node: u64,
+    /// Finds the processes of this node.
+    pub neighbours: Neighbours,
     /// What was opened and what was refused, for people.
     pub notes: Vec<String>,
 }
@@ -395,8 +410,9 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             .map(|transport| (transport.name().to_string(), transport.address(0)))
             .collect();
         let card = Card { node, addresses };
+        let bytes = card.to_bytes();
         let failed = |error| OpenError(format!("the launcher did not take our address: {error}"));
-        pmi.put(&key(me), &pmi::text::encode(&card.to_bytes()))
+        pmi.put(&key(me), &pmi::text::encode(&bytes))
             .map_err(failed)?;
         let shared = settings.shm && here != Some(1);
         let table = shared
@@ -416,12 +432,17 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             );
         }
         if let Some(table) = table {
+            // So that nobody of this node need ask the launcher, which may have been left by then.
+            if let Found::Vacant(slot) = table.find(me) {
+                slot.fill(&bytes);
+            }
             let _ = cards.table.set(table);
         }
     }
     Ok(Started {
         process,
         node,
+        neighbours: Neighbours(cards),
         notes,
     })
 }

@@ -32,6 +32,7 @@ pub enum Type {
     Keyval = 0x9,
     Request = 0xb,
     Message = 0xc,
+    Session = 0xe,
 }
 
 /// The handle of an object made at run time.

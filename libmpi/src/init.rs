@@ -1,8 +1,11 @@
-//! Bringing MPI up and taking it down (section 8.7): what stands above all else.
+//! Bringing MPI up and taking it down (section 8.7; MPI-4.1 chapter 11): what stands above all else.
+//!
+//! There is one runtime for the world model and all sessions together: made by whoever comes first,
+//! and out of use, though not gone, after the last.
 
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 use mpi_core::comm::{Comm, ContextId};
@@ -16,18 +19,90 @@ use crate::abi::{
 };
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
+use crate::dynamic::{self, Dynamic};
 use crate::errhandler::RETURN;
 use crate::handles::{HandleTable, Type};
-use crate::runtime::{self, Phase, Runtime};
+use crate::library::LIBRARY;
+use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::settings::{Info, Settings};
-use crate::{bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
+use crate::{apart, bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
 
-/// Brings MPI up.
+/// Opens the world model (MPI-4.1 section 11.2).
 pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
+    let mut users = LIBRARY.users.lock();
     if runtime::phase() != Phase::Before {
         let why = "MPI_Init and MPI_Init_thread can be called once only, by one thread";
         return Err(Error::new(Class::Other, why));
     }
+    let runtime = open(threaded)?;
+    runtime.thread_level.store(thread_level, Ordering::Relaxed);
+    *runtime.main_thread.lock() = Some(std::thread::current().id());
+    infos::set_env(runtime.pmi.size(), level_name(thread_level));
+    runtime.set_world(true);
+    users.world = true;
+    runtime::set_phase(Phase::Running);
+    // Communicators are made here as anywhere.
+    drop(users);
+    dynamic::spawn::find_parents(runtime)
+}
+
+/// Opens a session, which asks for a level of threads; tells which it gets.
+pub fn open_session(wanted: c_int) -> Result<c_int> {
+    let mut users = LIBRARY.users.lock();
+    // Other sessions, of other threads, may come.
+    let runtime = open(true)?;
+    users.sessions += 1;
+    Ok(if runtime.process.is_threaded() {
+        wanted
+    } else {
+        wanted.min(MPI_THREAD_SERIALIZED)
+    })
+}
+
+/// Closes one. With the last there is no MPI any more, unless the world is there.
+pub fn close_session() -> Result<()> {
+    let mut users = LIBRARY.users.lock();
+    users.sessions = users.sessions.saturating_sub(1);
+    if users.sessions > 0 || users.world {
+        return Ok(());
+    }
+    let runtime = runtime::runtime()?;
+    runtime.process.end_lockless();
+    runtime.dynamic.ports.lock().clear();
+    mpi_core::dynamic::part::finish_all(&runtime.process)?;
+    let left = runtime.process.drain_within(PATIENCE).map(drop);
+    rest(runtime);
+    // With a process lost not everything can leave.
+    match left {
+        Err(error) if runtime.process.first_loss().is_none() => Err(error),
+        _ if runtime::phase() == Phase::After => leave(runtime),
+        _ => Ok(()),
+    }
+}
+
+/// How long what is still to be sent may find no room when the last session is closed: its receiver may
+/// have closed its own.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The runtime, which is made or woken if it is not there. Who calls has the lock of its users.
+fn open(threaded: bool) -> Result<&'static Runtime> {
+    if let Some(runtime) = runtime::running() {
+        return Ok(runtime);
+    }
+    apart::check()?;
+    if !runtime::wake() {
+        runtime::install(make(threaded)?);
+        at_exit();
+    }
+    let runtime = runtime::runtime()?;
+    if runtime.async_progress {
+        helper::start(runtime)?;
+    }
+    report::install();
+    Ok(runtime)
+}
+
+fn make(threaded: bool) -> Result<Runtime> {
     let failed = |why: String| Error::new(Class::Other, why);
     let settings = Settings::from_env().map_err(failed)?;
     let variable = |name: &str| match settings::raw(name) {
@@ -50,16 +125,20 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     world.set_name("MPI_COMM_WORLD");
     let self_comm = Comm::new(ContextId::new(rank, 1), Group::single(rank), 0);
     self_comm.set_name("MPI_COMM_SELF");
-    let runtime = Runtime {
+    dynamic::introduce(&started.process, &pmi);
+    Ok(Runtime {
         process: started.process,
         pmi,
         world: Arc::new(CommObject::new(world, MPI_COMM_WORLD)),
         self_comm: Arc::new(CommObject::new(self_comm, MPI_COMM_SELF)),
+        world_handle: AtomicI32::new(NO_WORLD),
         self_handler_chosen: AtomicBool::new(false),
         comms: HandleTable::new(Type::Comm),
         node: started.node,
-        thread_level,
-        main_thread: std::thread::current().id(),
+        neighbours: started.neighbours,
+        thread_level: AtomicI32::new(MPI_THREAD_MULTIPLE),
+        main_thread: Mutex::new(None),
+        async_progress: settings.async_progress,
         dup_vcis: settings.dup_vcis,
         shared_alloc: settings.alloc_shared && size > 1,
         file_errhandler: Mutex::new(RETURN),
@@ -67,16 +146,43 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
         requests: HandleTable::new(Type::Request),
         bsend: Buffered::default(),
         pieces: Mutex::default(),
+        dynamic: Dynamic::default(),
         progress_thread: Mutex::new(None),
-    };
-    infos::set_env(size, level_name(thread_level));
-    runtime::install(runtime);
-    if settings.async_progress {
-        helper::start(runtime::runtime()?)?;
+    })
+}
+
+/// Ends what runs by itself, and takes the runtime out of use.
+fn rest(runtime: &Runtime) {
+    helper::end(runtime);
+    wins::forget();
+    report::uninstall();
+    runtime::put_to_sleep();
+}
+
+/// Tells the launcher that this process is going to end well.
+fn leave(runtime: &Runtime) -> Result<()> {
+    let failed = |error: pmi::PmiError| Error::new(Class::Other, error.to_string());
+    runtime.pmi.finalize().map_err(failed)
+}
+
+/// A program with sessions only can open another one until it ends: so the launcher is told as late as
+/// that. A child process by `fork` has nothing to tell.
+fn at_exit() {
+    static PROCESS: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn tell() {
+        let own = PROCESS.load(Ordering::Relaxed) == std::process::id();
+        if let Some(launcher) = LIBRARY.launcher.get()
+            && own
+            && runtime::running().is_none()
+        {
+            // Nobody is left to be told of an error.
+            let _ = launcher.finalize();
+        }
     }
-    runtime::set_phase(Phase::Running);
-    report::install();
-    Ok(())
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    // SAFETY: the function takes no arguments and stays: this library is not unloaded before its own
+    // handlers have run.
+    unsafe { libc::atexit(tell) };
 }
 
 /// The name of a thread level.
@@ -89,25 +195,28 @@ fn level_name(level: c_int) -> &'static str {
     }
 }
 
-/// Takes MPI down, after all that has been sent has left.
+/// Closes the world model, after all that has been sent has left. If no session is open, there is no MPI
+/// any more.
 pub fn stop() -> Result<()> {
     let runtime = runtime::runtime()?;
     if !runtime::advance(Phase::Running, Phase::Finalizing) {
-        let why = "MPI_Finalize is at work already; it can be called once only, by one thread, and not \
-                   by the delete callback of an attribute that it deletes";
+        let why = match runtime::phase() {
+            Phase::Finalizing => {
+                "MPI_Finalize is at work already; it can be called once only, by one thread, and not \
+                 by the delete callback of an attribute that it deletes"
+            }
+            Phase::Before => {
+                "MPI_Init has not been called; a session is closed by MPI_Session_finalize"
+            }
+            _ => "MPI_Finalize has been called already",
+        };
         return Err(Error::new(Class::Other, why));
     }
     let ended = take_down(runtime);
     if ended.is_err() {
         runtime::set_phase(Phase::Running);
-        return ended;
     }
-    runtime::set_phase(Phase::After);
-    report::uninstall();
-    // SAFETY: the thread of asynchronous progress has ended, and no call may overlap with
-    // MPI_Finalize.
-    unsafe { runtime::uninstall() };
-    Ok(())
+    ended
 }
 
 /// Ends what others have a part in.
@@ -115,9 +224,21 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
-    runtime.process.end_lockless();
+    let alone = LIBRARY.users.lock().sessions == 0;
+    if alone {
+        runtime.process.end_lockless();
+        runtime.dynamic.ports.lock().clear();
+    }
+    // MPI_Finalize is collective over all connected processes (section 10.5.4).
+    mpi_core::dynamic::part::finish_all(&runtime.process)?;
+    // What a session has still to send may wait for its receiver, which is not to be waited for here.
+    let drain = || match alone {
+        true => runtime.process.drain(),
+        false => Ok(()),
+    };
+    // All processes together, whoever has sessions open.
     let together = mpi_core::collective::barrier(&runtime.process, &runtime.world.comm)
-        .and_then(|()| runtime.process.drain())
+        .and_then(|()| drain())
         .and_then(|()| leave_together(runtime));
     // With a process lost there is no leaving together: what can be cleaned up is.
     if let Err(error) = together
@@ -125,12 +246,17 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     {
         return Err(error);
     }
-    helper::end(runtime);
-    runtime
-        .pmi
-        .finalize()
-        .map_err(|error| Error::new(Class::Other, error.to_string()))?;
-    wins::forget();
+    // Not before: other threads may open sessions, which others may wait for before they come here.
+    let mut users = LIBRARY.users.lock();
+    if users.sessions == 0 {
+        leave(runtime)?;
+    }
+    users.world = false;
+    runtime.set_world(false);
+    runtime::set_phase(Phase::After);
+    if users.sessions == 0 {
+        rest(runtime);
+    }
     Ok(())
 }
 

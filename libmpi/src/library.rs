@@ -8,7 +8,7 @@
 //! Here are the places; what is done with their contents stands in the module of each.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
 
 use mpi_core::TAG_UB;
@@ -22,6 +22,7 @@ use crate::datareps::Registered;
 use crate::handler;
 use crate::handles::{HandleTable, Type};
 use crate::keyval::Key;
+use crate::sessions::SessionObject;
 use crate::type_object::TypeObject;
 
 /// All that there is one of in the library.
@@ -60,10 +61,16 @@ pub(crate) struct Library {
     pub added_codes: Mutex<Vec<Option<Added>>>,
     /// The files that have a number in Fortran, by that number less one; 0 stands for none.
     pub fortran_files: Mutex<Vec<usize>>,
+    /// Whether the program has told what Fortran's types are, and its truth values.
+    pub fortran_told: [AtomicBool; 2],
     /// Data representations that the program registered.
     pub datareps: Mutex<Vec<Registered>>,
     /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
     pub rank_and_size: OnceLock<(usize, usize)>,
+    /// Sessions that the program opened.
+    pub sessions: HandleTable<SessionObject>,
+    /// What is open.
+    pub users: Mutex<Users>,
     /// Whom to tell when this process ends the job.
     pub launcher: OnceLock<Arc<pmi::Client>>,
 }
@@ -98,10 +105,24 @@ pub(crate) static LIBRARY: Library = Library {
     }),
     added_codes: Mutex::new(Vec::new()),
     fortran_files: Mutex::new(Vec::new()),
+    fortran_told: [const { AtomicBool::new(false) }; 2],
     datareps: Mutex::new(Vec::new()),
     rank_and_size: OnceLock::new(),
+    sessions: HandleTable::new(Type::Session),
+    users: Mutex::new(Users {
+        world: false,
+        sessions: 0,
+    }),
     launcher: OnceLock::new(),
 };
+
+/// What MPI is up for.
+pub(crate) struct Users {
+    /// Whether the world model is open.
+    pub world: bool,
+    /// How many sessions are.
+    pub sessions: usize,
+}
 
 /// An operation of the program's.
 pub struct UserOp {

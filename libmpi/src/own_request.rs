@@ -3,6 +3,7 @@
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 
+use crate::partitioned::Partitioned;
 use crate::requests::Ended;
 
 /// A request of a kind of its own, behind a handle.
@@ -25,6 +26,12 @@ pub trait OwnRequest: Send + Sync {
     /// Takes the result of a complete one.
     fn take(&self, process: &Process) -> Result<Ended>;
 
+    /// Waits until it is complete, and takes its result.
+    fn complete(&self, process: &Process) -> Result<Ended> {
+        self.wait(process)?;
+        self.take(process)
+    }
+
     /// The status of a complete one, which stays as it is.
     fn peek(&self, process: &Process) -> Status;
 
@@ -43,6 +50,11 @@ pub trait OwnRequest: Send + Sync {
 
     /// The program wants it cancelled (section 3.8.4).
     fn cancel(&self, process: &Process) -> Result<()>;
+
+    /// Itself, if it is partitioned.
+    fn partitioned(&self) -> Option<&Partitioned> {
+        None
+    }
 }
 
 /// The error for a request that can't be started again.

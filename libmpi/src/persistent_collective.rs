@@ -42,12 +42,20 @@ impl OwnRequest for Repeated {
         self.0.wait(process)
     }
 
-    fn take(&self, _process: &Process) -> Result<Ended> {
-        let error = self.0.take().map(|error| error.on(self.0.owner()));
-        Ok(Ended {
-            status: Status::EMPTY,
-            error,
-        })
+    fn take(&self, process: &Process) -> Result<Ended> {
+        self.complete(process)
+    }
+
+    #[inline]
+    fn complete(&self, process: &Process) -> Result<Ended> {
+        self.0.wait(process)?;
+        match self.0.take() {
+            None => Ok(Ended::EMPTY),
+            Some(error) => Ok(Ended {
+                status: Status::EMPTY,
+                error: Some(error.on(self.0.owner())),
+            }),
+        }
     }
 
     fn peek(&self, _process: &Process) -> Status {

@@ -14,8 +14,9 @@ use crate::abi::{
 };
 use crate::errhandler::{self, Handler};
 use crate::identity::Identity;
+use crate::outward::{Outward, OutwardFile};
 use crate::runtime::runtime;
-use crate::{codes, fatal, files, wins};
+use crate::{codes, fatal, files, sessions, wins};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +105,10 @@ fn lookup(on: On) -> Handler {
             Ok(object) => object.errhandler.lock().handler(),
             Err(_) => of_process().0,
         },
-        On::Session(_) => of_process().0,
+        On::Session(session) => match sessions::get(session) {
+            Ok(object) => object.errhandler.lock().handler(),
+            Err(_) => of_process().0,
+        },
         On::New(errhandler) => match errhandler::attach(errhandler) {
             Ok(attached) => attached.handler(),
             Err(_) => of_process().0,
@@ -129,7 +133,7 @@ fn exists(comm: MPI_Comm) -> bool {
 /// program has chosen that one, of `MPI_COMM_WORLD`, as programs for MPI-3.1 expect. While neither
 /// exists, the initial one. With the communicator that it is called for.
 fn of_process() -> (Handler, MPI_Comm) {
-    let Ok(runtime) = runtime() else {
+    let Some(runtime) = runtime().ok().filter(|runtime| runtime.has_world()) else {
         return (errhandler::initial().handler(), MPI_COMM_NULL);
     };
     let (object, comm) = if runtime.self_handler_chosen.load(Ordering::Relaxed) {
@@ -189,10 +193,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
     match handler {
         Handler::Fatal | Handler::Abort | Handler::Return => {}
         Handler::Comm(function) => {
-            let mut comm = match on {
+            let mut comm = Outward::comm(match on {
                 On::Comm(comm) if exists(comm) => comm,
                 _ => of_process().1,
-            };
+            });
             let place = &raw mut comm;
             match proxy {
                 // SAFETY: see above.
@@ -209,10 +213,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             }
         }
         Handler::Win(function) => {
-            let mut win = match on {
+            let mut win = Outward::win(match on {
                 On::Win(win) => win,
                 _ => MPI_WIN_NULL,
-            };
+            });
             let place = &raw mut win;
             match proxy {
                 // SAFETY: see above.
@@ -229,10 +233,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             }
         }
         Handler::File(function) => {
-            let mut file = match on {
+            let mut file = OutwardFile::new(match on {
                 On::File(file) => file,
                 _ => MPI_FILE_NULL,
-            };
+            });
             let place = &raw mut file;
             match proxy {
                 // SAFETY: see above.
@@ -249,10 +253,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             }
         }
         Handler::Session(function) => {
-            let mut session = match on {
+            let mut session = Outward::session(match on {
                 On::Session(session) => session,
                 _ => MPI_SESSION_NULL,
-            };
+            });
             // SAFETY: see above.
             unsafe { function(&raw mut session, &raw mut code) };
         }
@@ -375,6 +379,7 @@ pub fn class_code(class: Class) -> c_int {
         Class::Intern => abi::MPI_ERR_INTERN,
         Class::InStatus => abi::MPI_ERR_IN_STATUS,
         Class::Pending => abi::MPI_ERR_PENDING,
+        Class::Abi => abi::MPI_ERR_ABI,
         Class::Keyval => abi::MPI_ERR_KEYVAL,
         Class::NoMem => abi::MPI_ERR_NO_MEM,
         Class::Base => abi::MPI_ERR_BASE,

@@ -309,6 +309,21 @@ impl Runtime {
             .wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
     }
 
+    /// Waits for a request of a kind of its own and takes its result, in one go, and whether the handle
+    /// stays; `None` if it is none.
+    #[inline]
+    pub fn complete_other(&self, handle: MPI_Request) -> Option<Result<(Ended, bool)>> {
+        let Some(Object::Other(other)) = object(handle) else {
+            return None;
+        };
+        let persistent = other.is_persistent();
+        let ended = other.complete(&self.process);
+        if !persistent && ended.is_ok() {
+            self.requests.remove(handle & !OWN);
+        }
+        Some(ended.map(|ended| (ended, persistent)))
+    }
+
     /// The VCIs on which to wait for any of several requests: those of the ones that are not complete.
     pub fn vcis_of(&self, all: &[Named]) -> Vcis {
         let mut vcis = Vcis::default();

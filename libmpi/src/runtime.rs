@@ -3,10 +3,9 @@
 
 use std::alloc::Layout;
 use std::collections::HashMap;
-use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
 use std::thread::{JoinHandle, ThreadId};
 
 use mpi_core::comm::Comm;
@@ -15,8 +14,10 @@ use parking_lot::Mutex;
 use pmi::Client;
 
 use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
+use crate::bootstrap::Neighbours;
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
+use crate::dynamic::Dynamic;
 use crate::errhandler::Attached;
 use crate::handles::HandleTable;
 use crate::requests::Object;
@@ -27,20 +28,26 @@ pub struct Runtime {
     pub process: Process,
     /// The launcher.
     pub pmi: Arc<Client>,
-    /// `MPI_COMM_WORLD`.
+    /// `MPI_COMM_WORLD`, which the program may use while [`Runtime::has_world`].
     pub world: Arc<CommObject>,
-    /// `MPI_COMM_SELF`.
+    /// `MPI_COMM_SELF`, likewise.
     pub self_comm: Arc<CommObject>,
+    /// `MPI_COMM_WORLD` if there is one, or [`NO_WORLD`]: one comparison finds out both.
+    pub(crate) world_handle: AtomicI32,
     /// Whether the program has chosen an error handler for `MPI_COMM_SELF`.
     pub self_handler_chosen: AtomicBool,
     /// Communicators made at run time.
     pub comms: HandleTable<CommObject>,
     /// Tells nodes apart: processes with the same number can share memory.
     pub node: u64,
-    /// The thread level that was provided.
-    pub thread_level: c_int,
+    /// Finds the processes of this node.
+    pub neighbours: Neighbours,
+    /// The thread level that was provided by `MPI_Init`, or until that by the first session.
+    pub thread_level: AtomicI32,
     /// The thread that called `MPI_Init`.
-    pub main_thread: ThreadId,
+    pub main_thread: Mutex<Option<ThreadId>>,
+    /// Whether a thread of the library's makes progress.
+    pub async_progress: bool,
     /// VCIs that a duplicate gets without hints; 0: those of all.
     pub dup_vcis: u32,
     /// Whether `MPI_Alloc_mem` gives memory that others of the node can map.
@@ -55,11 +62,18 @@ pub struct Runtime {
     pub bsend: Buffered,
     /// Where pieces of `MPI_Alloc_mem` begin that are not shared, and how they were allocated.
     pub pieces: Mutex<HashMap<usize, Layout>>,
+    /// Ports, and the parent's communicator.
+    pub dynamic: Dynamic,
     /// The thread of asynchronous progress, if there is one.
     pub progress_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// In place of the handle of `MPI_COMM_WORLD`, where there is none. No object has this handle.
+pub const NO_WORLD: MPI_Comm = 0x44ff_ffff;
+
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
+/// The runtime while neither the world nor a session is open, from the first time that one was.
+static ASLEEP: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
 static PHASE: AtomicU8 = AtomicU8::new(0);
 
 /// How far the process has come.
@@ -88,8 +102,7 @@ pub fn phase() -> Phase {
 /// The runtime, if MPI is up.
 #[inline(always)]
 pub fn running() -> Option<&'static Runtime> {
-    // SAFETY: non-null only between `start` and `stop`; a call that overlaps with MPI_Finalize is
-    // an error of the program.
+    // SAFETY: what was installed is never freed.
     unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
 }
 
@@ -102,8 +115,10 @@ pub fn runtime() -> Result<&'static Runtime> {
 #[cold]
 fn not_running() -> Error {
     let when = match phase() {
-        Phase::Before => "before MPI_Init or MPI_Init_thread; call one of them first",
-        _ => "after MPI_Finalize, which must be the last call of MPI",
+        Phase::Before => {
+            "before MPI_Init, MPI_Init_thread or MPI_Session_init; call one of them first"
+        }
+        _ => "after MPI_Finalize, and no session is open",
     };
     Error::new(Class::Other, format!("it was called {when}"))
 }
@@ -113,17 +128,23 @@ pub(crate) fn install(runtime: Runtime) {
     RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
 }
 
-/// Frees the runtime.
-///
-/// # Safety
-/// Nobody uses it any more, nor calls MPI at the same time.
-pub(crate) unsafe fn uninstall() {
-    let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
+/// Takes the runtime out of use until [`wake`]. It stays, because this process's addresses, which others
+/// have learned, must not change: nobody could be told of new ones when a session is opened, which is
+/// local.
+pub(crate) fn put_to_sleep() {
+    ASLEEP.store(
+        RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel),
+        Ordering::Release,
+    );
+}
+
+/// Takes it into use again, if there is one asleep.
+pub(crate) fn wake() -> bool {
+    let runtime = ASLEEP.swap(ptr::null_mut(), Ordering::AcqRel);
     if !runtime.is_null() {
-        // SAFETY: made by `Box::into_raw` in `install`; the swap makes this its only owner, and by
-        // the contract of this function nobody looks at it.
-        drop(unsafe { Box::from_raw(runtime) });
+        RUNTIME.store(runtime, Ordering::Release);
     }
+    !runtime.is_null()
 }
 
 /// Takes note of how far the process has come.
@@ -149,14 +170,25 @@ pub fn want_report() -> bool {
 }
 
 impl Runtime {
+    /// Whether `MPI_COMM_WORLD` and `MPI_COMM_SELF` exist: between `MPI_Init` and `MPI_Finalize`.
+    pub fn has_world(&self) -> bool {
+        self.world_handle.load(Ordering::Acquire) == MPI_COMM_WORLD
+    }
+
+    /// Lets the program use them, or not any more.
+    pub(crate) fn set_world(&self, there: bool) {
+        let handle = if there { MPI_COMM_WORLD } else { NO_WORLD };
+        self.world_handle.store(handle, Ordering::Release);
+    }
+
     /// The communicator behind a handle, if there is one.
     #[inline(always)]
     pub fn find_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
-        if handle == MPI_COMM_WORLD {
+        if handle == self.world_handle.load(Ordering::Relaxed) {
             return Some(&self.world);
         }
         match self.comms.get(handle) {
-            None if handle == MPI_COMM_SELF => Some(&self.self_comm),
+            None if handle == MPI_COMM_SELF && self.has_world() => Some(&self.self_comm),
             found => found,
         }
     }
@@ -170,8 +202,8 @@ impl Runtime {
     /// As [`Runtime::comm`], to be kept.
     pub fn comm_arc(&self, handle: MPI_Comm) -> Result<Arc<CommObject>> {
         match handle {
-            MPI_COMM_WORLD => Ok(self.world.clone()),
-            MPI_COMM_SELF => Ok(self.self_comm.clone()),
+            MPI_COMM_WORLD if self.has_world() => Ok(self.world.clone()),
+            MPI_COMM_SELF if self.has_world() => Ok(self.self_comm.clone()),
             _ => self
                 .comms
                 .get_arc(handle)
@@ -195,6 +227,7 @@ impl Runtime {
             Error::new(Class::NoMem, why)
         })?;
         object.comm.set_owner(handle as u32);
+        object.keep_connected(&self.process);
         Ok(handle)
     }
 }
@@ -204,6 +237,11 @@ impl Runtime {
 pub fn invalid_comm(handle: MPI_Comm) -> Error {
     match handle {
         MPI_COMM_NULL => Error::new(Class::Comm, "comm is MPI_COMM_NULL"),
+        MPI_COMM_WORLD | MPI_COMM_SELF => {
+            let why = "comm exists only between MPI_Init and MPI_Finalize; with sessions, make one by \
+                       MPI_Group_from_session_pset and MPI_Comm_create_from_group";
+            Error::new(Class::Comm, why)
+        }
         _ => invalid_named(handle, "communicator"),
     }
 }

@@ -15,8 +15,10 @@ const ROOMS: &[&str] = &[
     "vci",
     "process",
     "comm",
+    "partitioned",
     "collective",
     "creation",
+    "dynamic",
     "topo",
 ];
 

@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 
 use crate::abi::{
     MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Info, MPI_Request,
-    MPI_SUCCESS, MPI_Status,
+    MPI_SUCCESS, MPI_Session, MPI_Status,
 };
 use crate::convert::{Text, callback, error_codes, give};
 use crate::imports as c;
@@ -499,6 +499,32 @@ pub unsafe fn info_get_string(
                 }
                 *buflen = length - 1;
             }
+        }
+        code
+    }
+}
+
+/// `MPI_SESSION_GET_NTH_PSET` (MPI-4.1 section 11.3.2): lengths are without the NUL of C.
+pub unsafe fn session_get_nth_pset(
+    session: *const MPI_Session,
+    info: *const MPI_Info,
+    n: *const c_int,
+    pset_len: *mut c_int,
+    pset_name: *mut c_char,
+    name_len: usize,
+) -> c_int {
+    // SAFETY: the contract of this module.
+    unsafe {
+        let wanted = *pset_len;
+        let mut room = vec![0_u8; usize::try_from(wanted).unwrap_or(0) + 1];
+        let mut length = if wanted > 0 { wanted + 1 } else { wanted };
+        let out = room.as_mut_ptr().cast::<c_char>();
+        let code = c::MPI_Session_get_nth_pset(*session, *info, *n, &raw mut length, out);
+        if code == MPI_SUCCESS {
+            if wanted > 0 {
+                give(out, pset_name, name_len);
+            }
+            *pset_len = length - 1;
         }
         code
     }

@@ -2,6 +2,7 @@
 //! process.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
 
 use mpi_core::comm::Comm;
 use mpi_core::creation::endpoints::MAX_ENDPOINTS;
@@ -89,7 +90,7 @@ pub unsafe fn win_create_endpoints(
     out_win_hdls: *mut MPI_Win,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if runtime.thread_level != MPI_THREAD_MULTIPLE {
+    if runtime.thread_level.load(Ordering::Relaxed) != MPI_THREAD_MULTIPLE {
         let why = "MPIX_Win_create_endpoints needs MPI_THREAD_MULTIPLE from MPI_Init_thread";
         return Err(Error::new(Class::Other, why));
     }

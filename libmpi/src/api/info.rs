@@ -14,7 +14,7 @@ use crate::runtime::runtime;
 ///
 /// # Safety
 /// `text` is a string or NULL.
-unsafe fn text<'a>(text: *const c_char, name: &str, class: Class) -> Result<&'a [u8]> {
+pub(super) unsafe fn text<'a>(text: *const c_char, name: &str, class: Class) -> Result<&'a [u8]> {
     if text.is_null() {
         return Err(Error::new(
             class,
@@ -29,7 +29,7 @@ unsafe fn text<'a>(text: *const c_char, name: &str, class: Class) -> Result<&'a 
 ///
 /// # Safety
 /// `out` has room for both.
-unsafe fn write(out: *mut c_char, text: &[u8]) {
+pub(super) unsafe fn write(out: *mut c_char, text: &[u8]) {
     // SAFETY: the caller's contract; memory of the program doesn't overlap with ours.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast(), out, text.len());

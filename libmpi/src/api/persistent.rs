@@ -137,7 +137,7 @@ pub unsafe fn recv_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    let (_, source) = check_source(runtime()?, source, tag, comm)?;
+    let (_, source, tag) = check_source(runtime()?, source, tag, comm)?;
     let what = source.map_or(What::NullReceive, What::Receive);
     // SAFETY: the caller's contract.
     unsafe { init(what, buf, count, datatype, tag, comm, request) }
@@ -178,6 +178,9 @@ pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
     let Some(request) = (unsafe { request.as_ref() }) else {
         return Err(null("request"));
     };
+    if let Some(Object::Other(other)) = requests::object(*request) {
+        return other.start(&runtime.process); // finds out by itself whether it can be
+    }
     begin(startable(*request)?, runtime)
 }
 

@@ -72,6 +72,17 @@ pub unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Result
         return Err(null("request"));
     };
     let named = runtime.named(*request)?;
+    if let Named::Own(handle) = named
+        && let Some(ended) = runtime.complete_other(handle)
+    {
+        let (ended, stays) = ended?;
+        if !stays {
+            *request = MPI_REQUEST_NULL;
+        }
+        // SAFETY: the caller's contract.
+        unsafe { status::write(status, &ended.status) };
+        return ended.error.map_or(Ok(()), Err);
+    }
     runtime.wait_for(named)?;
     // SAFETY: the caller's contract.
     unsafe { conclude(runtime, named, request, status) }

@@ -1,6 +1,7 @@
 //! Start and end of MPI, and inquiry (sections 8.1, 8.7, 12.4.3).
 
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error, Result};
 
@@ -9,7 +10,7 @@ use super::put;
 use crate::abi::{
     MPI_Comm, MPI_MAX_PROCESSOR_NAME, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
 };
-use crate::runtime::{Phase, phase, runtime};
+use crate::runtime::{Phase, Runtime, phase, runtime};
 use crate::{fatal, identity, init};
 
 /// `MPI_Init` (section 8.7).
@@ -77,16 +78,27 @@ pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
     fatal::abort(errorcode)
 }
 
+/// The runtime, if `MPI_Init` has been called.
+fn world_runtime() -> Result<&'static Runtime> {
+    let runtime = runtime()?;
+    if runtime.has_world() {
+        return Ok(runtime);
+    }
+    let why = "it was called outside of MPI_Init and MPI_Finalize; MPI_Session_get_info tells the \
+               thread level of a session";
+    Err(Error::new(Class::Other, why))
+}
+
 /// `MPI_Query_thread` (section 12.4.3).
 pub unsafe fn query_thread(provided: *mut c_int) -> Result<()> {
-    let level = runtime()?.thread_level;
+    let level = world_runtime()?.thread_level.load(Ordering::Relaxed);
     // SAFETY: the caller's contract.
     unsafe { put(provided, "provided", level) }
 }
 
 /// `MPI_Is_thread_main` (section 12.4.3).
 pub unsafe fn is_thread_main(flag: *mut c_int) -> Result<()> {
-    let main = runtime()?.main_thread == std::thread::current().id();
+    let main = *world_runtime()?.main_thread.lock() == Some(std::thread::current().id());
     // SAFETY: the caller's contract.
     unsafe { put(flag, "flag", c_int::from(main)) }
 }

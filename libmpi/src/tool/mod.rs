@@ -10,6 +10,7 @@ mod sessions;
 mod state;
 
 use std::ffi::c_int;
+use std::sync::atomic::Ordering;
 
 use parking_lot::{MappedMutexGuard, MutexGuard};
 
@@ -17,7 +18,7 @@ use crate::abi::{
     MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_INDEX, MPI_T_ERR_NOT_INITIALIZED, MPI_THREAD_MULTIPLE,
     MPI_THREAD_SERIALIZED,
 };
-use crate::runtime;
+use crate::runtime::{self, Runtime};
 pub use sessions::{Select, Session};
 use state::TOOL;
 pub use state::{Result, Tool};
@@ -39,8 +40,8 @@ pub fn init(required: c_int) -> Result<c_int> {
     let mut tool = TOOL.lock();
     tool.users = tool.users.checked_add(1).ok_or(MPI_T_ERR_INVALID)?;
     // A process that runs without locks already can't be looked into by other threads meanwhile.
-    let unlocked =
-        runtime::running().is_some_and(|runtime| runtime.thread_level != MPI_THREAD_MULTIPLE);
+    let level = |runtime: &Runtime| runtime.thread_level.load(Ordering::Relaxed);
+    let unlocked = runtime::running().is_some_and(|runtime| level(runtime) != MPI_THREAD_MULTIPLE);
     if required == MPI_THREAD_MULTIPLE && unlocked && !tool.threaded {
         return Ok(MPI_THREAD_SERIALIZED);
     }

@@ -86,6 +86,8 @@ pub struct Comm {
     collectives: AtomicU32,
     /// Persistent ones made, in the same way.
     persistent: AtomicU32,
+    /// Groups of partitioned sends announced.
+    groups: AtomicU32,
     name: Mutex<String>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
     /// groups do together. True for intracommunicators.
@@ -121,6 +123,7 @@ impl Comm {
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             persistent: AtomicU32::new(0),
+            groups: AtomicU32::new(0),
             name: Mutex::default(),
             first: true,
             collective_state: Attachment::default(),
@@ -410,6 +413,20 @@ impl Comm {
     /// in the same order (section 5.12).
     pub fn next_collective(&self) -> u32 {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
+    }
+
+    /// The tag of the first of so many groups of partitions that this process will send, less the lowest: tags
+    /// come again after `tags` of them.
+    pub(crate) fn next_groups(&self, groups: u32, tags: u32) -> u32 {
+        self.groups.fetch_add(groups, Ordering::Relaxed) % tags
+    }
+
+    /// The VCIs, the same on all members, of messages of the library's that any thread may carry on.
+    pub(crate) fn partition_vcis(&self) -> Vec<VciId> {
+        match self.map.get() {
+            Some(map) if map.is_shared_freely() => map.vcis().to_vec(),
+            _ => vec![self.vci()],
+        }
     }
 
     /// A number for the next persistent collective, none of those that [`Comm::next_collective`] gives:

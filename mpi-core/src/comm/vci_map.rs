@@ -211,6 +211,11 @@ impl VciMap {
         if self.lockless { 0 } else { self.first() }
     }
 
+    /// Whether any thread may use any of them at any time.
+    pub fn is_shared_freely(&self) -> bool {
+        !self.lockless
+    }
+
     /// The one for everything of the program's where there is one only.
     pub fn first(&self) -> VciId {
         self.vcis[0]

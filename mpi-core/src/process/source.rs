@@ -55,7 +55,7 @@ pub trait Source: ProgressSource + Sized {
 }
 
 /// How many kinds of sources there can be.
-pub const SOURCES: usize = 3;
+pub const SOURCES: usize = 4;
 
 /// The place of collectives.
 pub const COLLECTIVES: usize = 0;
@@ -63,6 +63,8 @@ pub const COLLECTIVES: usize = 0;
 pub const WINDOWS: usize = 1;
 /// The place of files.
 pub const FILES: usize = 2;
+/// The place of partitioned receives.
+pub const PARTITIONED: usize = 3;
 
 /// What a source has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -140,6 +140,31 @@ impl Process {
         Ok(())
     }
 
+    /// As [`Process::drain`], but gives up, and returns false, when nothing has happened for so long:
+    /// who is to take in what is left may have nothing to do with it any more.
+    ///
+    /// # Errors
+    /// Those of messages.
+    pub fn drain_within(&self, patience: Duration) -> Result<bool> {
+        let mut until = self.clock().now() + patience;
+        loop {
+            let mut left = true;
+            for vci in self.open_vcis() {
+                left &= self.lock(vci)?.drained();
+            }
+            if left {
+                return Ok(true);
+            }
+            if self.poll_all()? {
+                until = self.clock().now() + patience;
+            } else if self.clock().now() > until {
+                return Ok(false);
+            } else {
+                self.clock().sleep(wait::SHORT_NAP);
+            }
+        }
+    }
+
     /// Whether there are more ranks than cores.
     #[inline]
     pub(crate) fn is_oversubscribed(&self) -> bool {

@@ -17,7 +17,13 @@ pub enum Purpose {
     Creation = 2,
     /// One-sided communication: what the target is to do, and its answers.
     Rma = 3,
+    /// Partitioned communication: announcements with the program's tags, groups of partitions with tags
+    /// below 0.
+    Partitioned = 4,
 }
+
+/// Bits of a purpose.
+const PURPOSE: u32 = 3;
 
 /// A context: what keeps the messages of communicators apart (section 6.1).
 ///
@@ -29,11 +35,11 @@ pub struct ContextId(pub(crate) u64);
 impl ContextId {
     /// Context number `count` of the process `leader`.
     pub fn new(leader: Peer, count: u32) -> Self {
-        ContextId(u64::from(leader) << 32 | u64::from(count & ContextId::COUNTS) << 2)
+        ContextId(u64::from(leader) << 32 | u64::from(count & ContextId::COUNTS) << PURPOSE)
     }
 
     /// How many contexts a process can lead, less one.
-    pub const COUNTS: u32 = 0x1fff_ffff;
+    pub const COUNTS: u32 = 0x0fff_ffff;
 
     /// The context of messages within the groups of an intercommunicator: that of none else.
     pub(crate) fn within(self) -> ContextId {
@@ -41,7 +47,7 @@ impl ContextId {
     }
 
     /// Of a communicator whose context is still to be told.
-    pub(crate) const UNKNOWN: ContextId = ContextId(!3);
+    pub(crate) const UNKNOWN: ContextId = ContextId(!((1 << PURPOSE) - 1));
 
     /// As a number to be sent to others.
     pub fn to_bits(self) -> u64 {
@@ -50,7 +56,7 @@ impl ContextId {
 
     /// From such a number.
     pub fn from_bits(bits: u64) -> Self {
-        ContextId(bits & !3)
+        ContextId(bits & !((1 << PURPOSE) - 1))
     }
 
     /// As messages of this purpose carry it.

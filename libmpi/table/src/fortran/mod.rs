@@ -165,7 +165,7 @@ pub fn routines(table: &Table) -> Vec<Routine<'_>> {
 /// out.
 fn is_routine(function: &Function) -> bool {
     let name = function.name.as_str();
-    let converts = ["_c2f", "_f2c", "_f082c", "_c2f08"]
+    let converts = ["_c2f", "_f2c", "_f082c", "_c2f08", "_toint", "_fromint"]
         .iter()
         .any(|end| name.ends_with(end));
     !name.starts_with("MPI_T_")
@@ -192,6 +192,7 @@ fn special(name: &str) -> Option<&'static str> {
         "MPI_Grequest_start" => "grequest_start",
         "MPI_Info_get" => "info_get",
         "MPI_Info_get_string" => "info_get_string",
+        "MPI_Session_get_nth_pset" => "session_get_nth_pset",
         "MPI_Comm_spawn" => "comm_spawn",
         "MPI_Comm_spawn_multiple" => "comm_spawn_multiple",
         _ => return None,

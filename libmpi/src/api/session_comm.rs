@@ -1,0 +1,141 @@
+//! Communicators of groups alone, as sessions have them (MPI-4.1 sections 7.4.2 and 7.6.2).
+
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+use mpi_core::comm::Comm;
+use mpi_core::creation::from_group::{create_from_group, create_intercomm_from_groups};
+use mpi_core::group::Group;
+use mpi_core::info::Info;
+use mpi_core::{Class, Error, Result};
+
+use super::info::text;
+use super::pt2pt::check::bad_rank;
+use super::put;
+use crate::abi::{
+    MPI_COMM_NULL, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_MAX_STRINGTAG_LEN,
+};
+use crate::comms::CommObject;
+use crate::errhandler::{self, Attached, Handler};
+use crate::runtime::{Runtime, runtime};
+use crate::{groups, infos};
+
+/// An error handler that fits a communicator.
+fn fitting(errhandler: MPI_Errhandler) -> Result<Attached> {
+    let attached = errhandler::attach(errhandler)?;
+    match attached.handler() {
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Comm(_) => Ok(attached),
+        Handler::Win(_) | Handler::File(_) | Handler::Session(_) => Err(Error::new(
+            Class::Errhandler,
+            "the error handler was made for another kind of object; make one by \
+             MPI_Comm_create_errhandler",
+        )),
+    }
+}
+
+/// The string that tells calls at the same time apart.
+///
+/// # Safety
+/// `stringtag` is a string or NULL.
+unsafe fn tag<'a>(stringtag: *const c_char) -> Result<&'a [u8]> {
+    // SAFETY: the caller's contract.
+    let tag = unsafe { text(stringtag, "stringtag", Class::Arg)? };
+    if tag.len() >= MPI_MAX_STRINGTAG_LEN as usize {
+        return Err(Error::new(
+            Class::Arg,
+            format!(
+                "stringtag has {} characters; it must be shorter than MPI_MAX_STRINGTAG_LEN, \
+                 {MPI_MAX_STRINGTAG_LEN}",
+                tag.len()
+            ),
+        ));
+    }
+    Ok(tag)
+}
+
+/// Gives a new communicator a handle, its error handler and its hints.
+fn add(
+    runtime: &Runtime,
+    comm: Comm,
+    errhandler: Attached,
+    info: Option<&Info>,
+) -> Result<MPI_Comm> {
+    let object = CommObject::new(comm, MPI_COMM_NULL);
+    *object.errhandler.lock() = errhandler;
+    let handle = runtime.add_object(Arc::new(object))?;
+    let taken = runtime.comm(handle)?.take_hints(&runtime.process, info);
+    if taken.is_err() {
+        runtime.comms.remove(handle);
+    }
+    taken.map(|()| handle)
+}
+
+/// `MPI_Comm_create_from_group` (MPI-4.1 section 7.4.2).
+///
+/// # Safety
+/// `stringtag` is a string or NULL.
+pub unsafe fn comm_create_from_group(
+    group: MPI_Group,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+    let errhandler = fitting(errhandler)?;
+    let group = groups::get(group)?;
+    let info = infos::hints(info)?;
+    // SAFETY: the caller's contract.
+    let tag = unsafe { tag(stringtag)? };
+    if group.size() == 0 {
+        return Ok(());
+    }
+    let made = create_from_group(&runtime.process, group, tag)?;
+    let handle = add(runtime, made, errhandler, info)?;
+    // SAFETY: the caller's contract.
+    unsafe { put(newcomm, "newcomm", handle) }
+}
+
+/// A leader among the members of its group.
+fn leader_of(group: &Group, rank: c_int, name: &str) -> Result<u32> {
+    let leader = u32::try_from(rank).ok().filter(|rank| *rank < group.size());
+    leader.ok_or_else(|| bad_rank(rank, group.size(), name))
+}
+
+/// `MPI_Intercomm_create_from_groups` (MPI-4.1 section 7.6.2). The remote group and its leader matter at
+/// the local leader only.
+///
+/// # Safety
+/// `stringtag` is a string or NULL.
+pub unsafe fn intercomm_create_from_groups(
+    local_group: MPI_Group,
+    local_leader: c_int,
+    remote_group: MPI_Group,
+    remote_leader: c_int,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newintercomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newintercomm, "newintercomm", MPI_COMM_NULL)? };
+    let errhandler = fitting(errhandler)?;
+    let local = groups::get(local_group)?;
+    let info = infos::hints(info)?;
+    // SAFETY: the caller's contract.
+    let tag = unsafe { tag(stringtag)? };
+    let leader = leader_of(local, local_leader, "local_leader")?;
+    let leads = local.peer(leader) == runtime.process.me();
+    // What is wrong with these is told to the others of the group, who wait.
+    let remote = leads.then(|| {
+        let group = groups::get(remote_group)?;
+        Ok((group, leader_of(group, remote_leader, "remote_leader")?))
+    });
+    let made = create_intercomm_from_groups(&runtime.process, local, leader, remote, tag)?;
+    let handle = add(runtime, made, errhandler, info)?;
+    // SAFETY: the caller's contract.
+    unsafe { put(newintercomm, "newintercomm", handle) }
+}

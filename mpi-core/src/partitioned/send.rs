@@ -1,0 +1,349 @@
+//! The sending side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use netmod::VciId;
+use parking_lot::Mutex;
+
+use super::waiting::wait_among;
+use super::{GROUP, Holder, MOST_GROUPS, Partitions, Plan, TAGS, Words, vci_of};
+use crate::comm::{Comm, Purpose, send_by};
+use crate::error::{Class, Error, Result};
+use crate::process::loan::Loan;
+use crate::process::{Process, Vcis};
+use crate::pt2pt::request::RequestId;
+
+/// Nothing is under way.
+const IDLE: u8 = 0;
+/// It is being started.
+const STARTING: u8 = 1;
+/// It was started.
+const ACTIVE: u8 = 2;
+
+/// Not sent yet.
+const WAITING: u32 = u32::MAX;
+/// Sent, and its memory is not needed any more.
+const SENT: u32 = u32::MAX - 1;
+
+/// A group, in a line of its own.
+#[repr(align(64))]
+struct Group {
+    /// Which of its first partitions are ready. Those after the 64th are in `more`.
+    ready: AtomicU64,
+    more: Box<[AtomicU64]>,
+    /// Words that are not full yet.
+    left: AtomicU32,
+    /// The number of its send, or one of the constants above.
+    outcome: AtomicU32,
+}
+
+/// A partitioned send.
+pub struct PartitionedSend {
+    holder: Holder,
+    data: Partitions,
+    rank: u32,
+    plan: Plan,
+    /// Partitions of each group but perhaps the last.
+    per_group: usize,
+    vcis: Box<[VciId]>,
+    state: AtomicU8,
+    groups: Box<[Group]>,
+    /// The first groups, which are known to have left.
+    gone: AtomicUsize,
+    /// The first error of a group that could not be sent.
+    failed: Mutex<Option<Error>>,
+    /// The announcement, until it has left.
+    announced: Mutex<Option<Loan<Words>>>,
+}
+
+impl PartitionedSend {
+    /// Makes one to a rank of a communicator, which is told so.
+    ///
+    /// # Errors
+    /// The process of that rank is lost, or there are too many requests.
+    pub fn new(
+        process: &Process,
+        holder: Holder,
+        data: Partitions,
+        rank: u32,
+        tag: i32,
+    ) -> Result<Arc<PartitionedSend>> {
+        let comm: &Comm = (*holder).as_ref();
+        let vcis: Box<[VciId]> = comm.partition_vcis().into();
+        let per_group = per_group(data.number, data.bytes(), vcis.len());
+        let groups = data.number.div_ceil(per_group);
+        let plan = Plan {
+            total: data.total(),
+            group: per_group * data.bytes(),
+            groups,
+            base: comm.next_groups(groups as u32, TAGS as u32),
+        };
+        let words = per_group.div_ceil(64);
+        let group = |_| Group {
+            ready: AtomicU64::new(0),
+            more: (1..words).map(|_| AtomicU64::new(0)).collect(),
+            left: AtomicU32::new(0),
+            outcome: AtomicU32::new(SENT),
+        };
+        let announced = Loan::send(plan.to_words(), |buffer| {
+            let vci = comm.vci();
+            send_by(process, comm, vci, Purpose::Partitioned, buffer, rank, tag)
+        })?;
+        Ok(Arc::new(PartitionedSend {
+            rank,
+            plan,
+            per_group,
+            vcis,
+            state: AtomicU8::new(IDLE),
+            groups: (0..plan.groups).map(group).collect(),
+            gone: AtomicUsize::new(0),
+            failed: Mutex::default(),
+            announced: Mutex::new(announced),
+            data,
+            holder,
+        }))
+    }
+
+    fn comm(&self) -> &Comm {
+        (*self.holder).as_ref()
+    }
+
+    /// The communicator's owner, for errors.
+    pub fn owner(&self) -> u32 {
+        self.comm().owner()
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.state.load(Ordering::Acquire) == IDLE
+    }
+
+    /// Partitions of group `group`.
+    fn size_of(&self, group: usize) -> usize {
+        let first = group * self.per_group;
+        self.per_group.min(self.data.number - first)
+    }
+
+    /// Starts it: no partition is ready.
+    ///
+    /// # Errors
+    /// [`Class::Request`] if it is active.
+    pub fn start(&self) -> Result<()> {
+        self.state
+            .compare_exchange(IDLE, STARTING, Ordering::Acquire, Ordering::Relaxed)
+            .map_err(|_| active())?;
+        for (number, group) in self.groups.iter().enumerate() {
+            let size = self.size_of(number);
+            group.ready.store(0, Ordering::Relaxed);
+            for word in &group.more {
+                word.store(0, Ordering::Relaxed);
+            }
+            group
+                .left
+                .store(size.div_ceil(64) as u32, Ordering::Relaxed);
+            group.outcome.store(WAITING, Ordering::Relaxed);
+        }
+        self.gone.store(0, Ordering::Relaxed);
+        self.state.store(ACTIVE, Ordering::Release);
+        Ok(())
+    }
+
+    /// Partitions `first` to `last` are ready; any thread may say so (MPI-4.1 section 4.2.1).
+    ///
+    /// # Errors
+    /// [`Class::Arg`] for one that there is not, or that is ready already; [`Class::Request`] if it was not
+    /// started. What was marked before the error stays so.
+    #[inline]
+    pub fn ready(&self, process: &Process, first: i64, last: i64) -> Result<()> {
+        let first = self.data.check(first)?;
+        let last = self.data.check(last)?;
+        if self.state.load(Ordering::Acquire) != ACTIVE {
+            return Err(inactive());
+        }
+        (first..=last).try_for_each(|partition| self.mark(process, partition))
+    }
+
+    #[inline]
+    fn mark(&self, process: &Process, partition: usize) -> Result<()> {
+        let number = partition / self.per_group;
+        let within = partition % self.per_group;
+        let group = &self.groups[number];
+        let word = match within / 64 {
+            0 => &group.ready,
+            more => &group.more[more - 1],
+        };
+        let bit = 1u64 << (within % 64);
+        // Release: who sends sees the data. Acquire: this thread may be the one.
+        let before = word.fetch_or(bit, Ordering::AcqRel);
+        if before & bit != 0 {
+            return Err(twice(partition));
+        }
+        let size = self.size_of(number);
+        let in_word = (size - within / 64 * 64).min(64);
+        let full = u64::MAX >> (64 - in_word);
+        if before | bit == full && (size <= 64 || group.left.fetch_sub(1, Ordering::AcqRel) == 1) {
+            self.send(process, number);
+        }
+        Ok(())
+    }
+
+    /// Sends a group all of whose partitions are ready.
+    fn send(&self, process: &Process, number: usize) {
+        let first = number * self.per_group;
+        let elements = first * self.data.count..(first + self.size_of(number)) * self.data.count;
+        // SAFETY: the program has marked them ready, and doesn't touch them before the send is complete.
+        let buffer = unsafe { self.data.elements(elements) };
+        let sent = send_by(
+            process,
+            self.comm(),
+            vci_of(&self.vcis, number, self.plan.groups),
+            Purpose::Partitioned,
+            buffer,
+            self.rank,
+            self.plan.tag(number),
+        );
+        let outcome = match sent {
+            Ok(started) => started.map_or(SENT, RequestId::index),
+            Err(error) => {
+                self.failed.lock().get_or_insert(error);
+                SENT
+            }
+        };
+        self.groups[number]
+            .outcome
+            .store(outcome, Ordering::Release);
+        process.notify();
+    }
+
+    /// Whether all groups have left, or nothing is under way.
+    pub fn is_complete(&self, process: &Process) -> bool {
+        if self.is_idle() {
+            return true;
+        }
+        let mut gone = self.gone.load(Ordering::Relaxed);
+        while let Some(group) = self.groups.get(gone) {
+            let outcome = group.outcome.load(Ordering::Acquire);
+            let left = match RequestId::from_index(outcome) {
+                Some(id) => process.request(id).is_none_or(|request| request.is_done()),
+                None => outcome == SENT,
+            };
+            if !left {
+                break;
+            }
+            gone += 1;
+        }
+        self.gone.store(gone, Ordering::Relaxed);
+        gone == self.groups.len()
+    }
+
+    /// The VCIs that it waits on.
+    pub fn add_vcis(&self, vcis: &mut Vcis) {
+        self.vcis.iter().for_each(|vci| vcis.add(*vci));
+    }
+
+    /// Waits until it is complete: others must mark what is not ready.
+    ///
+    /// # Errors
+    /// Those of making progress.
+    pub fn wait(&self, process: &Process) -> Result<()> {
+        wait_among(process, &self.vcis, || {
+            Ok(self.is_complete(process).then_some(()))
+        })
+    }
+
+    /// Takes note that it is complete: it is idle then. Returns its error.
+    ///
+    /// # Errors
+    /// A request is not there.
+    pub fn take(&self, process: &Process) -> Result<Option<Error>> {
+        if self.is_idle() {
+            return Ok(None);
+        }
+        let mut error = self.failed.lock().take();
+        for group in &self.groups {
+            let outcome = group.outcome.swap(SENT, Ordering::AcqRel);
+            if let Some(id) = RequestId::from_index(outcome) {
+                error = error.or(process.finish(id)?.1);
+            }
+        }
+        self.forget_announcement(process)?;
+        self.state.store(IDLE, Ordering::Release);
+        Ok(error)
+    }
+
+    fn forget_announcement(&self, process: &Process) -> Result<()> {
+        let mut announced = self.announced.lock();
+        if announced.as_ref().is_some_and(|loan| loan.is_done(process))
+            && let Some(loan) = announced.take()
+        {
+            loan.take(process)?;
+        }
+        Ok(())
+    }
+
+    /// The program lets go of it: an announcement that has not left yet does so by itself.
+    ///
+    /// # Errors
+    /// [`Class::Request`] if it is active.
+    pub fn let_go(&self, process: &Process) -> Result<()> {
+        if !self.is_idle() {
+            return Err(active());
+        }
+        self.forget_announcement(process)
+    }
+}
+
+/// How many partitions make a group.
+fn per_group(number: usize, bytes: usize, vcis: usize) -> usize {
+    if bytes == 0 {
+        return number.max(1); // one message says that all are ready
+    }
+    let by_size = GROUP / bytes;
+    // Each VCI is to have something to do, and small ones are not worth a message each.
+    let by_vcis = number.div_ceil(vcis.max(1));
+    let least = number.div_ceil(MOST_GROUPS);
+    by_size.min(by_vcis).max(least).max(1)
+}
+
+#[cold]
+pub(super) fn active() -> Error {
+    Error::new(
+        Class::Request,
+        "the partitioned request is active; complete it (MPI_Wait, MPI_Test) first",
+    )
+}
+
+#[cold]
+pub(super) fn inactive() -> Error {
+    Error::new(
+        Class::Request,
+        "the partitioned request is not active; call MPI_Start before partitions are marked ready",
+    )
+}
+
+#[cold]
+fn twice(partition: usize) -> Error {
+    Error::new(
+        Class::Arg,
+        format!(
+            "partition {partition} is marked ready already; once is enough after each MPI_Start"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_worth_a_message_and_keep_all_vcis_busy() {
+        assert_eq!(per_group(64, 4096, 1), 16);
+        assert_eq!(per_group(64, 4096, 8), 8);
+        assert_eq!(per_group(64, 8, 1), 64);
+        assert_eq!(per_group(4, 1 << 20, 2), 1);
+        assert_eq!(per_group(1 << 20, 1 << 20, 1), 1024);
+        assert_eq!(per_group(0, 8, 1), 1);
+        assert_eq!(per_group(10, 0, 1), 10);
+    }
+}

@@ -1,0 +1,86 @@
+//! Receives that were started before their sends were announced: whoever makes progress looks whether they can go
+//! on.
+
+use std::sync::Arc;
+
+use netmod::VciId;
+use parking_lot::Mutex;
+
+use super::receive::PartitionedReceive;
+use crate::error::Result;
+use crate::process::source::{PARTITIONED, ProgressSource, Source, Work};
+use crate::process::{Process, Vcis};
+
+/// The receives of a process that wait for their announcements.
+#[derive(Default)]
+pub(super) struct Unannounced(Mutex<Vec<Arc<PartitionedReceive>>>);
+
+impl Unannounced {
+    /// Has those that make progress look after one.
+    pub fn add(process: &Process, receive: &Arc<PartitionedReceive>) {
+        let mut list = process.source::<Unannounced>().0.lock();
+        if !list.iter().any(|one| Arc::ptr_eq(one, receive)) {
+            list.push(receive.clone());
+        }
+        Unannounced::tell(process, &list);
+    }
+
+    fn tell(process: &Process, list: &[Arc<PartitionedReceive>]) {
+        process.set_work::<Unannounced>(Work {
+            any: !list.is_empty(),
+            stores: false,
+        });
+    }
+}
+
+impl Source for Unannounced {
+    const PLACE: usize = PARTITIONED;
+
+    fn new(_process: &Process) -> Self {
+        Unannounced::default()
+    }
+}
+
+impl ProgressSource for Unannounced {
+    fn advance(&self, process: &Process) -> Result<bool> {
+        // Whoever holds the lock is at it.
+        let Some(mut list) = self.0.try_lock() else {
+            return Ok(false);
+        };
+        let (before, mut result) = (list.len(), Ok(()));
+        list.retain(|receive| match receive.post(process) {
+            Ok(posted) => !posted,
+            Err(error) => {
+                result = Err(error);
+                true
+            }
+        });
+        if list.len() < before {
+            Unannounced::tell(process, &list);
+        }
+        result.map(|()| list.len() < before)
+    }
+
+    fn report(&self, text: &mut String) {
+        if let Some(list) = self.0.try_lock() {
+            list.iter()
+                .for_each(|_| text.push_str("  partitioned receive: its send was not made yet\n"));
+        }
+    }
+}
+
+/// Waits on one VCI or several until `done` says so.
+pub(super) fn wait_among(
+    process: &Process,
+    vcis: &[VciId],
+    done: impl FnMut() -> Result<Option<()>>,
+) -> Result<()> {
+    match vcis {
+        [one] => process.wait_despite_loss(*one, done),
+        several => {
+            let mut list = Vcis::default();
+            several.iter().for_each(|vci| list.add(*vci));
+            process.wait_until_among(&list, done)
+        }
+    }
+}
