@@ -1,11 +1,11 @@
 /* Random views and accesses against a map of bytes: all ranks know what all others do, each has its own
  * model of the whole file, and compares with what it reads and with the file itself.
  * ranks: 1 2 3 8
- * timeout: 60
+ * timeout: 90
  */
 #include "io.h"
 
-enum { PART = 100000, TILE = 600, ROUNDS = 24, STEPS = 6, RANKS = 8 };
+enum { PART = 100000, TILE = 600, ROUNDS = 12, STEPS = 6, RANKS = 8 };
 
 /* A datatype, and where its bytes are. */
 typedef struct {
