@@ -17,6 +17,8 @@ For the whole job:
   -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B, -x NAME[=VALUE]
                         like -env..., for all programs
   -l, -prepend-rank     start each line of output with its rank: [3] text
+  -prepend-pattern P, -timestamp-output
+                        with %r for the rank, %h the host and %t the time; with the time
   -outfile-pattern P, -errfile-pattern P
                         standard output (error) of each rank to a file of this name,
                         in which %r stands for the rank and %h for the host

@@ -13,6 +13,7 @@ mod guardian;
 mod help;
 mod hosts;
 mod job;
+mod label;
 mod many;
 mod names;
 mod options;
