@@ -136,7 +136,7 @@ impl Process {
                 awaited.extend(self.notes.awaited_on(vci));
                 if self.foreign.any() {
                     // Nobody else says that one of another job has died.
-                    awaited.extend(self.foreign.members_of(&state.from_any()));
+                    awaited.extend(self.foreign.members_of(&state.owners_from_any()));
                 }
                 state.check_peers(awaited);
             }

@@ -99,7 +99,7 @@ impl VciState {
     }
 
     /// The owners of receives that anybody may send to.
-    pub fn from_any(&mut self) -> Vec<u32> {
+    pub fn owners_from_any(&mut self) -> Vec<u32> {
         let mut owners = Vec::new();
         for id in self.engine.records.active() {
             let owner = self.engine.records.owner_of(id);
