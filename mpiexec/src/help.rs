@@ -53,7 +53,7 @@ For several hosts (see docs/run.md):
   -print-rank-map       say who is where
   -nameserver HOST[:PORT]
                         publish and look up names (MPI_Publish_name) at the name server there,
-                        which 'mpiexec -name-server' is; without it names are for this job and
+                        which 'mpiexec -name-server [PORT]' is; without it names are for this job and
                         those that it spawns
   -info                 say what the launcher sees of this machine, and how MPI would
                         start here: launchers, transports, what is refused and why

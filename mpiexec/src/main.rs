@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Ok(Request::Version) => print(&report::version()),
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
         Ok(Request::Probe(library)) => probe::start(&library),
-        Ok(Request::NameServer) => names::serve(),
+        Ok(Request::NameServer(port)) => names::serve(port),
         Ok(Request::Run(options)) => many::run(*options),
         Err(message) => {
             if !spawned::refuse(&args, &message) {

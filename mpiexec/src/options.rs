@@ -29,8 +29,8 @@ pub enum Request {
     Info,
     /// Start MPI from this library and end it again: what `Info` runs to see the choices.
     Probe(OsString),
-    /// Keep published names for jobs on any host.
-    NameServer,
+    /// Keep published names for jobs on any host, at this port.
+    NameServer(Option<u16>),
     /// Run a job.
     Run(Box<Options>),
 }
@@ -342,7 +342,16 @@ fn option<'a>(
             }
         }
         "nameserver" => job.name_server = Some(value("a host")?.to_string_lossy().into_owned()),
-        "name-server" => return Ok(Some(Request::NameServer)),
+        "name-server" => {
+            let port = value("a port").ok();
+            let port = port.map(|port| {
+                let number = port.to_str().and_then(|port| port.parse().ok());
+                number.ok_or_else(|| {
+                    "option -name-server takes the number of a port, or nothing".to_string()
+                })
+            });
+            return Ok(Some(Request::NameServer(port.transpose()?)));
+        }
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),

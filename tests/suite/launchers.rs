@@ -54,7 +54,7 @@ pub fn program() -> Result<PathBuf> {
 }
 
 /// Compiles a program of `tests/c/tools`.
-fn tool(name: &str) -> Result<PathBuf> {
+pub fn tool(name: &str) -> Result<PathBuf> {
     let prefix = prefix::get()?;
     let binary = programs(prefix)?.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("c/tools/{name}.c"));
