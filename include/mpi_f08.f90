@@ -611,6 +611,210 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Buffer_flush
+    subroutine MPI_Buffer_flush_f08(ierror)
+      implicit none
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Buffer_flush
+    subroutine PMPI_Buffer_flush_f08(ierror)
+      implicit none
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Buffer_iflush
+    subroutine MPI_Buffer_iflush_f08(request, ierror)
+      import :: MPI_Request
+      implicit none
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Buffer_iflush
+    subroutine PMPI_Buffer_iflush_f08(request, ierror)
+      import :: MPI_Request
+      implicit none
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_attach_buffer
+    subroutine MPI_Comm_attach_buffer_f08ts(comm, buffer, size, ierror) bind(C, &
+        name='mpi_comm_attach_buffer_f08ts_cdesc')
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_attach_buffer
+    subroutine PMPI_Comm_attach_buffer_f08ts(comm, buffer, size, ierror) bind(C, &
+        name='pmpi_comm_attach_buffer_f08ts_cdesc')
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_detach_buffer
+    subroutine MPI_Comm_detach_buffer_f08ts(comm, buffer_addr, size, ierror) bind(C, &
+        name='mpi_comm_detach_buffer_f08ts_cdesc')
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer_addr
+      integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_detach_buffer
+    subroutine PMPI_Comm_detach_buffer_f08ts(comm, buffer_addr, size, ierror) bind(C, &
+        name='pmpi_comm_detach_buffer_f08ts_cdesc')
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer_addr
+      integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_flush_buffer
+    subroutine MPI_Comm_flush_buffer_f08(comm, ierror)
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_flush_buffer
+    subroutine PMPI_Comm_flush_buffer_f08(comm, ierror)
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_iflush_buffer
+    subroutine MPI_Comm_iflush_buffer_f08(comm, request, ierror)
+      import :: MPI_Comm, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_iflush_buffer
+    subroutine PMPI_Comm_iflush_buffer_f08(comm, request, ierror)
+      import :: MPI_Comm, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_attach_buffer
+    subroutine MPI_Session_attach_buffer_f08ts(session, buffer, size, ierror) bind(C, &
+        name='mpi_session_attach_buffer_f08ts_cdesc')
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_attach_buffer
+    subroutine PMPI_Session_attach_buffer_f08ts(session, buffer, size, ierror) bind(C, &
+        name='pmpi_session_attach_buffer_f08ts_cdesc')
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_detach_buffer
+    subroutine MPI_Session_detach_buffer_f08ts(session, buffer_addr, size, ierror) bind(C, &
+        name='mpi_session_detach_buffer_f08ts_cdesc')
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer_addr
+      integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_detach_buffer
+    subroutine PMPI_Session_detach_buffer_f08ts(session, buffer_addr, size, ierror) bind(C, &
+        name='pmpi_session_detach_buffer_f08ts_cdesc')
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer_addr
+      integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_flush_buffer
+    subroutine MPI_Session_flush_buffer_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_flush_buffer
+    subroutine PMPI_Session_flush_buffer_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_iflush_buffer
+    subroutine MPI_Session_iflush_buffer_f08(session, request, ierror)
+      import :: MPI_Request, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_iflush_buffer
+    subroutine PMPI_Session_iflush_buffer_f08(session, request, ierror)
+      import :: MPI_Request, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Isend
     subroutine MPI_Isend_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
         name='mpi_isend_f08ts_cdesc')

@@ -36,6 +36,7 @@
 )]
 
 pub mod attr;
+pub mod buffers;
 pub mod coll;
 pub mod coll_data;
 pub mod coll_init;
@@ -67,6 +68,7 @@ pub mod session;
 pub mod session_comm;
 pub mod status_fields;
 pub mod tool;
+pub mod tool_events;
 pub mod topo;
 pub mod value_index;
 pub mod win;

@@ -1,6 +1,7 @@
 //! Sessions (MPI-4.1 section 11.3).
 
 use std::ffi::{c_char, c_int};
+use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
@@ -50,6 +51,7 @@ pub unsafe fn session_init(
     let thread_level = init::open_session(wanted)?;
     let made = sessions::insert(SessionObject {
         errhandler,
+        bsend: Arc::default(),
         thread_level,
     });
     match made {
@@ -170,7 +172,7 @@ pub unsafe fn group_from_session_pset(
     let pset = sessions::pset(unsafe { text(pset_name, "pset_name", Class::Arg)? })?;
     let group = pset.group(runtime()?)?;
     // SAFETY: the caller's contract.
-    unsafe { put(newgroup, "newgroup", groups::insert(group)?) }
+    unsafe { put(newgroup, "newgroup", groups::insert_of(group, session)?) }
 }
 
 /// `MPI_Session_create_errhandler` (MPI-4.1 section 9.3.4).

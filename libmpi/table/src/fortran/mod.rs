@@ -117,7 +117,15 @@ impl Routine<'_> {
             .args
             .iter()
             .any(|arg| arg.param.kind == Kind::Request && arg.param.direction == Direction::Out);
-        begins || has(Kind::Win) || self.function.name == "MPI_Buffer_attach"
+        begins || has(Kind::Win) || self.attaches()
+    }
+
+    /// Whether the library keeps the program's buffer for buffered sends.
+    pub fn attaches(&self) -> bool {
+        matches!(
+            self.function.name.as_str(),
+            "MPI_Buffer_attach" | "MPI_Comm_attach_buffer" | "MPI_Session_attach_buffer"
+        )
     }
 
     /// Whether `mpi_f08` has it: that leaves out what is deprecated.
@@ -177,6 +185,8 @@ fn is_routine(function: &Function) -> bool {
 fn special(name: &str) -> Option<&'static str> {
     Some(match name {
         "MPI_Buffer_detach" => "buffer_detach",
+        "MPI_Comm_detach_buffer" => "comm_detach_buffer",
+        "MPI_Session_detach_buffer" => "session_detach_buffer",
         "MPI_Comm_create_keyval" => "comm_create_keyval",
         "MPI_Type_create_keyval" => "type_create_keyval",
         "MPI_Win_create_keyval" => "win_create_keyval",
