@@ -293,6 +293,9 @@ module mpi
   integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
+  integer, parameter :: MPIX_GPU_SUPPORT_CUDA = 0
+  integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
+  integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .false.

@@ -50,6 +50,10 @@ typedef struct MPI_Status {
     int MPI_TAG;
     int MPI_ERROR;
 } MPI_Status;
+typedef struct MPIX_Iov {
+    void *iov_base;
+    MPI_Aint iov_len;
+} MPIX_Iov;
 typedef struct MPI_F08_status {
     MPI_Fint count_lo;
     MPI_Fint count_hi_and_cancelled;
@@ -440,6 +444,11 @@ extern int *const MPI_WEIGHTS_EMPTY;
 #define MPI_T_ERR_INVALID 74
 #define MPI_T_ERR_NOT_SUPPORTED 78
 #define MPI_T_ERR_NOT_ACCESSIBLE 79
+
+/* Graphics processors that buffers may be in the memory of */
+#define MPIX_GPU_SUPPORT_CUDA 0
+#define MPIX_GPU_SUPPORT_ZE 1
+#define MPIX_GPU_SUPPORT_HIP 2
 
 /* Error classes beyond the standard */
 #define MPIX_ERR_PROC_FAILED 101
@@ -2698,6 +2707,26 @@ int MPIX_Win_create_endpoints(void *base[], const MPI_Aint size[], int disp_unit
     int my_num_ep, MPI_Info info, MPI_Comm comm, MPI_Win out_win_hdls[]);
 int PMPIX_Win_create_endpoints(void *base[], const MPI_Aint size[], int disp_unit,
     int my_num_ep, MPI_Info info, MPI_Comm comm, MPI_Win out_win_hdls[]);
+int MPIX_Query_cuda_support(void);
+int PMPIX_Query_cuda_support(void);
+int MPIX_Query_hip_support(void);
+int PMPIX_Query_hip_support(void);
+int MPIX_Query_ze_support(void);
+int PMPIX_Query_ze_support(void);
+int MPIX_GPU_query_support(int gpu_type, int *is_supported);
+int PMPIX_GPU_query_support(int gpu_type, int *is_supported);
+int MPIX_Request_is_complete(MPI_Request request);
+int PMPIX_Request_is_complete(MPI_Request request);
+int MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size);
+int PMPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size);
+int MPIX_Type_iov_len(MPI_Datatype datatype, MPI_Count max_iov_bytes, MPI_Count *iov_len,
+    MPI_Count *actual_iov_bytes);
+int PMPIX_Type_iov_len(MPI_Datatype datatype, MPI_Count max_iov_bytes, MPI_Count *iov_len,
+    MPI_Count *actual_iov_bytes);
+int MPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov *iov,
+    MPI_Count max_iov_len, MPI_Count *actual_iov_len);
+int PMPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov *iov,
+    MPI_Count max_iov_len, MPI_Count *actual_iov_len);
 
 /* Symbols of the ABI */
 int MPIR_Dup_fn(MPI_Comm oldcomm, int keyval, void *extra_state, void *attribute_val_in,

@@ -57,6 +57,7 @@ pub mod group;
 pub mod hardware;
 pub mod info;
 pub mod memory;
+pub mod mpix;
 pub mod op;
 pub mod pack;
 pub mod partitioned;

@@ -14,6 +14,7 @@ use crate::abi::{
     MPI_Session_errhandler_function, MPI_THREAD_SINGLE,
 };
 use crate::errhandler::{self, Attached, Handler};
+use crate::hints::MEMORY_KINDS;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
 use crate::sessions::{self, LEVELS, PSETS, SessionObject};
@@ -79,6 +80,7 @@ pub unsafe fn session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -
     if let Some((name, _)) = LEVELS.iter().find(|(_, known)| *known == level) {
         info.set("thread_level", name)?;
     }
+    info.set("mpi_memory_alloc_kinds", MEMORY_KINDS)?;
     // SAFETY: the caller's contract.
     unsafe { give(info, info_used, "info_used") }
 }
