@@ -292,6 +292,7 @@ module mpi
   integer, parameter :: MPI_ERR_PROC_ABORTED = 76
   integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
+  integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_GPU_SUPPORT_CUDA = 0
   integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
@@ -8911,6 +8912,72 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_spawn_multiple(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      integer, intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_spawn_multiple(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      integer, intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_get_parent(parent, ierror)
       implicit none
       integer, intent(out) :: parent
@@ -8927,6 +8994,148 @@ module mpi
   end interface
 
   interface
+    subroutine MPI_Open_port(info, port_name, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Open_port(info, port_name, ierror)
+      implicit none
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Close_port(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Close_port(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_accept(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_accept(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_connect(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_connect(port_name, info, root, comm, newcomm, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, intent(in) :: info
+      integer, intent(in) :: root
+      integer, intent(in) :: comm
+      integer, intent(out) :: newcomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Publish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Publish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Unpublish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Unpublish_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Lookup_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Lookup_name(service_name, info, port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: service_name
+      integer, intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
     subroutine MPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
@@ -8938,6 +9147,24 @@ module mpi
     subroutine PMPI_Comm_disconnect(comm, ierror)
       implicit none
       integer, intent(inout) :: comm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_join(fd, intercomm, ierror)
+      implicit none
+      integer, intent(in) :: fd
+      integer, intent(out) :: intercomm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_join(fd, intercomm, ierror)
+      implicit none
+      integer, intent(in) :: fd
+      integer, intent(out) :: intercomm
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12588,6 +12815,156 @@ module mpi
       implicit none
       type(MPI_Status), intent(in) :: f08_status
       integer, intent(out) :: f_status(MPI_STATUS_SIZE)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_version(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_version(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_fortran_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_fortran_info(info, ierror)
+      implicit none
+      integer, intent(out) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_set_fortran_info(info, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_set_fortran_info(info, ierror)
+      implicit none
+      integer, intent(in) :: info
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set, &
+        ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: is_set
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set, &
+        ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: is_set
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
+      implicit none
+      integer, intent(in) :: logical_size
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
+      !DIR$ IGNORE_TKR logical_true
+      !$PRAGMA IGNORE_TKR logical_true
+      !IBM* IGNORE_TKR logical_true
+      real :: logical_true(*)
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
+      !DIR$ IGNORE_TKR logical_false
+      !$PRAGMA IGNORE_TKR logical_false
+      !IBM* IGNORE_TKR logical_false
+      real :: logical_false(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -282,6 +282,7 @@ module mpi_f08
   integer, parameter :: MPI_ERR_PROC_ABORTED = 76
   integer, parameter :: MPI_ERR_VALUE_TOO_LARGE = 77
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
+  integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
   integer, parameter :: MPIX_GPU_SUPPORT_CUDA = 0
   integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
@@ -7838,6 +7839,76 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Comm_spawn
+    subroutine MPI_Comm_spawn_f08(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_spawn
+    subroutine PMPI_Comm_spawn_f08(command, argv, maxprocs, info, root, comm, intercomm, &
+        array_of_errcodes, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: command
+      character(len=*), intent(in) :: argv(*)
+      integer, intent(in) :: maxprocs
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_spawn_multiple
+    subroutine MPI_Comm_spawn_multiple_f08(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      type(MPI_Info), intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_spawn_multiple
+    subroutine PMPI_Comm_spawn_multiple_f08(count, array_of_commands, array_of_argv, &
+        array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      integer, intent(in) :: count
+      character(len=*), intent(in) :: array_of_commands(*)
+      character(len=*), intent(in) :: array_of_argv(count, *)
+      integer, intent(in) :: array_of_maxprocs(*)
+      type(MPI_Info), intent(in) :: array_of_info(*)
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: intercomm
+      integer :: array_of_errcodes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_get_parent
     subroutine MPI_Comm_get_parent_f08(parent, ierror)
       import :: MPI_Comm
@@ -7856,6 +7927,160 @@ module mpi_f08
     end subroutine
   end interface
 
+  interface MPI_Open_port
+    subroutine MPI_Open_port_f08(info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Open_port
+    subroutine PMPI_Open_port_f08(info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Close_port
+    subroutine MPI_Close_port_f08(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Close_port
+    subroutine PMPI_Close_port_f08(port_name, ierror)
+      implicit none
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_accept
+    subroutine MPI_Comm_accept_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_accept
+    subroutine PMPI_Comm_accept_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_connect
+    subroutine MPI_Comm_connect_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_connect
+    subroutine PMPI_Comm_connect_f08(port_name, info, root, comm, newcomm, ierror)
+      import :: MPI_Comm, MPI_Info
+      implicit none
+      character(len=*), intent(in) :: port_name
+      type(MPI_Info), intent(in) :: info
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Comm), intent(out) :: newcomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Publish_name
+    subroutine MPI_Publish_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Publish_name
+    subroutine PMPI_Publish_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Unpublish_name
+    subroutine MPI_Unpublish_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Unpublish_name
+    subroutine PMPI_Unpublish_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(in) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Lookup_name
+    subroutine MPI_Lookup_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Lookup_name
+    subroutine PMPI_Lookup_name_f08(service_name, info, port_name, ierror)
+      import :: MPI_Info
+      implicit none
+      character(len=*), intent(in) :: service_name
+      type(MPI_Info), intent(in) :: info
+      character(len=*), intent(out) :: port_name
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
   interface MPI_Comm_disconnect
     subroutine MPI_Comm_disconnect_f08(comm, ierror)
       import :: MPI_Comm
@@ -7870,6 +8095,26 @@ module mpi_f08
       import :: MPI_Comm
       implicit none
       type(MPI_Comm), intent(inout) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_join
+    subroutine MPI_Comm_join_f08(fd, intercomm, ierror)
+      import :: MPI_Comm
+      implicit none
+      integer, intent(in) :: fd
+      type(MPI_Comm), intent(out) :: intercomm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_join
+    subroutine PMPI_Comm_join_f08(fd, intercomm, ierror)
+      import :: MPI_Comm
+      implicit none
+      integer, intent(in) :: fd
+      type(MPI_Comm), intent(out) :: intercomm
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10824,6 +11069,124 @@ module mpi_f08
       implicit none
       type(MPI_Status), intent(in) :: f08_status
       integer, intent(out) :: f_status(MPI_STATUS_SIZE)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_version
+    subroutine MPI_Abi_get_version_f08(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_version
+    subroutine PMPI_Abi_get_version_f08(abi_major, abi_minor, ierror)
+      implicit none
+      integer, intent(out) :: abi_major
+      integer, intent(out) :: abi_minor
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_info
+    subroutine MPI_Abi_get_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_info
+    subroutine PMPI_Abi_get_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_fortran_info
+    subroutine MPI_Abi_get_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_fortran_info
+    subroutine PMPI_Abi_get_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(out) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_set_fortran_info
+    subroutine MPI_Abi_set_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_set_fortran_info
+    subroutine PMPI_Abi_set_fortran_info_f08(info, ierror)
+      import :: MPI_Info
+      implicit none
+      type(MPI_Info), intent(in) :: info
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_get_fortran_booleans
+    subroutine MPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        is_set, ierror) bind(C, name='mpi_abi_get_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..) :: logical_true
+      type(*), dimension(..) :: logical_false
+      integer, intent(out) :: is_set
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_get_fortran_booleans
+    subroutine PMPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        is_set, ierror) bind(C, name='pmpi_abi_get_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..) :: logical_true
+      type(*), dimension(..) :: logical_false
+      integer, intent(out) :: is_set
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Abi_set_fortran_booleans
+    subroutine MPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        ierror) bind(C, name='mpi_abi_set_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..), intent(in) :: logical_true
+      type(*), dimension(..), intent(in) :: logical_false
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Abi_set_fortran_booleans
+    subroutine PMPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
+        ierror) bind(C, name='pmpi_abi_set_fortran_booleans_f08ts_cdesc')
+      implicit none
+      integer, intent(in) :: logical_size
+      type(*), dimension(..), intent(in) :: logical_true
+      type(*), dimension(..), intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -13,7 +13,10 @@ fn main() {
         fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         path
     };
-    write("constants.rs", table.rust_constants());
+    let constants = table.library_constants(mpi_table::Abi::Mpich);
+    let wrong = |error| panic!("libmpi/table/{error}");
+    write("constants.rs", constants.unwrap_or_else(wrong));
+    write("outward.rs", table.outward(mpi_table::Abi::Mpich));
     write("shims.rs", table.shims());
     let script = write("exports.map", table.version_script());
 

@@ -13,4 +13,6 @@
 use std::ffi::c_char;
 use std::ffi::{c_int, c_long, c_void};
 
+use crate::outward::{Outward, OutwardFile};
+
 include!(concat!(env!("OUT_DIR"), "/constants.rs"));

@@ -10,12 +10,14 @@ use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{
-    MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_KEYVAL_INVALID, MPI_SUCCESS,
+    self, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_KEYVAL_INVALID,
+    MPI_SUCCESS,
 };
 use crate::handles::{Type, predefined_index};
 use crate::keyval::Key;
 pub use crate::keyval::{CopyProxy, DeleteProxy, Form, Kind, Store, Value};
 use crate::library::LIBRARY;
+use crate::outward::Outward;
 
 /// The handle of a key, which goes with the key.
 struct Given(Arc<AtomicI32>);
@@ -79,9 +81,10 @@ pub fn create(
                 None => {
                     let place = (&raw mut out).cast();
                     let (value, flag) = (value.pointer(), &raw mut flag);
+                    let object = kind.outward(*object);
                     // SAFETY: the program gave this function as an attribute copy callback; the
                     // arguments are what section 6.7.2 says it gets.
-                    let code = unsafe { function(*object, key, extra.get(), value, place, flag) };
+                    let code = unsafe { function(object, key, extra.get(), value, place, flag) };
                     (code, Form::Pointer)
                 }
             };
@@ -102,8 +105,11 @@ pub fn create(
                     // SAFETY: as for copying.
                     unsafe { proxy(function, *object, key, form, bits, extra.get()) }
                 }
-                // SAFETY: as for copying.
-                None => unsafe { function(*object, key, value.pointer(), extra.get()) },
+                None => {
+                    let object = kind.outward(*object);
+                    // SAFETY: as for copying.
+                    unsafe { function(object, key, value.pointer(), extra.get()) }
+                }
             };
             match code {
                 MPI_SUCCESS => Ok(()),
@@ -128,11 +134,34 @@ pub fn create(
     Ok(given)
 }
 
+/// `MPIR_Dup_fn` as a callback: the predefined one that copies (section 6.7.2).
+unsafe extern "C" fn dup(
+    _object: Outward,
+    _keyval: c_int,
+    _extra_state: *mut c_void,
+    attribute_val_in: *mut c_void,
+    attribute_val_out: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: the arguments are those of a copy callback.
+    unsafe { crate::api::env::dup_fn(0, 0, null_mut(), attribute_val_in, attribute_val_out, flag) }
+}
+
+/// What stands for `MPI_COMM_DUP_FN` and its like within the library.
+pub const DUP: MPI_Comm_copy_attr_function = dup;
+
 /// Whether a copy callback is the predefined one that copies.
+#[cfg(standard_abi)]
 fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
-    std::ptr::fn_addr_eq(
-        function,
-        crate::shims::MPIR_Dup_fn as MPI_Comm_copy_attr_function,
+    std::ptr::fn_addr_eq(function, DUP)
+}
+
+/// Whether a copy callback is the predefined one that copies.
+#[cfg(not(standard_abi))]
+fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
+    std::ptr::eq(
+        function as *const c_void,
+        crate::shims::MPIR_Dup_fn as *const c_void,
     )
 }
 
@@ -180,11 +209,31 @@ pub fn free(handle: c_int, kind: Kind) -> Result<()> {
     Ok(())
 }
 
+fn is_predefined(handle: c_int) -> bool {
+    const ALL: [c_int; 12] = [
+        abi::MPI_TAG_UB,
+        abi::MPI_HOST,
+        abi::MPI_IO,
+        abi::MPI_WTIME_IS_GLOBAL,
+        abi::MPI_UNIVERSE_SIZE,
+        abi::MPI_LASTUSEDCODE,
+        abi::MPI_APPNUM,
+        abi::MPI_WIN_BASE,
+        abi::MPI_WIN_SIZE,
+        abi::MPI_WIN_DISP_UNIT,
+        abi::MPI_WIN_CREATE_FLAVOR,
+        abi::MPI_WIN_MODEL,
+    ];
+    // In the MPICH ABI all of them look alike, also those of other languages.
+    let alike = cfg!(not(standard_abi)) && predefined_index(handle, Type::Keyval).is_some();
+    alike || ALL.contains(&handle)
+}
+
 #[cold]
 fn invalid(handle: c_int) -> Error {
     let what = if handle == MPI_KEYVAL_INVALID {
         "the key is MPI_KEYVAL_INVALID".to_string()
-    } else if predefined_index(handle, Type::Keyval).is_some() {
+    } else if is_predefined(handle) {
         format!("the attributes of predefined keys ({handle:#x}) can only be read")
     } else {
         format!("attribute key {handle:#x} does not exist; it was never made, or has been freed")

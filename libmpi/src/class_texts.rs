@@ -27,6 +27,9 @@ pub fn text(class: c_int) -> Option<&'static str> {
         abi::MPI_ERR_INTERN => "MPI_ERR_INTERN: a fault inside the MPI library",
         abi::MPI_ERR_IN_STATUS => "MPI_ERR_IN_STATUS: the statuses hold the errors",
         abi::MPI_ERR_PENDING => "MPI_ERR_PENDING: the request is not complete yet",
+        abi::MPI_ERR_ABI => {
+            "MPI_ERR_ABI: the library's Fortran types are settled and stay as they are"
+        }
         abi::MPI_ERR_KEYVAL => "MPI_ERR_KEYVAL: an attribute key is unknown or of another object",
         abi::MPI_ERR_NO_MEM => "MPI_ERR_NO_MEM: memory is exhausted",
         abi::MPI_ERR_BASE => "MPI_ERR_BASE: memory to free was not allocated by MPI_Alloc_mem",

@@ -60,8 +60,9 @@ pub fn class_of(code: c_int) -> Option<c_int> {
     if code >= FIRST_ADDED {
         return of_added(code, |added| added.class);
     }
+    // Classes of the tool information interface are no codes of this form in the standard ABI.
     if code < 0 || code & 1 << CLASS_BITS != 0 {
-        return None;
+        return text(code).map(|_| code);
     }
     let class = code & ((1 << CLASS_BITS) - 1);
     let number = code as u32 >> NUMBER_SHIFT;

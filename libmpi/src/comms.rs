@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
+use mpi_core::process::foreign::Uses;
 use mpi_core::{Process, Result};
 use parking_lot::Mutex;
 
@@ -27,12 +28,30 @@ pub struct CommObject {
     pub bsend: OnceLock<Arc<Buffered>>,
     /// The buffer of the session that it comes from.
     pub session_bsend: OnceLock<Arc<Buffered>>,
+    /// Its members of other jobs stay connected as long as it lives.
+    uses: OnceLock<Uses>,
 }
 
 impl AsRef<Comm> for CommObject {
     fn as_ref(&self) -> &Comm {
         &self.comm
     }
+}
+
+/// How many processes this one sends to (or receives from) in an all-to-all exchange, or in one between
+/// neighbours.
+pub fn exchanged(comm: MPI_Comm, sends: bool, neighbors: bool) -> Option<usize> {
+    let comm = &crate::runtime::running()?.find_comm(comm)?.comm;
+    if !neighbors {
+        return Some(comm.targets() as usize);
+    }
+    let found = mpi_core::topo::neighbors(comm).ok()?;
+    let ranks = if sends {
+        found.destinations
+    } else {
+        found.sources
+    };
+    Some(ranks.len())
 }
 
 impl CommObject {
@@ -46,6 +65,18 @@ impl CommObject {
             hints: Mutex::default(),
             bsend: OnceLock::new(),
             session_bsend: OnceLock::new(),
+            uses: OnceLock::new(),
+        }
+    }
+
+    /// From now on its members of other jobs stay connected as long as it lives.
+    pub fn keep_connected(&self, process: &Process) {
+        let members = || crate::dynamic::members(&self.comm).into_iter();
+        let foreign = process.foreign();
+        if foreign.any() {
+            let _ = self
+                .uses
+                .set(foreign.use_peers(self.comm.owner(), members()));
         }
     }
 

@@ -43,39 +43,59 @@ const NO_STATUS: MPI_F08_status = MPI_F08_status {
     MPI_ERROR: 0,
 };
 
-static UNWEIGHTED: Variable<i32> = Variable::new(0);
-static WEIGHTS_EMPTY: Variable<i32> = Variable::new(0);
+/// Where constants point: in the MPICH ABI to places of their own, in the standard ABI to numbers.
+#[cfg(not(standard_abi))]
+mod places {
+    use super::{MPIR_T_pvar_handle_s, Variable, ptr};
 
-#[unsafe(no_mangle)]
-pub static MPI_UNWEIGHTED: Variable<*mut i32> = Variable::new(UNWEIGHTED.get());
-#[unsafe(no_mangle)]
-pub static MPI_WEIGHTS_EMPTY: Variable<*mut i32> = Variable::new(WEIGHTS_EMPTY.get());
+    static UNWEIGHTED_PLACE: Variable<i32> = Variable::new(0);
+    static WEIGHTS_EMPTY_PLACE: Variable<i32> = Variable::new(0);
+    /// No handle has this address.
+    static ALL_HANDLES_PLACE: Variable<u8> = Variable::new(0);
 
-#[unsafe(no_mangle)]
+    pub const UNWEIGHTED: *mut i32 = UNWEIGHTED_PLACE.get();
+    pub const WEIGHTS_EMPTY: *mut i32 = WEIGHTS_EMPTY_PLACE.get();
+    pub const ALL_HANDLES: *mut MPIR_T_pvar_handle_s =
+        ptr::from_ref(&ALL_HANDLES_PLACE).cast_mut().cast();
+}
+
+/// As above (MPI-5.0 annex A.1).
+#[cfg(standard_abi)]
+mod places {
+    use super::{MPIR_T_pvar_handle_s, ptr};
+
+    pub const UNWEIGHTED: *mut i32 = ptr::without_provenance_mut(10);
+    pub const WEIGHTS_EMPTY: *mut i32 = ptr::without_provenance_mut(11);
+    pub const ALL_HANDLES: *mut MPIR_T_pvar_handle_s = ptr::without_provenance_mut(1);
+}
+
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+pub static MPI_UNWEIGHTED: Variable<*mut i32> = Variable::new(places::UNWEIGHTED);
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+pub static MPI_WEIGHTS_EMPTY: Variable<*mut i32> = Variable::new(places::WEIGHTS_EMPTY);
+
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPI_F_STATUS_IGNORE: Variable<*mut MPI_Fint> = Variable::new(null_mut());
-#[unsafe(no_mangle)]
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPI_F_STATUSES_IGNORE: Variable<*mut MPI_Fint> = Variable::new(null_mut());
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPIR_F08_MPI_STATUS_IGNORE_OBJ: Variable<MPI_F08_status> = Variable::new(NO_STATUS);
-#[unsafe(no_mangle)]
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPIR_F08_MPI_STATUSES_IGNORE_OBJ: Variable<[MPI_F08_status; 1]> =
     Variable::new([NO_STATUS]);
-#[unsafe(no_mangle)]
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPIR_F08_MPI_IN_PLACE: Variable<i32> = Variable::new(0);
-#[unsafe(no_mangle)]
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPIR_F08_MPI_BOTTOM: Variable<i32> = Variable::new(0);
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPI_F08_STATUS_IGNORE: Variable<*mut MPI_F08_status> =
     Variable::new(MPIR_F08_MPI_STATUS_IGNORE_OBJ.get());
-#[unsafe(no_mangle)]
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPI_F08_STATUSES_IGNORE: Variable<*mut MPI_F08_status> =
     Variable::new(MPIR_F08_MPI_STATUSES_IGNORE_OBJ.get().cast());
 
-/// No handle has this address.
-static ALL_HANDLES: Variable<u8> = Variable::new(0);
-
-#[unsafe(no_mangle)]
+#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPI_T_PVAR_ALL_HANDLES: Variable<*mut MPIR_T_pvar_handle_s> =
-    Variable::new(ptr::from_ref(&ALL_HANDLES).cast_mut().cast());
+    Variable::new(places::ALL_HANDLES);

@@ -8,20 +8,58 @@ use mpi_core::{Class, Error, Result};
 use mpi_io::{Conversions, Representation};
 
 use crate::abi::{
-    MPI_Aint, MPI_Datarep_conversion_function, MPI_Datarep_extent_function, MPI_Datatype,
-    MPI_SUCCESS,
+    MPI_Aint, MPI_Count, MPI_Datarep_conversion_function, MPI_Datarep_conversion_function_c,
+    MPI_Datarep_extent_function, MPI_Datatype, MPI_SUCCESS,
 };
 use crate::library::LIBRARY;
+use crate::outward::Outward;
 use crate::type_object::TypeObject;
 use crate::types;
+
+/// A conversion function of the program's.
+#[derive(Clone, Copy)]
+pub enum Conversion {
+    /// One that is told the number of elements as an int.
+    Int(MPI_Datarep_conversion_function),
+    /// One that is told it as a large count (MPI-4.0 section 14.5.3).
+    Large(MPI_Datarep_conversion_function_c),
+}
+
+impl Conversion {
+    /// Converts `count` elements, all of them, between a buffer of the program's and the file's form.
+    ///
+    /// # Safety
+    /// Both are as the standard asks for these elements.
+    unsafe fn call(
+        self,
+        user: *mut c_void,
+        datatype: MPI_Datatype,
+        count: usize,
+        file: *mut c_void,
+        extra: *mut c_void,
+    ) -> Result<c_int> {
+        let datatype = Outward::datatype(datatype);
+        // SAFETY: the caller's contract.
+        Ok(unsafe {
+            match self {
+                Conversion::Int(function) => {
+                    function(user, datatype, as_count(count)?, file, 0, extra)
+                }
+                Conversion::Large(function) => {
+                    function(user, datatype, count as MPI_Count, file, 0, extra)
+                }
+            }
+        })
+    }
+}
 
 /// The functions of a representation, and what they are given.
 #[derive(Clone, Copy)]
 pub struct Functions {
     /// Converts what was read; none if nothing is to be converted (`MPI_CONVERSION_FN_NULL`).
-    pub read: Option<MPI_Datarep_conversion_function>,
+    pub read: Option<Conversion>,
     /// Converts what is to be written; none as above.
-    pub write: Option<MPI_Datarep_conversion_function>,
+    pub write: Option<Conversion>,
     /// Says how long a value is in the file.
     pub extent: MPI_Datarep_extent_function,
     /// Their last argument.
@@ -107,7 +145,8 @@ fn returned(what: &str, code: c_int) -> Result<()> {
 fn as_count(count: usize) -> Result<c_int> {
     c_int::try_from(count).map_err(|_| {
         let why = format!(
-            "{count} elements are more than a conversion function can be told of; access fewer at a time"
+            "{count} elements are more than a conversion function can be told of; register the data \
+             representation with MPI_Register_datarep_c, or access fewer at a time"
         );
         Error::new(Class::Count, why)
     })
@@ -118,7 +157,8 @@ impl Conversions for Functions {
         with_handle(datatype, |handle| {
             let mut extent: MPI_Aint = 0;
             // SAFETY: the program gave it as such a function; the extent is a local variable.
-            let code = unsafe { (self.extent)(handle, &raw mut extent, self.extra) };
+            let code =
+                unsafe { (self.extent)(Outward::datatype(handle), &raw mut extent, self.extra) };
             returned("extent", code).map(|()| extent as i64)
         })
     }
@@ -136,12 +176,11 @@ impl Conversions for Functions {
                 unsafe { datatype.pack(memory, count, 0, file) };
             });
         };
-        let number = as_count(count)?;
         with_handle(datatype, |handle| {
             let (user, file) = (memory.cast_mut().cast(), file.as_mut_ptr().cast());
             // SAFETY: the program gave it as such a function; it reads the elements and writes as much as
             // its extent function has said.
-            let code = unsafe { write(user, handle, number, file, 0, self.extra) };
+            let code = unsafe { write.call(user, handle, count, file, self.extra)? };
             returned("write conversion", code)
         })
     }
@@ -159,11 +198,10 @@ impl Conversions for Functions {
                 unsafe { datatype.unpack(memory, count, 0, file) };
             });
         };
-        let number = as_count(count)?;
         with_handle(datatype, |handle| {
             let file = file.as_ptr().cast_mut().cast();
             // SAFETY: as for `convert_write`, the other way round.
-            let code = unsafe { read(memory.cast(), handle, number, file, 0, self.extra) };
+            let code = unsafe { read.call(memory.cast(), handle, count, file, self.extra)? };
             returned("read conversion", code)
         })
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use mpi_core::{Class, Error, Result, Status};
 
-use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_SUCCESS, MPI_Status};
+use crate::abi::{MPI_SUCCESS, MPI_Status};
 use crate::status;
 
 /// The callbacks of a generalized request, and what they are given.
@@ -100,13 +100,7 @@ impl Generalized {
     /// Asks the program how the operation ended.
     pub fn query(&self) -> (Status, Result<()>) {
         // What the callback leaves alone is as in an empty status.
-        let mut told = MPI_Status {
-            count_lo: 0,
-            count_hi_and_cancelled: 0,
-            MPI_SOURCE: MPI_ANY_SOURCE,
-            MPI_TAG: MPI_ANY_TAG,
-            MPI_ERROR: MPI_SUCCESS,
-        };
+        let mut told = status::empty();
         let Callbacks { query, extra, .. } = self.callbacks;
         let code = if self.is_fortran() {
             let mut code = MPI_SUCCESS;
@@ -120,13 +114,7 @@ impl Generalized {
             // SAFETY: promised to `new`; the status is a local variable.
             unsafe { query(extra, &raw mut told) }
         };
-        let status = Status {
-            source: told.MPI_SOURCE,
-            tag: told.MPI_TAG,
-            bytes: status::bytes(&told),
-            cancelled: status::cancelled(&told).into(),
-        };
-        (status, returned("query", code))
+        (status::read(&told), returned("query", code))
     }
 
     /// Has the program free what belongs to it. To be called once.

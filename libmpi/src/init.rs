@@ -19,12 +19,13 @@ use crate::abi::{
 };
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
+use crate::dynamic::{self, Dynamic};
 use crate::errhandler::RETURN;
 use crate::handles::{HandleTable, Type};
 use crate::library::LIBRARY;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::settings::{Info, Settings};
-use crate::{bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
+use crate::{apart, bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
 
 /// Opens the world model (MPI-4.1 section 11.2).
 pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
@@ -40,7 +41,9 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     runtime.set_world(true);
     users.world = true;
     runtime::set_phase(Phase::Running);
-    Ok(())
+    // Communicators are made here as anywhere.
+    drop(users);
+    dynamic::spawn::find_parents(runtime)
 }
 
 /// Opens a session, which asks for a level of threads; tells which it gets.
@@ -65,6 +68,8 @@ pub fn close_session() -> Result<()> {
     }
     let runtime = runtime::runtime()?;
     runtime.process.end_lockless();
+    runtime.dynamic.ports.lock().clear();
+    mpi_core::dynamic::part::finish_all(&runtime.process)?;
     let left = runtime.process.drain_within(PATIENCE).map(drop);
     rest(runtime);
     // With a process lost not everything can leave.
@@ -84,6 +89,7 @@ fn open(threaded: bool) -> Result<&'static Runtime> {
     if let Some(runtime) = runtime::running() {
         return Ok(runtime);
     }
+    apart::check()?;
     if !runtime::wake() {
         runtime::install(make(threaded)?);
         at_exit();
@@ -119,6 +125,7 @@ fn make(threaded: bool) -> Result<Runtime> {
     world.set_name("MPI_COMM_WORLD");
     let self_comm = Comm::new(ContextId::new(rank, 1), Group::single(rank), 0);
     self_comm.set_name("MPI_COMM_SELF");
+    dynamic::introduce(&started.process, &pmi);
     Ok(Runtime {
         process: started.process,
         pmi,
@@ -139,6 +146,7 @@ fn make(threaded: bool) -> Result<Runtime> {
         requests: HandleTable::new(Type::Request),
         bsend: Buffered::default(),
         pieces: Mutex::default(),
+        dynamic: Dynamic::default(),
         progress_thread: Mutex::new(None),
     })
 }
@@ -219,7 +227,10 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     let alone = LIBRARY.users.lock().sessions == 0;
     if alone {
         runtime.process.end_lockless();
+        runtime.dynamic.ports.lock().clear();
     }
+    // MPI_Finalize is collective over all connected processes (section 10.5.4).
+    mpi_core::dynamic::part::finish_all(&runtime.process)?;
     // What a session has still to send may wait for its receiver, which is not to be waited for here.
     let drain = || match alone {
         true => runtime.process.drain(),

@@ -9,6 +9,7 @@ use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function};
+use crate::outward::Outward;
 
 /// The attributes of an object, which callbacks know by its handle.
 pub type Store = Attributes<c_int, Value>;
@@ -133,6 +134,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// An object as callbacks get it.
+    pub(crate) fn outward(self, object: c_int) -> Outward {
+        match self {
+            Kind::Comm => Outward::comm(object),
+            Kind::Type => Outward::datatype(object),
+            Kind::Win => Outward::win(object),
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Comm => "communicators",

@@ -1,4 +1,5 @@
-//! The C ABI of Weft: `libmpi.so.12`, the MPICH ABI of MPI-3.1.
+//! The C ABI of Weft: `libmpi.so.12`, the MPICH ABI, and compiled a second time by the package
+//! `libmpi-abi`, with `cfg(standard_abi)`: `libmpi_abi.so.1`, the standard ABI of MPI-5.0.
 //!
 //! Here are no MPI semantics: handles become references, arguments are checked, `mpi-core` does
 //! the work, and a `Result` becomes an error handler call. The exported functions ("shims") are
@@ -6,6 +7,7 @@
 //! names. [`raise`] is what happens when that returns an error.
 
 pub mod abi;
+mod apart;
 pub mod api;
 pub mod attributes;
 pub mod bootstrap;
@@ -16,6 +18,7 @@ pub mod comms;
 pub mod counts;
 pub mod data;
 mod datareps;
+pub mod dynamic;
 pub mod errhandler;
 pub mod exchange;
 pub mod fatal;
@@ -38,6 +41,7 @@ pub mod messages;
 pub mod netmods;
 mod node_table;
 pub mod ops;
+pub mod outward;
 pub mod own_request;
 pub mod partitioned;
 pub mod persistent;
@@ -67,6 +71,8 @@ mod shims {
     #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]
     use crate::abi::*;
     use crate::counts::{IntArray, IntOut};
+    #[cfg(standard_abi)]
+    use crate::outward::{self, Outward, OutwardFile};
     use crate::raise::{Arg, On, raise};
     use std::ffi::{c_char, c_double, c_int, c_void};
 

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
 
 use mpi_core::TAG_UB;
@@ -62,6 +62,8 @@ pub(crate) struct Library {
     pub added_codes: Mutex<Vec<Option<Added>>>,
     /// The files that have a number in Fortran, by that number less one; 0 stands for none.
     pub fortran_files: Mutex<Vec<usize>>,
+    /// Whether the program has told what Fortran's types are, and its truth values.
+    pub fortran_told: [AtomicBool; 2],
     /// Data representations that the program registered.
     pub datareps: Mutex<Vec<Registered>>,
     /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
@@ -106,6 +108,7 @@ pub(crate) static LIBRARY: Library = Library {
     }),
     added_codes: Mutex::new(Vec::new()),
     fortran_files: Mutex::new(Vec::new()),
+    fortran_told: [const { AtomicBool::new(false) }; 2],
     datareps: Mutex::new(Vec::new()),
     rank_and_size: OnceLock::new(),
     group_sessions: Mutex::new(BTreeMap::new()),

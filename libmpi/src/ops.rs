@@ -14,6 +14,7 @@ use crate::abi::{
 use crate::handles::{Type, predefined_index};
 pub use crate::library::OpProxy as Proxy;
 use crate::library::{LIBRARY, UserOp};
+use crate::outward::Outward;
 use crate::types::{self, TypeObject};
 
 /// Handles of the predefined operations, in the order of their indices, which begin at 1.
@@ -99,21 +100,22 @@ impl UserFunction {
         input: *const u8,
         inout: *mut u8,
         len: usize,
-        mut handle: MPI_Datatype,
+        handle: MPI_Datatype,
     ) {
+        let mut told = Outward::datatype(handle);
         // SAFETY: the caller's promise, which is what the standard asks of who calls such a function
         // (section 5.9.5); the C++ library gave the proxy for this function.
         unsafe {
             match (self, proxy) {
                 (UserFunction::Int(function), None) => {
-                    let (mut len, handle) = (len as c_int, &raw mut handle);
+                    let (mut len, handle) = (len as c_int, &raw mut told);
                     function(input.cast_mut().cast(), inout.cast(), &raw mut len, handle);
                 }
                 (UserFunction::Int(function), Some(proxy)) => {
                     proxy(input.cast(), inout.cast(), len as c_int, handle, function);
                 }
                 (UserFunction::Large(function), _) => {
-                    let (mut len, handle) = (len as MPI_Count, &raw mut handle);
+                    let (mut len, handle) = (len as MPI_Count, &raw mut told);
                     function(input.cast_mut().cast(), inout.cast(), &raw mut len, handle);
                 }
             }
@@ -240,11 +242,11 @@ mod tests {
             input: *mut std::ffi::c_void,
             inout: *mut std::ffi::c_void,
             len: *mut c_int,
-            datatype: *mut MPI_Datatype,
+            datatype: *mut Outward,
         ) {
             // SAFETY: called below with arrays of three ints.
             unsafe {
-                assert_eq!((*len, *datatype), (3, abi::MPI_INT));
+                assert_eq!((*len, (*datatype).inward()), (3, abi::MPI_INT));
                 for i in 0..3 {
                     *inout.cast::<c_int>().add(i) += *input.cast::<c_int>().add(i);
                 }

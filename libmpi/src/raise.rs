@@ -14,6 +14,7 @@ use crate::abi::{
 };
 use crate::errhandler::{self, Handler};
 use crate::identity::Identity;
+use crate::outward::{Outward, OutwardFile};
 use crate::runtime::runtime;
 use crate::tool::events;
 use crate::{codes, fatal, files, sessions, wins};
@@ -194,10 +195,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
     match handler {
         Handler::Fatal | Handler::Abort | Handler::Return => {}
         Handler::Comm(function) => {
-            let mut comm = match on {
+            let mut comm = Outward::comm(match on {
                 On::Comm(comm) if exists(comm) => comm,
                 _ => of_process().1,
-            };
+            });
             let place = &raw mut comm;
             match proxy {
                 // SAFETY: see above.
@@ -214,10 +215,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             }
         }
         Handler::Win(function) => {
-            let mut win = match on {
+            let mut win = Outward::win(match on {
                 On::Win(win) => win,
                 _ => MPI_WIN_NULL,
-            };
+            });
             let place = &raw mut win;
             match proxy {
                 // SAFETY: see above.
@@ -234,10 +235,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             }
         }
         Handler::File(function) => {
-            let mut file = match on {
+            let mut file = OutwardFile::new(match on {
                 On::File(file) => file,
                 _ => MPI_FILE_NULL,
-            };
+            });
             let place = &raw mut file;
             match proxy {
                 // SAFETY: see above.
@@ -254,10 +255,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             }
         }
         Handler::Session(function) => {
-            let mut session = match on {
+            let mut session = Outward::session(match on {
                 On::Session(session) => session,
                 _ => MPI_SESSION_NULL,
-            };
+            });
             // SAFETY: see above.
             unsafe { function(&raw mut session, &raw mut code) };
         }
@@ -380,6 +381,7 @@ pub fn class_code(class: Class) -> c_int {
         Class::Intern => abi::MPI_ERR_INTERN,
         Class::InStatus => abi::MPI_ERR_IN_STATUS,
         Class::Pending => abi::MPI_ERR_PENDING,
+        Class::Abi => abi::MPI_ERR_ABI,
         Class::Keyval => abi::MPI_ERR_KEYVAL,
         Class::NoMem => abi::MPI_ERR_NO_MEM,
         Class::Base => abi::MPI_ERR_BASE,

@@ -18,6 +18,7 @@ use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
 use crate::bootstrap::Neighbours;
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
+use crate::dynamic::Dynamic;
 use crate::errhandler::Attached;
 use crate::handles::HandleTable;
 use crate::requests::Object;
@@ -63,6 +64,8 @@ pub struct Runtime {
     pub bsend: Buffered,
     /// Where pieces of `MPI_Alloc_mem` begin that are not shared, and how they were allocated.
     pub pieces: Mutex<HashMap<usize, Layout>>,
+    /// Ports, and the parent's communicator.
+    pub dynamic: Dynamic,
     /// The thread of asynchronous progress, if there is one.
     pub progress_thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -228,6 +231,7 @@ impl Runtime {
         object.comm.set_owner(handle as u32);
         let (rank, size) = (object.comm.rank(), object.comm.size());
         events::tell(events::COMM, [handle, rank as c_int, size as c_int]);
+        object.keep_connected(&self.process);
         Ok(handle)
     }
 }

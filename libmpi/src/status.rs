@@ -2,9 +2,55 @@
 
 use std::ffi::c_int;
 
-use mpi_core::Status;
+use mpi_core::{ANY_SOURCE, ANY_TAG, PROC_NULL, Status};
 
-use crate::abi::{MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE, MPI_Status};
+use crate::abi::{
+    MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE, MPI_Status,
+};
+
+/// A status of nothing (section 3.7.3).
+pub fn empty() -> MPI_Status {
+    // SAFETY: a status is integers.
+    let mut status: MPI_Status = unsafe { std::mem::zeroed() };
+    (status.MPI_SOURCE, status.MPI_TAG) = (MPI_ANY_SOURCE, MPI_ANY_TAG);
+    status
+}
+
+/// A source of mpi-core as the ABI has it.
+#[inline(always)]
+fn outer_source(source: i32) -> c_int {
+    match source {
+        ANY_SOURCE => MPI_ANY_SOURCE,
+        PROC_NULL => MPI_PROC_NULL,
+        rank => rank,
+    }
+}
+
+/// A tag of mpi-core as the ABI has it.
+#[inline(always)]
+fn outer_tag(tag: i32) -> c_int {
+    match tag {
+        ANY_TAG => MPI_ANY_TAG,
+        tag => tag,
+    }
+}
+
+/// What a status of the program's says, for mpi-core.
+pub fn read(status: &MPI_Status) -> Status {
+    Status {
+        source: match status.MPI_SOURCE {
+            MPI_ANY_SOURCE => ANY_SOURCE,
+            MPI_PROC_NULL => PROC_NULL,
+            rank => rank,
+        },
+        tag: match status.MPI_TAG {
+            MPI_ANY_TAG => ANY_TAG,
+            tag => tag,
+        },
+        bytes: bytes(status),
+        cancelled: cancelled(status).into(),
+    }
+}
 
 /// Writes what an operation says of itself, unless the program ignores it. The error field is left
 /// alone (section 3.2.5: only calls that return several statuses set it).
@@ -23,8 +69,8 @@ pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
         let high = (status.bytes >> 32) as u32;
         let flags = high << 1 | status.cancelled as u32;
         (&raw mut (*out).count_hi_and_cancelled).write(flags as c_int);
-        (&raw mut (*out).MPI_SOURCE).write(status.source);
-        (&raw mut (*out).MPI_TAG).write(status.tag);
+        (&raw mut (*out).MPI_SOURCE).write(outer_source(status.source));
+        (&raw mut (*out).MPI_TAG).write(outer_tag(status.tag));
     }
 }
 
@@ -76,6 +122,9 @@ pub fn set_bytes(status: &mut MPI_Status, bytes: u64) {
 pub fn set_cancelled(status: &mut MPI_Status, cancelled: bool) {
     status.count_hi_and_cancelled = status.count_hi_and_cancelled & !1 | c_int::from(cancelled);
 }
+
+#[cfg(standard_abi)]
+const _: () = assert!(size_of::<MPI_Status>() == 32 && align_of::<MPI_Status>() == 4);
 
 #[cfg(test)]
 mod tests {

@@ -212,6 +212,11 @@ fn made() -> &'static HandleTable<TypeObject> {
     LIBRARY.datatypes.get_or_init(first_objects)
 }
 
+/// Whether a handle stands for an optional datatype that the library lacks (MPI-5.0 section 21.4).
+pub fn is_absent(handle: MPI_Datatype) -> bool {
+    crate::outward::ABSENT.contains(&handle)
+}
+
 /// Whether a handle is predefined and so can't be freed.
 pub fn is_predefined(handle: MPI_Datatype) -> bool {
     let first = abi::MPI_FLOAT_INT;

@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use mpi_core::process::foreign::Uses;
 use mpi_core::{Class, Error, Result};
 use mpi_rma::{Flavor, Window};
 use parking_lot::Mutex;
@@ -33,6 +34,8 @@ pub struct WinObject {
     unit: c_int,
     flavor: c_int,
     model: c_int,
+    /// Members of other jobs stay connected as long as it lives.
+    uses: OnceLock<Uses>,
 }
 
 static MADE: HandleTable<WinObject> = HandleTable::new(Type::Win);
@@ -55,6 +58,7 @@ impl WinObject {
                 Flavor::Dynamic => MPI_WIN_FLAVOR_DYNAMIC,
             },
             model: MPI_WIN_UNIFIED,
+            uses: OnceLock::new(),
             window,
         }
     }
@@ -113,6 +117,14 @@ pub fn forget() {
 
 /// A handle for a window.
 pub fn insert(object: WinObject) -> Result<MPI_Win> {
+    if let Some(runtime) = crate::runtime::running() {
+        let foreign = runtime.process.foreign();
+        let window = &object.window;
+        if let Ok(group) = window.group() {
+            let uses = foreign.use_peers(window.owner(), group.peers());
+            let _ = object.uses.set(uses);
+        }
+    }
     let object = Arc::new(object);
     let handle = MADE.insert(object.clone()).ok_or_else(|| {
         Error::new(

@@ -8,6 +8,7 @@ pub mod attr;
 pub mod collective;
 pub mod comm;
 pub mod creation;
+pub mod dynamic;
 pub mod group;
 pub mod info;
 mod lock;

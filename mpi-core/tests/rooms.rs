@@ -18,6 +18,7 @@ const ROOMS: &[&str] = &[
     "partitioned",
     "collective",
     "creation",
+    "dynamic",
     "topo",
 ];
 

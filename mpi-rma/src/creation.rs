@@ -146,7 +146,7 @@ impl Window {
         } = made;
         let service = (way == Way::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
-            let native = serve::uses_remote_memory(process);
+            let native = serve::uses_remote_memory(process, &comm);
             Arc::new(Service::new(
                 comm.clone(),
                 memory,

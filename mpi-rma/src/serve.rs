@@ -14,7 +14,7 @@ use crate::queue::Waiter;
 use crate::service::{Incoming, REQUEST, Service, State};
 use crate::windows::{Windows, serve_slots};
 use mpi_core::ANY_SOURCE;
-use mpi_core::comm::Purpose;
+use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::process::source::ProgressSource;
@@ -34,9 +34,14 @@ impl ProgressSource for Windows {
     }
 }
 
-/// Whether new windows are to use the network's remote memory, if there is some.
-pub(crate) fn uses_remote_memory(process: &Process) -> bool {
-    !process.source::<Windows>().only_messages && keys::transports(process).next().is_some()
+/// Whether a new window is to use the network's remote memory, if there is some. Keys are those of the transports
+/// within a job: where members are of several, all see some that are of others.
+pub(crate) fn uses_remote_memory(process: &Process, comm: &Comm) -> bool {
+    let foreign = process.foreign();
+    let own = |peer| !foreign.is_foreign(peer);
+    let within = !foreign.any() || comm.local().peers().all(own);
+    let only_messages = process.source::<Windows>().only_messages;
+    within && !only_messages && keys::transports(process).next().is_some()
 }
 
 pub(crate) fn serve(process: &Process, service: &Arc<Service>) {

@@ -204,6 +204,11 @@ impl Window {
         self.base
     }
 
+    /// What requests of its messages have as owner.
+    pub fn owner(&self) -> u32 {
+        self.comm.owner()
+    }
+
     /// This process's rank.
     pub fn rank(&self) -> u32 {
         self.comm.rank()

@@ -71,6 +71,8 @@ pub enum Class {
     ValueTooLarge,
     /// An error handler is unknown or for another kind of object (MPI-4.1).
     Errhandler,
+    /// What the library knows of Fortran is settled (MPI-5.0).
+    Abi,
     /// A peer is lost (no class of MPI-3.1; MPICH's ABI has MPIX_ERR_PROC_FAILED).
     ProcFailed,
     /// A class or code that the program made with `MPI_Add_error_class` or `MPI_Add_error_code`,

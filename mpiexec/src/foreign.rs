@@ -24,24 +24,11 @@ const SPAWN: &str = "there are no dynamic processes yet";
 
 const ALL: &[Foreign] = &[
     // Hydra's.
-    foreign("ppn", 1, ""),
-    foreign("perhost", 1, ""),
-    foreign("grr", 1, ""),
-    foreign("rr", 0, ""),
-    foreign("iface", 1, ""),
-    foreign("launcher", 1, ""),
-    foreign("launcher-exec", 1, ""),
-    foreign("bootstrap", 1, ""),
-    foreign("bootstrap-exec", 1, ""),
-    foreign("rmk", 1, ""),
     foreign("enable-x", 0, ONE_MACHINE),
     foreign("disable-x", 0, ""),
     foreign("topolib", 1, ""),
-    foreign("map-by", 1, PLACING),
     foreign("membind", 1, PLACING),
     foreign("demux", 1, ""),
-    foreign("verbose", 0, HERE),
-    foreign("v", 0, HERE),
     foreign(
         "print-all-exitcodes",
         0,
@@ -56,17 +43,13 @@ const ALL: &[Foreign] = &[
     foreign("localhost", 1, ""),
     foreign("usize", 1, SPAWN),
     foreign("pmi-port", 0, "ranks inherit a socket (PMI_FD)"),
-    foreign("skip-launch-node", 0, ONE_MACHINE),
     foreign("gpus-per-proc", 1, "GPUs are not assigned to ranks"),
     foreign("enable-auto-cleanup", 0, ""),
     // Intel MPI's.
-    foreign("print-rank-map", 0, "all ranks are on this machine"),
     foreign("ordered-output", 0, ""),
     foreign("hosts-group", 1, ONE_MACHINE),
     foreign("use-app-topology", 1, PLACING),
     // Open MPI's.
-    foreign("oversubscribe", 0, ""),
-    foreign("nooversubscribe", 0, "there may be more ranks than cores"),
     foreign("allow-run-as-root", 0, ""),
     foreign("mca", 2, OPEN_MPI),
     foreign("gmca", 2, OPEN_MPI),
@@ -74,20 +57,9 @@ const ALL: &[Foreign] = &[
     foreign("prtemca", 2, OPEN_MPI),
     foreign("tune", 1, OPEN_MPI),
     foreign("am", 1, OPEN_MPI),
-    foreign("npernode", 1, ""),
-    foreign("N", 1, ""),
-    foreign("npersocket", 1, PLACING),
-    foreign("pernode", 0, ""),
     foreign("rank-by", 1, PLACING),
-    foreign("bynode", 0, ""),
-    foreign("byslot", 0, ""),
-    foreign("bycore", 0, PLACING),
-    foreign("report-bindings", 0, PLACING),
-    foreign("display-map", 0, "all ranks are on this machine"),
     foreign("display-allocation", 0, "all ranks are on this machine"),
     foreign("use-hwthread-cpus", 0, PLACING),
-    foreign("cpus-per-proc", 1, PLACING),
-    foreign("cpus-per-rank", 1, PLACING),
     foreign("rankfile", 1, PLACING),
     foreign("rf", 1, PLACING),
     foreign("timestamp-output", 0, "-l labels lines with their ranks"),
@@ -96,7 +68,6 @@ const ALL: &[Foreign] = &[
         1,
         "use -outfile-pattern and -errfile-pattern",
     ),
-    foreign("prefix", 1, ONE_MACHINE),
     foreign("noprefix", 0, ""),
     foreign("preload-binary", 0, ""),
     foreign("quiet", 0, ""),
@@ -121,9 +92,11 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What to say about an option that nobody knows, with the nearest of these and of the others'.
-pub fn unknown(name: &str, own: &'static [&str]) -> String {
+pub fn unknown(name: &str, own: &[&'static [&'static str]]) -> String {
     let near = own
         .iter()
+        .copied()
+        .flatten()
         .copied()
         .chain(names())
         .map(|known| (distance(name, known), known))

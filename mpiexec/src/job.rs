@@ -1,6 +1,7 @@
 //! The life of a job: its start and the loop that serves the ranks. How it ends is in [`ending`].
 
 mod ending;
+mod spawn;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,10 +17,12 @@ use ending::{Bereaved, Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
 
 use crate::affinity;
 use crate::guardian::Guardian;
-use crate::options::{self, Options};
+use crate::names::{Asker, Upstream};
+use crate::options::{self, Options, Section};
 use crate::output::Sink;
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::rank::{Place, Rank};
+use crate::spawned::SpawnedJob;
 use crate::stdin::{Typing, for_rank_0};
 use crate::strays;
 use crate::system::{self, Pid, Signals};
@@ -49,11 +52,15 @@ pub fn run(options: &Options) -> ExitCode {
     }
     let code = match Job::start(options) {
         Ok(mut job) => {
+            job.tell_spawner(options);
             job.serve();
-            job.finish()
+            job.finish(options)
         }
         Err(unfit) => {
-            eprintln!("mpiexec: {}", unfit.message);
+            match &options.spawned {
+                Some(spawned) => spawned.answer(Some(&unfit.message)),
+                None => eprintln!("mpiexec: {}", unfit.message),
+            }
             unfit.code
         }
     };
@@ -87,6 +94,14 @@ struct Job {
     bereaved: Option<Bereaved>,
     /// Children that we had before there was a job.
     not_ours: Vec<Pid>,
+    /// Jobs that ranks have spawned.
+    spawned: Vec<SpawnedJob>,
+    /// Where names are published, if not here.
+    names: Option<Upstream>,
+    /// What spawned jobs get of our options.
+    sections: Vec<Section>,
+    /// Our own number as a spawned job: it ends as quickly as a rank does.
+    is_spawned: bool,
 }
 
 /// Whose descriptor an entry of the poll list is.
@@ -96,6 +111,8 @@ enum Who {
     Typing,
     Sink(usize),
     Pmi(usize),
+    Names,
+    Spawned(usize),
     Source(usize, usize),
 }
 
@@ -118,7 +135,7 @@ impl Job {
         let size: usize = options.sections.iter().map(|section| section.count).sum();
         let limit = system::allow_files(size as u64 * 3 + 64)
             .map_err(|e| unfit("can't raise the limit of open files", e))?;
-        let masks = affinity::masks(options.bind, size);
+        let masks = affinity::masks(&options.bind, size);
         let not_ours = strays::children();
         system::become_subreaper();
         let guardian =
@@ -132,6 +149,13 @@ impl Job {
         let mut server = Server::new(&kvs_name(), &appnums);
         let ranks = u32::try_from(size).unwrap_or(u32::MAX);
         server.preset("PMI_process_mapping", &pmi::mapping::one_node(ranks));
+        let names = Upstream::of(options)?;
+        if names.is_some() {
+            server.ask_for_names();
+        }
+        for (key, value) in options.spawned.iter().flat_map(|one| &one.preput) {
+            server.preset(key, value);
+        }
 
         let mut job = Job {
             ranks: Vec::with_capacity(size),
@@ -153,16 +177,22 @@ impl Job {
             deserters: None,
             bereaved: None,
             not_ours,
+            spawned: Vec::new(),
+            names,
+            sections: options.sections.clone(),
+            is_spawned: options.spawned.is_some(),
         };
         let mut files = Files::default();
         for ((rank, &appnum), cpus) in appnums.iter().enumerate().zip(masks) {
             let place = Place {
                 rank,
+                spawned: options.spawned.is_some(),
                 size,
+                local: (rank, size),
                 group: job.guardian.group(),
                 cpus,
                 label: options.label,
-                stdin: if rank == 0 {
+                stdin: if rank == 0 && options.spawned.is_none() {
                     for_rank_0()
                 } else {
                     Stdio::null()
@@ -199,7 +229,7 @@ impl Job {
     fn serve(&mut self) {
         let mut entries: Vec<libc::pollfd> = Vec::new();
         let mut owners: Vec<Who> = Vec::new();
-        while self.running > 0 {
+        while self.running > 0 || self.has_spawned() {
             self.list(&mut entries, &mut owners);
             system::poll(&mut entries, self.wait_time());
             for (entry, &who) in entries.iter().zip(&owners) {
@@ -213,6 +243,8 @@ impl Job {
                     Who::Typing => self.carry_typing(),
                     Who::Sink(sink) => self.sinks[sink].write_ready(),
                     Who::Pmi(rank) => self.hear(rank),
+                    Who::Names => self.take_names(),
+                    Who::Spawned(job) => self.hear_spawned(job),
                     Who::Source(rank, stream) => self.read_output(rank, stream),
                 }
             }
@@ -247,6 +279,14 @@ impl Job {
         for (index, sink) in self.sinks.iter().enumerate() {
             if sink.waits() {
                 add(sink.descriptor(), libc::POLLOUT, Who::Sink(index));
+            }
+        }
+        if let Some(names) = &self.names {
+            add(names.descriptor(), libc::POLLIN, Who::Names);
+        }
+        for (index, job) in self.spawned.iter().enumerate() {
+            if let Some(fd) = job.descriptor() {
+                add(fd, libc::POLLIN, Who::Spawned(index));
             }
         }
         for (index, rank) in self.ranks.iter().enumerate() {
@@ -389,6 +429,8 @@ impl Job {
                     _ => self.fail(Some(rank), code_of_job, text),
                 }
             }
+            Action::Spawn { rank, spawn } => self.spawn(rank, &spawn),
+            Action::Ask { rank, line } => self.ask_for_names(Asker::Rank(rank), &line),
             Action::Violation { rank, detail } => {
                 let who = self.name(rank);
                 let text = format!(
@@ -396,6 +438,8 @@ impl Job {
                 );
                 self.fail(Some(rank), 1, text);
             }
+            // Nobody is above this server.
+            Action::Fence { .. } | Action::Up { .. } => {}
         }
     }
 }
@@ -418,7 +462,7 @@ impl Files {
         let Some(pattern) = pattern else {
             return Ok(None);
         };
-        let name = options::expand(pattern, rank);
+        let name = options::expand(pattern, rank, &crate::report::host(), 0);
         let failed = |e| unfit(&format!("can't write to '{name}'"), e);
         let file = match self.0.entry(name.clone()) {
             Entry::Occupied(file) => file.into_mut(),
@@ -429,7 +473,7 @@ impl Files {
 }
 
 /// A name that no other job has at the same time, nor soon after.
-fn kvs_name() -> String {
+pub fn kvs_name() -> String {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `mpiexec`: starts the ranks of an MPI job on this machine and looks after them to the end.
+//! `mpiexec`: starts the ranks of an MPI job, on this machine or on several, and looks after them to
+//! the end.
 //!
 //! One thread and one poll loop serve everything: the ranks' PMI sockets, their output, signals
 //! and time limits. See `mpiexec -h` for the options and the exit codes.
@@ -6,18 +7,25 @@
 #![deny(unsafe_code)]
 
 mod affinity;
+mod binding;
 mod foreign;
 mod guardian;
+mod help;
+mod hosts;
 mod job;
+mod many;
+mod names;
 mod options;
 mod output;
 mod probe;
 mod program;
 mod rank;
 mod report;
+mod spawned;
 mod stdin;
 mod strays;
 mod system;
+mod topology;
 
 use std::process::ExitCode;
 
@@ -28,14 +36,20 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
+    if args.first().is_some_and(|first| first == many::OPTION) {
+        return many::agent::run();
+    }
     match options::parse(&args, |name| std::env::var_os(name)) {
         Ok(Request::Help) => print(options::HELP),
         Ok(Request::Version) => print(&report::version()),
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
         Ok(Request::Probe(library)) => probe::start(&library),
-        Ok(Request::Run(options)) => job::run(&options),
+        Ok(Request::NameServer) => names::serve(),
+        Ok(Request::Run(options)) => many::run(*options),
         Err(message) => {
-            eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
+            if !spawned::refuse(&args, &message) {
+                eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
+            }
             ExitCode::from(USAGE)
         }
     }

@@ -4,11 +4,18 @@
 //! two values, sections of an MPMD job are separated by `:`, and the first word that is no option
 //! starts the program's own arguments. That is not what clap was made for.
 
+mod many;
+
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{foreign, report};
+pub use many::Many;
+
+use crate::binding::{self, Bind};
+use crate::foreign;
+use crate::hosts::Host;
+use crate::spawned::{PREPUT, SPAWNED, Spawned};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -21,8 +28,10 @@ pub enum Request {
     Info,
     /// Start MPI from this library and end it again: what `Info` runs to see the choices.
     Probe(OsString),
+    /// Keep published names for jobs on any host.
+    NameServer,
     /// Run a job.
-    Run(Options),
+    Run(Box<Options>),
 }
 
 /// A job to run.
@@ -40,15 +49,25 @@ pub struct Options {
     pub files: [Option<String>; 2],
     /// Whether the loss of a rank ends the others.
     pub cleanup: bool,
+    /// Whether a rank of another job has asked for it.
+    pub spawned: Option<Spawned>,
+    /// Where names are published, if not here: `HOST` or `HOST:PORT`.
+    pub name_server: Option<String>,
+    /// Which hosts, and how to start there.
+    pub many: Many,
     /// What to say about options of other launchers, each once.
     pub notes: Vec<String>,
 }
 
 /// A program and how often to run it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Section {
     /// Ranks to start, at least 1.
     pub count: usize,
+    /// How many were asked for, if that was said.
+    pub asked: Option<usize>,
+    /// Hosts of its own.
+    pub hosts: Option<Vec<Host>>,
     /// What the ranks inherit of our environment.
     pub inherit: Inherit,
     /// Variables to set, in order.
@@ -70,66 +89,7 @@ pub enum Inherit {
     List(Vec<OsString>),
 }
 
-/// Which cores ranks may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bind {
-    /// Equal shares of the cores if there are enough, otherwise like `None`.
-    Auto,
-    /// So many cores each, in turn.
-    Core(usize),
-    /// All that the launcher may use.
-    None,
-}
-
-/// The text of `-h`.
-pub const HELP: &str = "\
-mpiexec: run an MPI job on this machine
-
-  mpiexec [options] [-n N] program [arguments] [: [-n N] program [arguments]]...
-
-For the program that follows:
-  -n N, -np N           start N ranks of it (default 1)
-  -env NAME VALUE       set a variable for them; NAME=VALUE does as well
-  -envall, -envnone, -envlist A,B
-                        inherit all variables (default), none, or these
-  -wdir DIR, -wd DIR    run them in this directory
-For the whole job:
-  -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B, -x NAME[=VALUE]
-                        like -env..., for all programs
-  -l, -prepend-rank     start each line of output with its rank: [3] text
-  -outfile-pattern P, -errfile-pattern P
-                        standard output (error) of each rank to a file of this name,
-                        in which %r stands for the rank and %h for the host
-  -timeout SECONDS      end the job after this time (also MPIEXEC_TIMEOUT; 0: no limit)
-  -bind-to core[:N]|none|auto
-                        bind each rank to one core (or N), to none, or (default) to an
-                        equal share of the cores if there is at least one core per rank
-  -initial-errhandler NAME
-                        the error handler at the beginning: mpi_errors_are_fatal (default),
-                        mpi_errors_abort or mpi_errors_return
-  -disable-auto-cleanup
-                        the loss of a rank does not end the others
-  -configfile FILE      read the sections from a file, one in each line
-  -hosts H[:N],..., -f FILE, -ppn N
-                        understood as long as all hosts are this machine
-  -info                 say what the launcher sees of this machine, and how MPI would
-                        start here: launchers, transports, what is refused and why
-  -version, -h
-Two dashes do as well as one. Options of Hydra, Intel MPI and Open MPI that mean nothing here are
-ignored; where something is lost by that, a line says so.
-
-Standard input goes to rank 0. Interrupt, terminate, hang-up, quit and the two user signals are
-passed on to the ranks; after the first three the ranks have 5 seconds, or until the second one.
-
-A rank that ends with 0 but without MPI_Finalize is warned about; it is a failure only if others
-wait for it or run on for more than 3 seconds. For several machines use Slurm (srun --mpi=pmi2),
-Hydra (mpiexec.hydra -hosts) or PRRTE (prterun --host); programs need not be built anew.
-
-Exit code: 0 if all ranks ended with 0; otherwise that of the first rank that failed, 128 plus the
-signal's number if a signal killed it, the code given to MPI_Abort (1 for 0: what was aborted has
-failed); 124 after -timeout; 126 or 127 if a program could not be started or found; 1 if what the ranks
-printed could not be written; 2 for a mistake on the command line.
-";
+pub use crate::help::HELP;
 
 const KNOWN: &[&str] = &[
     "n",
@@ -151,22 +111,15 @@ const KNOWN: &[&str] = &[
     "version",
     "h",
     "help",
-    "hosts",
-    "hostfile",
-    "machinefile",
-    "ppn",
     "configfile",
     "prepend-rank",
     "outfile-pattern",
     "errfile-pattern",
     "disable-auto-cleanup",
+    "nameserver",
+    "name-server",
     "initial-errhandler",
 ];
-
-/// What to do for several machines.
-const ELSEWHERE: &str = "this launcher starts ranks on this machine only; for several machines use \
-     Slurm ('srun --mpi=pmi2'), Hydra ('mpiexec.hydra -hosts …', of MPICH) or PRRTE ('prterun \
-     --host …'): the program runs under each of them as it is";
 
 /// For ourselves only; see [`Request::Probe`].
 pub const PROBE: &str = "probe-library";
@@ -183,9 +136,12 @@ pub fn parse(
         sections: Vec::new(),
         label: false,
         timeout: None,
-        bind: Bind::Auto,
+        bind: Bind::AUTO,
         files: [None, None],
         cleanup: true,
+        spawned: None,
+        name_server: None,
+        many: Many::default(),
         notes: Vec::new(),
     };
     let from_file;
@@ -238,7 +194,7 @@ pub fn parse(
             "{ranks} ranks are too many; at most {MAX_RANKS} are possible"
         ));
     }
-    Ok(Request::Run(job))
+    Ok(Request::Run(Box::new(job)))
 }
 
 struct Everywhere {
@@ -249,6 +205,7 @@ struct Everywhere {
 #[derive(Default)]
 struct Draft {
     count: Option<usize>,
+    hosts: Option<Vec<Host>>,
     inherit: Option<Inherit>,
     set: Vec<(OsString, OsString)>,
     wdir: Option<PathBuf>,
@@ -267,6 +224,8 @@ impl Draft {
         set.extend(self.set);
         Ok(Section {
             count: self.count.unwrap_or(1),
+            asked: self.count,
+            hosts: self.hosts,
             inherit: self.inherit.unwrap_or_else(|| everywhere.inherit.clone()),
             set,
             wdir: self.wdir,
@@ -318,8 +277,6 @@ fn option<'a>(
         "errfile-pattern" => job.files[1] = Some(pattern(name, &value("a file name")?)?),
         "disable-auto-cleanup" => job.cleanup = false,
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
-        "host" | "hosts" => hosts(name, &value("names")?.to_string_lossy(), ',')?,
-        "f" | "hostfile" | "machinefile" => host_file(name, &value("a file name")?)?,
         "configfile" => {
             return Err(
                 "option -configfile must be the first, and its file hold all others".into(),
@@ -327,19 +284,39 @@ fn option<'a>(
         }
         "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
         "bind-to" => {
-            let how = value("'core', 'none' or 'auto'")?;
-            job.bind = how.to_str().and_then(bind).ok_or_else(|| {
+            let how = value("'core', 'none' or the like")?;
+            job.bind.to = how.to_str().and_then(binding::to).ok_or_else(|| {
                 let how = how.to_string_lossy();
-                format!("option -bind-to takes 'core', 'core:N', 'none' or 'auto', not '{how}'")
+                format!(
+                    "option -bind-to takes 'none', 'auto', 'user:LIST' or one of hwthread, core, \
+                     l2cache, l3cache, numa, socket and board, with ':N' for N of them, not '{how}'"
+                )
             })?;
         }
         "info" => return Ok(Some(Request::Info)),
+        SPAWNED => job.spawned = Some(Spawned::read(&mut value)?),
+        PREPUT => {
+            let pair = (value("a key")?, value("a value")?);
+            let text = |text: OsString| text.to_string_lossy().into_owned();
+            if let Some(spawned) = &mut job.spawned {
+                spawned.preput.push((text(pair.0), text(pair.1)));
+            }
+        }
+        "nameserver" => job.name_server = Some(value("a host")?.to_string_lossy().into_owned()),
+        "name-server" => return Ok(Some(Request::NameServer)),
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),
+        _ if many::option(
+            name,
+            &mut value,
+            &mut job.many,
+            &mut draft.hosts,
+            &mut job.bind,
+        )? => {}
         _ => {
             let Some(option) = foreign::find(name) else {
-                return Err(foreign::unknown(name, KNOWN));
+                return Err(foreign::unknown(name, &[KNOWN, many::NAMES]));
             };
             for _ in 0..option.values {
                 value("a value")?;
@@ -411,19 +388,6 @@ fn initial_errhandler(name: &OsStr) -> Result<(OsString, OsString), String> {
     }
 }
 
-/// What `-bind-to` is given.
-fn bind(how: &str) -> Option<Bind> {
-    match how {
-        "core" => Some(Bind::Core(1)),
-        "none" => Some(Bind::None),
-        "auto" => Some(Bind::Auto),
-        _ => {
-            let width = how.strip_prefix("core:")?.parse().ok()?;
-            (width > 0).then_some(Bind::Core(width))
-        }
-    }
-}
-
 fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {
     let text = value.to_string_lossy();
     let number = text.trim().parse::<f64>().ok().filter(|s| *s >= 0.0);
@@ -434,53 +398,6 @@ fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {
             "{what} needs a number of seconds, 0 or more; '{text}' is none"
         )),
     }
-}
-
-/// Sees to it that all hosts of a list are this machine.
-fn hosts(option: &str, list: &str, separator: char) -> Result<(), String> {
-    let names = list.split(separator).map(str::trim);
-    for entry in names.filter(|entry| !entry.is_empty()) {
-        // `user@host:ranks`
-        let host = entry.rsplit('@').next().unwrap_or(entry);
-        let host = match host.rsplit_once(':') {
-            Some((host, number)) if number.bytes().all(|b| b.is_ascii_digit()) => host,
-            _ => host,
-        };
-        let host = host.trim_matches(['[', ']']);
-        if !is_here(host) {
-            return Err(format!(
-                "option -{option} names '{host}', which is not this machine ('{}'): {ELSEWHERE}",
-                report::host()
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn is_here(host: &str) -> bool {
-    let own = report::host();
-    let short = |name: &str| {
-        name.split('.')
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase()
-    };
-    let address = host.parse::<std::net::IpAddr>();
-    host == "localhost"
-        || address.as_ref().is_ok_and(|address| address.is_loopback())
-        // What follows a name's dot is its domain.
-        || address.is_err() && short(host) == short(&own)
-}
-
-fn host_file(option: &str, file: &OsStr) -> Result<(), String> {
-    let text = contents(option, file)?;
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default();
-        if let Some(host) = line.split_whitespace().next() {
-            hosts(option, host, ',')?;
-        }
-    }
-    Ok(())
 }
 
 fn contents(option: &str, file: &OsStr) -> Result<String, String> {
@@ -550,16 +467,17 @@ fn pattern(option: &str, text: &OsStr) -> Result<String, String> {
     Ok(text)
 }
 
-/// The file name that a pattern is for a rank.
-pub fn expand(pattern: &str, rank: usize) -> String {
+/// The file name that a pattern is for a rank on a host, which is `node` of the job's.
+pub fn expand(pattern: &str, rank: usize, host: &str, node: usize) -> String {
     let mut name = String::new();
     let mut rest = pattern.chars();
     while let Some(c) = rest.next() {
         match (c, if c == '%' { rest.next() } else { None }) {
             ('%', Some('r')) => name += &rank.to_string(),
-            ('%', Some('h')) => name += &report::host(),
-            // There is one process group and one proxy.
-            ('%', Some('g' | 'p')) => name.push('0'),
+            ('%', Some('h')) => name += host,
+            // There is one process group, and a proxy on each host.
+            ('%', Some('g')) => name.push('0'),
+            ('%', Some('p')) => name += &node.to_string(),
             ('%', Some(other)) => name.push(other),
             (c, _) => name.push(c),
         }
@@ -578,7 +496,7 @@ mod tests {
 
     fn job(line: &str) -> Options {
         match read(line) {
-            Ok(Request::Run(options)) => options,
+            Ok(Request::Run(options)) => *options,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -608,11 +526,7 @@ mod tests {
         );
         assert!(job.label && !job.cleanup);
         assert_eq!(job.files, [Some("o.%r".to_owned()), None]);
-        assert_eq!(expand("o.%r%%.%g", 3), "o.3%.0");
-        let own = report::host();
-        for name in [own.clone(), format!("{own}.domain.example:3")] {
-            assert!(hosts("hosts", &name, ',').is_ok(), "{name}");
-        }
+        assert_eq!(expand("o.%r%%.%g.%h.%p", 3, "a", 2), "o.3%.0.a.2");
     }
 
     #[test]
@@ -632,9 +546,9 @@ mod tests {
         let error = read(&format!("-configfile {}", file.display())).unwrap_err();
         assert!(error.contains("line 1"), "{error}");
         let hosts = dir.path().join("hosts");
-        std::fs::write(&hosts, "localhost slots=4 # here\n\nfar.example:2\n").unwrap();
+        std::fs::write(&hosts, "localhost slots=4 # here\n\nfar.example:x\n").unwrap();
         let error = read(&format!("-f {} a", hosts.display())).unwrap_err();
-        assert!(error.contains("'far.example'"), "{error}");
+        assert!(error.contains("line 3: 'x'"), "{error}");
     }
 
     #[test]
@@ -644,8 +558,12 @@ mod tests {
 
     #[test]
     fn ranks_are_bound_to_one_core_or_several() {
-        assert_eq!(job("-bind-to core a").bind, Bind::Core(1));
-        assert_eq!(job("-bind-to core:2 a").bind, Bind::Core(2));
+        assert_eq!(job("-bind-to core a").bind.show(), "core:1");
+        assert_eq!(job("-bind-to core:2 a").bind.show(), "core:2");
+        assert_eq!(job("a").bind, Bind::AUTO);
+        let job = job("-bind-to numa -map-by ppr:2:socket -report-bindings a");
+        assert_eq!(job.bind.show(), "numa:1 ppr:2:socket");
+        assert!(job.many.report_bindings);
     }
 
     #[test]
@@ -664,18 +582,18 @@ mod tests {
             ("-timout 3 a", "did you mean -timeout?"),
             ("--bind-too core a", "did you mean -bind-to?"),
             ("-hostfile /nowhere/x a", "can't be read"),
-            (
-                "-hosts localhost,elsewhere.example a",
-                "'elsewhere.example'",
-            ),
-            ("-host 10.1.2.3 a", "srun --mpi=pmi2"),
+            ("-hosts localhost,b:0 a", "0 ranks"),
+            ("-host -oX a", "can't be the name"),
+            ("-map-by moon a", "not 'moon'"),
+            ("-bootstrap moon a", "not 'moon'"),
+            ("-stdin x a", "not 'x'"),
             ("-n 1 -configfile x a", "must be the first"),
             ("-outfile-pattern out.%x a", "'out.%x'"),
             ("-ppn", "-ppn needs"),
             ("-timeout x a", "'x' is none"),
             ("-timeout -3 a", "'-3' is none"),
             ("-timeout nan a", "'nan' is none"),
-            ("-bind-to socket a", "not 'socket'"),
+            ("-bind-to moon a", "not 'moon'"),
             ("-env =1 b c", "'=1' is no name"),
             ("-bind-to core:0 a", "not 'core:0'"),
             ("-initial-errhandler mpi_errors a", "not 'mpi_errors'"),

@@ -167,6 +167,12 @@ pub struct Source {
 /// A line longer than this is passed on in pieces.
 const LONGEST: usize = 16 << 20;
 
+impl From<Source> for File {
+    fn from(source: Source) -> File {
+        source.pipe
+    }
+}
+
 impl Source {
     /// Over the pipe that a rank writes to.
     pub fn new(pipe: OwnedFd) -> io::Result<Source> {

@@ -122,7 +122,8 @@ fn not_runnable(name: &str) -> Unfit {
     }
 }
 
-fn environment(section: &Section) -> Vec<(OsString, OsString)> {
+/// A section's environment, but for what differs between ranks.
+pub fn environment(section: &Section) -> Vec<(OsString, OsString)> {
     let inherited = env::vars_os().filter(|(name, _)| match &section.inherit {
         Inherit::All => !is_of_a_launcher(name),
         Inherit::None => false,

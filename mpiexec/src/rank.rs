@@ -35,8 +35,12 @@ pub struct Rank {
 pub struct Place<'a> {
     /// Its number.
     pub rank: usize,
-    /// Ranks in the job, all of them on this machine.
+    /// Whether its job was spawned by another.
+    pub spawned: bool,
+    /// Ranks in the job.
     pub size: usize,
+    /// Its number among those on this machine, and how many these are.
+    pub local: (usize, usize),
     /// The process group to join.
     pub group: Pid,
     /// CPUs to run on, empty for any.
@@ -80,7 +84,7 @@ impl Rank {
             command.current_dir(dir).env("PWD", dir);
         }
         let setup = Setup {
-            inherit: theirs.as_raw_fd(),
+            inherit: vec![theirs.as_raw_fd()],
             cpus: place.cpus,
             files: place.limit,
         };
@@ -122,11 +126,11 @@ fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 9] {
         ("PMI_FD", OsString::from(socket.to_string())),
         ("PMI_RANK", text(place.rank)),
         ("PMI_SIZE", text(place.size)),
-        ("PMI_SPAWNED", text(0)),
-        ("MPI_LOCALNRANKS", text(place.size)),
-        ("MPI_LOCALRANKID", text(place.rank)),
-        ("WEFT_LOCAL_SIZE", text(place.size)),
-        ("WEFT_LOCAL_RANK", text(place.rank)),
+        ("PMI_SPAWNED", text(place.spawned.into())),
+        ("MPI_LOCALNRANKS", text(place.local.1)),
+        ("MPI_LOCALRANKID", text(place.local.0)),
+        ("WEFT_LOCAL_SIZE", text(place.local.1)),
+        ("WEFT_LOCAL_RANK", text(place.local.0)),
         ("WEFT_LOCAL_CORES", text(cores)),
     ]
 }

@@ -100,8 +100,8 @@ fn is_ignored(signal: i32) -> bool {
 
 /// What a rank's process does to itself before it becomes the program.
 pub struct Setup {
-    /// The descriptor that the program is to inherit.
-    pub inherit: RawFd,
+    /// The descriptors that the program is to inherit.
+    pub inherit: Vec<RawFd>,
     /// CPUs to run on, as a bit mask; empty for no change.
     pub cpus: Vec<u64>,
     /// The limit of open files to return to, if we raised ours.
@@ -131,7 +131,9 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
             if let Some(limit) = &setup.files {
                 libc::setrlimit(libc::RLIMIT_NOFILE, limit);
             }
-            check(libc::fcntl(setup.inherit, libc::F_SETFD, 0))?;
+            for fd in &setup.inherit {
+                check(libc::fcntl(*fd, libc::F_SETFD, 0))?;
+            }
             // Shells have background jobs ignore it; ranks are asked by it what they wait for.
             libc::signal(libc::SIGQUIT, libc::SIG_DFL);
             check(libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()))?;
@@ -308,6 +310,18 @@ pub fn start_and_stop_mpi(library: &std::ffi::OsStr) -> Result<(), String> {
         [0, 0] => Ok(()),
         _ => Err(format!("MPI_Init and MPI_Finalize returned {codes:?}")),
     }
+}
+
+/// Keeps a descriptor that was inherited from those that this process starts.
+pub fn keep(fd: RawFd) {
+    // SAFETY: takes values only; a descriptor that does not exist is an error that changes nothing.
+    unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+}
+
+/// Ends a socket that was inherited: who reads at its other end sees the end.
+pub fn hang_up(fd: RawFd) {
+    // SAFETY: takes values only; what is no socket stays as it is.
+    unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
 }
 
 /// A process that does nothing but wait for the end of a pipe; see the module `guardian`.

@@ -12,7 +12,7 @@ fn help_version_and_info() {
     for name in ["-h", "--help"] {
         let outcome = run(&[name]);
         outcome.expect(0);
-        assert!(outcome.out.contains("-bind-to core[:N]|none"));
+        assert!(outcome.out.contains("-bind-to hwthread|core|"));
     }
     assert!(
         run(&["-version"])

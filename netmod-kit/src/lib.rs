@@ -3,6 +3,7 @@
 //! The contract is in [`netmod`]; nothing here is needed to fulfil it.
 //!
 //! - [`PeerTable`]: values by peer and VCI, for hot paths; [`LostPeers`]: what lanes tell each other.
+//! - [`bridge`]: a transport of a connection between jobs, under the process's numbers.
 //! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
 //! - [`Operations`], [`Fences`], [`Exposures`]: get, put and atomics under way, what a flush waits for, and
 //!   the memory they go to. [`emulation`]: the three by messages.
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+pub mod bridge;
 pub mod bundle;
 #[cfg(feature = "conformance")]
 pub mod conformance;

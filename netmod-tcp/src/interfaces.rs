@@ -102,6 +102,14 @@ fn is_bridge(name: &str) -> bool {
         .any(|start| name.starts_with(start))
 }
 
+/// The addresses by which others may reach this host, those of bridges to containers left out.
+pub fn addresses() -> Vec<IpAddr> {
+    let all = all().unwrap_or_default().into_iter();
+    all.filter(|interface| !is_bridge(&interface.name))
+        .map(|interface| interface.address)
+        .collect()
+}
+
 /// Those that are used, in the order in which others are told of them, and why not the others.
 ///
 /// # Errors

@@ -47,5 +47,9 @@ mod transport;
 mod wire;
 
 pub use config::{Config, VARIABLES};
+pub use interfaces::addresses;
 pub use registration::NETMOD;
+
+/// The control variable that says on which ports connections are accepted.
+pub const PORTS_VARIABLE: &str = config::PORTS.name;
 pub use transport::TcpTransport;

@@ -14,7 +14,7 @@ use crate::pmi1::{self, Pmi1};
 use crate::pmi2::Pmi2;
 use crate::pmix::Pmix;
 use crate::wire::Lines;
-use crate::{PmiError, text};
+use crate::{PmiError, Spawn, text};
 
 /// How long names, keys and values may be, in bytes, the terminator of a C string included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,6 +291,14 @@ impl Client {
     pub fn lookup(&self, service: &str) -> Result<Option<String>, PmiError> {
         let port = self.link.lookup(&self.service_name(service)?)?;
         Ok(port.map(|port| text::unprotect(&port).into_owned()))
+    }
+
+    /// Has the launcher start processes as a job of their own (`MPI_Comm_spawn`).
+    ///
+    /// # Errors
+    /// They can't be started, or this launcher starts none.
+    pub fn spawn(&self, spawn: &Spawn) -> Result<(), PmiError> {
+        self.link.spawn(spawn)
     }
 
     /// Asks the launcher to end the whole job with exit code `code`. It doesn't wait for other

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::{Limits, PmiError};
+use crate::{Limits, PmiError, Spawn};
 
 /// One way of talking to a launcher. Keys, values and names have been checked and made words by
 /// [`crate::Client`] before they come here.
@@ -27,6 +27,16 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn unpublish(&self, service: &str) -> Result<(), PmiError>;
     /// Looks up a port.
     fn lookup(&self, service: &str) -> Result<Option<String>, PmiError>;
+    /// Starts processes as a job of their own.
+    fn spawn(&self, _spawn: &Spawn) -> Result<(), PmiError> {
+        Err(PmiError::Refused {
+            command: "spawn",
+            reason: format!(
+                "Weft can't ask this launcher ({}) to start processes; use Weft's or Hydra's mpiexec",
+                self.describe()
+            ),
+        })
+    }
     /// Asks for the end of the job; doesn't wait for other threads' exchanges.
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError>;
     /// Takes leave.

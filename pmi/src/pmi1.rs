@@ -4,7 +4,7 @@ use crate::channel::{self, Channel, nonsense};
 use crate::connection::Connection;
 use crate::link::Link;
 use crate::wire::{Line, Lines};
-use crate::{Limits, PmiError, mapping, wire};
+use crate::{Limits, PmiError, Spawn, mapping, wire};
 
 impl channel::Frames for Lines {
     fn push(&mut self, bytes: &[u8]) {
@@ -228,6 +228,24 @@ impl Link for Pmi1 {
                 return Ok(None);
             }
             Ok(line.text("port").filter(|port| !port.is_empty()))
+        })
+    }
+
+    fn spawn(&self, spawn: &Spawn) -> Result<(), PmiError> {
+        let lines = spawn.to_lines()?;
+        self.exchange("spawn", lines.as_bytes(), "spawn_result", |line| {
+            accepted("spawn", line)?;
+            let codes = line.text("errcodes").unwrap_or_default();
+            let failed = codes
+                .split(',')
+                .find(|code| !matches!(code.trim(), "" | "0"));
+            match failed {
+                None => Ok(()),
+                Some(code) => Err(PmiError::Refused {
+                    command: "spawn",
+                    reason: format!("a process could not be started (code {code})"),
+                }),
+            }
         })
     }
 

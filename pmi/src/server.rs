@@ -1,9 +1,15 @@
 //! The launcher's side, without I/O: what a rank sent goes in, what is to be done comes out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+
+mod above;
 
 use crate::client::Limits;
+use crate::names::Names;
+use crate::spawn::{Blocks, Spawn};
 use crate::wire::{Line, Lines, escape};
+use above::Above;
+pub use above::Pair;
 
 /// Something for the launcher to do or to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +30,38 @@ pub enum Action {
         /// Its reason, possibly empty.
         message: String,
     },
+    /// `rank` wants processes to be started; [`Server::spawned`] takes the answer.
+    Spawn {
+        /// Who wants it.
+        rank: usize,
+        /// What.
+        spawn: Spawn,
+    },
+    /// Somebody else is to be asked for `rank`, to whom the answer is to be sent as it is.
+    Ask {
+        /// Who wants to know.
+        rank: usize,
+        /// What to ask, the newline included.
+        line: Vec<u8>,
+    },
     /// `rank` sent something that is not the protocol and can't be answered.
     Violation {
         /// Who sent it.
         rank: usize,
         /// What is wrong with it.
         detail: String,
+    },
+    /// For the server above, see [`Server::below`]: all ranks here are in a fence and have put these.
+    Fence {
+        /// What was put since the last one.
+        pairs: Vec<Pair>,
+    },
+    /// For the server above: `rank` asks for something that is not known here.
+    Up {
+        /// Who asks.
+        rank: usize,
+        /// What it sent, newlines included.
+        line: Vec<u8>,
     },
 }
 
@@ -50,11 +82,13 @@ pub struct Server {
     kvs_name: String,
     universe_size: usize,
     keys: HashMap<Vec<u8>, Vec<u8>>,
-    /// Kept in order, so that nothing depends on a hash.
-    names: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Published names; none if others keep them.
+    names: Option<Names>,
     ranks: Vec<Rank>,
     in_barrier: usize,
     lost: usize,
+    /// If this is the server of a part only.
+    above: Option<Above>,
 }
 
 #[derive(Debug)]
@@ -67,6 +101,7 @@ struct Rank {
     lost: bool,
     /// Within a block of `mcmd=` lines, which ends with `endcmd`.
     in_block: bool,
+    blocks: Blocks,
 }
 
 impl Server {
@@ -80,15 +115,17 @@ impl Server {
             in_barrier: false,
             lost: false,
             in_block: false,
+            blocks: Blocks::default(),
         });
         Server {
             kvs_name: kvs_name.to_owned(),
             universe_size: appnums.len(),
             keys: HashMap::new(),
-            names: BTreeMap::new(),
+            names: Some(Names::default()),
             ranks: ranks.collect(),
             in_barrier: 0,
             lost: 0,
+            above: None,
         }
     }
 
@@ -96,6 +133,39 @@ impl Server {
     pub fn preset(&mut self, key: &str, value: &str) {
         let key = key.as_bytes().to_vec();
         self.keys.insert(key, escape(value.as_bytes()));
+    }
+
+    /// Names are published elsewhere: [`Action::Ask`] says what is to be asked there.
+    pub fn ask_for_names(&mut self) {
+        self.names = None;
+    }
+
+    /// The names that are kept here.
+    pub fn names(&mut self) -> Option<&mut Names> {
+        self.names.as_mut()
+    }
+
+    /// Tells a rank what came of its [`Action::Spawn`]: so many processes have been started, or none and why.
+    pub fn spawned(&mut self, rank: usize, result: Result<usize, &str>, actions: &mut Vec<Action>) {
+        match result {
+            Ok(count) => {
+                let codes = vec!["0"; count].join(",");
+                reply(
+                    actions,
+                    rank,
+                    &format!("cmd=spawn_result rc=0 errcodes={codes}"),
+                );
+            }
+            Err(why) => {
+                let why = escape(why.as_bytes());
+                reply_with(actions, rank, "cmd=spawn_result rc=1 errcodes=1 msg=", &why);
+            }
+        }
+    }
+
+    /// Which of the commands a rank runs.
+    pub fn appnum(&self, rank: usize) -> u32 {
+        self.ranks[rank].appnum
     }
 
     /// How far `rank` has come.
@@ -133,13 +203,17 @@ impl Server {
 
     fn line(&mut self, rank: usize, bytes: &[u8], actions: &mut Vec<Action>) {
         if self.ranks[rank].in_block {
-            if bytes.trim_ascii() == b"endcmd" {
-                self.ranks[rank].in_block = false;
-                reply(
-                    actions,
-                    rank,
-                    "cmd=spawn_result rc=-1 msg=spawning_is_not_supported_by_this_launcher",
-                );
+            let ends = bytes.trim_ascii() == b"endcmd";
+            self.ranks[rank].in_block = !ends;
+            if self.pass_block_on(rank, bytes, ends, actions) {
+                return;
+            }
+            let blocks = &mut self.ranks[rank].blocks;
+            match ends.then(|| blocks.end()) {
+                None => blocks.line(bytes),
+                Some(Some(Ok(spawn))) => actions.push(Action::Spawn { rank, spawn }),
+                Some(Some(Err(why))) => self.spawned(rank, Err(&why), actions),
+                Some(None) => {}
             }
             return;
         }
@@ -149,6 +223,10 @@ impl Server {
         let line = Line::parse(bytes);
         if line.raw("mcmd").is_some() {
             self.ranks[rank].in_block = true;
+            self.pass_block_on(rank, bytes, false, actions);
+            return;
+        }
+        if self.pass_on(rank, line.command(), bytes, actions) {
             return;
         }
         match line.command() {
@@ -176,25 +254,15 @@ impl Server {
             b"put" => self.put(rank, &line, actions),
             b"get" => self.get(rank, &line, actions),
             b"barrier_in" => self.barrier(rank, actions),
-            b"publish_name" => self.publish(rank, &line, actions),
-            b"unpublish_name" => {
-                let known = line.raw("service").and_then(|name| self.names.remove(name));
-                let answer = match known {
-                    Some(_) => "cmd=unpublish_result rc=0 info=ok msg=success",
-                    None => "cmd=unpublish_result rc=1 info=fail msg=service_not_found",
-                };
-                reply(actions, rank, answer);
-            }
-            b"lookup_name" => match line.raw("service").and_then(|name| self.names.get(name)) {
-                Some(port) => {
-                    let port = port.clone();
-                    reply_with(actions, rank, "cmd=lookup_result rc=0 info=ok port=", &port);
+            b"publish_name" | b"unpublish_name" | b"lookup_name" => match self.names.as_mut() {
+                Some(names) => {
+                    let line = names.answer(&line).unwrap_or_default();
+                    actions.push(Action::Send { rank, line });
                 }
-                None => reply(
-                    actions,
+                None => actions.push(Action::Ask {
                     rank,
-                    "cmd=lookup_result rc=1 info=fail msg=service_not_found",
-                ),
+                    line: [bytes, b"\n"].concat(),
+                }),
             },
             b"abort" => actions.push(Action::Abort {
                 rank,
@@ -243,6 +311,7 @@ impl Server {
             match (line.raw("key"), line.raw("value")) {
                 (Some(key), Some(value)) => {
                     self.keys.insert(key.to_vec(), value.to_vec());
+                    self.keep_for_above(key, value);
                     "cmd=put_result rc=0 msg=success"
                 }
                 _ => "cmd=put_result rc=-1 msg=key_or_value_missing",
@@ -293,6 +362,12 @@ impl Server {
         if self.in_barrier == 0 || self.in_barrier + self.lost < self.ranks.len() {
             return;
         }
+        if !self.tell_above(actions) {
+            self.let_go(actions);
+        }
+    }
+
+    fn let_go(&mut self, actions: &mut Vec<Action>) {
         self.in_barrier = 0;
         for (rank, state) in self.ranks.iter_mut().enumerate() {
             if std::mem::take(&mut state.in_barrier) {
@@ -314,20 +389,6 @@ impl Server {
     /// Whether [`Server::lose`] was called for `rank`.
     pub fn is_lost(&self, rank: usize) -> bool {
         self.ranks[rank].lost
-    }
-
-    fn publish(&mut self, rank: usize, line: &Line, actions: &mut Vec<Action>) {
-        let answer = match (line.raw("service"), line.raw("port")) {
-            (Some(name), Some(_)) if self.names.contains_key(name) => {
-                "cmd=publish_result rc=1 info=fail msg=service_is_published_already"
-            }
-            (Some(name), Some(port)) => {
-                self.names.insert(name.to_vec(), port.to_vec());
-                "cmd=publish_result rc=0 info=ok msg=success"
-            }
-            _ => "cmd=publish_result rc=1 info=fail msg=service_or_port_missing",
-        };
-        reply(actions, rank, answer);
     }
 }
 

@@ -332,15 +332,21 @@ fn as_the_environment_says() {
 fn the_server_answers_what_it_cannot_do() {
     let mut server = Server::new("k", &[0, 0]);
     let mut actions = Vec::new();
-    server.receive(
-        0,
-        b"mcmd=spawn\nnprocs=1\nexecname=a\ncmd=finalize\nendcmd\n",
-        &mut actions,
-    );
-    let [Action::Send { rank: 0, line }] = &actions[..] else {
+    let lines = b"mcmd=spawn\nnprocs=1\nexecname=a\ncmd=finalize\nendcmd\n";
+    server.receive(0, lines, &mut actions);
+    let [Action::Spawn { rank: 0, spawn }] = &actions[..] else {
         panic!("{actions:?}")
     };
-    assert!(line.starts_with(b"cmd=spawn_result rc=-1 "));
+    assert_eq!((spawn.commands[0].program.as_str(), spawn.size()), ("a", 1));
+    actions.clear();
+    server.spawned(0, Err("no such program"), &mut actions);
+    server.receive(0, b"mcmd=spawn\nnprocs=1\nendcmd\n", &mut actions);
+    for action in &actions {
+        let Action::Send { rank: 0, line } = action else {
+            panic!("{actions:?}")
+        };
+        assert!(line.starts_with(b"cmd=spawn_result rc=1 "));
+    }
     assert_eq!(server.stage(0), Stage::Silent);
 
     actions.clear();

@@ -101,7 +101,7 @@ static void all_to_all(int n, int nonblocking)
     size_t all = (size_t)n * there;
     int *out = ints(all), *in = ints(all);
     int *counts = ints(there), *displs = ints(there), *bytes = ints(there);
-    MPI_Datatype *types = (MPI_Datatype *)ints(there);
+    MPI_Datatype *types = (MPI_Datatype *)ints(there * sizeof(MPI_Datatype) / sizeof(int));
     for (int k = 0; k < there; k++) {
         counts[k] = n;
         displs[k] = k * n;

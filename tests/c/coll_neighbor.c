@@ -53,8 +53,8 @@ static void exchange(int n, int nonblocking)
     int *got = ints(indegree), *to = ints(indegree), *sent = ints(outdegree), *from = ints(outdegree);
     MPI_Aint *far_to = malloc((indegree + 1) * sizeof(MPI_Aint));
     MPI_Aint *far_from = malloc((outdegree + 1) * sizeof(MPI_Aint));
-    MPI_Datatype *in_types = (MPI_Datatype *)ints(indegree);
-    MPI_Datatype *out_types = (MPI_Datatype *)ints(outdegree);
+    MPI_Datatype *in_types = (MPI_Datatype *)ints(indegree * sizeof(MPI_Datatype) / sizeof(int));
+    MPI_Datatype *out_types = (MPI_Datatype *)ints(outdegree * sizeof(MPI_Datatype) / sizeof(int));
     for (int i = 0; i < n; i++)
         own[i] = value(me, i, n);
     for (int i = 0; i < give; i++)

@@ -54,7 +54,7 @@ static void post(struct op *o, int kind, int n, int root, MPI_Request *request)
     o->counts = buffer(size);
     o->displs = buffer(size);
     o->bytes = buffer(size);
-    o->types = (MPI_Datatype *)buffer(size);
+    o->types = (MPI_Datatype *)buffer(size * sizeof(MPI_Datatype) / sizeof(int));
     for (size_t i = 0; i < all; i++)
         o->in[i] = value(rank, (int)i, kind);
     for (int r = 0; r < size; r++) {

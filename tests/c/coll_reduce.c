@@ -164,7 +164,7 @@ static void compose(void *in, void *inout, int *len, MPI_Datatype *datatype)
 {
     unsigned *a = in, *b = inout;
     called++;
-    CHECK(*datatype == expected, "another handle: %x", (unsigned)*datatype);
+    CHECK(*datatype == expected, "another handle: %lx", (unsigned long)*datatype);
     CHECK(*len % 2 == 0, "a map was cut in two");
     for (int i = 0; i + 1 < *len; i += 2) {
         unsigned m = a[i] * b[i], c = a[i + 1] * b[i] + b[i + 1];
@@ -176,7 +176,7 @@ static void compose(void *in, void *inout, int *len, MPI_Datatype *datatype)
 static void add(void *in, void *inout, int *len, MPI_Datatype *datatype)
 {
     double *a = in, *b = inout;
-    CHECK(*datatype == MPI_DOUBLE, "another handle: %x", (unsigned)*datatype);
+    CHECK(*datatype == MPI_DOUBLE, "another handle: %lx", (unsigned long)*datatype);
     for (int i = 0; i < *len; i++)
         b[i] += a[i];
 }

@@ -79,7 +79,8 @@ static void columns(int rows)
     }
     /* Every rank another type: columns from even ranks, lines from odd ones. */
     int *counts = ints(size), *from = ints(size), *to = ints(size), *lens = ints(size);
-    MPI_Datatype *sent = (MPI_Datatype *)ints(size), *got = (MPI_Datatype *)ints(size);
+    size_t room = size * sizeof(MPI_Datatype) / sizeof(int);
+    MPI_Datatype *sent = (MPI_Datatype *)ints(room), *got = (MPI_Datatype *)ints(room);
     for (int r = 0; r < size; r++) {
         int odd = (rank + r) % 2;
         counts[r] = odd ? rows : 1;
@@ -125,7 +126,7 @@ static void compose(void *in, void *inout, int *len, MPI_Datatype *datatype)
     struct map *a = in, *b = inout;
     MPI_Aint lb, extent;
     int bytes;
-    CHECK(*datatype == map_type, "another handle: %x", (unsigned)*datatype);
+    CHECK(*datatype == map_type, "another handle: %lx", (unsigned long)*datatype);
     OK(MPI_Type_get_extent(*datatype, &lb, &extent));
     OK(MPI_Type_size(*datatype, &bytes));
     CHECK(extent == sizeof(struct map) && bytes == 12, "extent %ld, size %d", (long)extent, bytes);

@@ -48,7 +48,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-fn program() -> Result<PathBuf> {
+pub fn program() -> Result<PathBuf> {
     static PROGRAM: std::sync::OnceLock<Result<PathBuf>> = std::sync::OnceLock::new();
     PROGRAM.get_or_init(|| tool("launched")).clone()
 }

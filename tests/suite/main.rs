@@ -16,11 +16,14 @@ mod hosts;
 mod job;
 mod lacks;
 mod launchers;
+mod many;
 mod outcome;
 mod prefix;
 mod program;
 mod providers;
 mod room;
+mod sshd;
+mod standard_abi;
 mod tools;
 
 use std::path::Path;
@@ -78,6 +81,13 @@ fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut programs = Program::all(&here.join("c"))?;
+    let unknown = standard_abi::unknown(&programs);
+    if !unknown.is_empty() {
+        return Err(format!(
+            "standard_abi.rs names programs that aren't there: {unknown:?}"
+        ));
+    }
+    programs.extend(standard_abi::twins(&programs));
     programs.extend(Program::all(&here.join("f"))?);
     for program in programs {
         let program = Arc::new(program);
@@ -94,6 +104,7 @@ fn trials() -> Result<Vec<Trial>> {
     }
     trials.extend(tools::trials());
     trials.extend(launchers::trials());
+    trials.extend(many::trials());
     Ok(trials)
 }
 

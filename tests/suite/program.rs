@@ -189,7 +189,7 @@ impl Program {
     }
 
     /// The program built in another way.
-    fn build(&self, name: &str, flags: &[String]) -> Program {
+    pub fn build(&self, name: &str, flags: &[String]) -> Program {
         let mut program = Program {
             name: format!("{}-{name}", self.name),
             source: self.source.clone(),
@@ -321,6 +321,7 @@ impl Program {
             &self.source,
             &header,
             &prefix.join("include/mpi.h"),
+            &prefix.join("include/abi/mpi.h"),
             &prefix.join("include/mpicxx.h"),
         ];
         let wrapper = if self

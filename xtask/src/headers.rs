@@ -7,9 +7,10 @@ use mpi_table::Table;
 use crate::{Result, workspace};
 
 /// The generated files of include/: name and text.
-pub fn files(table: &Table) -> [(&'static str, String); 5] {
+pub fn files(table: &Table) -> [(&'static str, String); 6] {
     [
         ("mpi.h", table.header()),
+        ("abi/mpi.h", table.standard_header()),
         ("mpif.h", table.mpif_h()),
         ("mpi_f08_types.f90", table.f08_types()),
         ("mpi.f90", table.mpi_f90()),
@@ -30,7 +31,7 @@ pub fn run(check: bool) -> Result {
                 "include/{name} is not what the tables give: run `cargo xtask headers`"
             ));
         }
-        fs::create_dir_all(&folder)
+        fs::create_dir_all(path.parent().unwrap_or(&folder))
             .and_then(|()| fs::write(&path, text))
             .map_err(|error| format!("{}: {error}", path.display()))?;
         println!("{}", path.display());

@@ -13,6 +13,7 @@ use crate::{Result, headers, workspace};
 const WRAPPER: &str = include_str!("../files/mpicc");
 const FORTRAN_WRAPPER: &str = include_str!("../files/mpifort");
 const PKG_CONFIG: &str = include_str!("../files/mpi.pc");
+const PKG_CONFIG_ABI: &str = include_str!("../files/mpi_abi.pc");
 const VARIABLES: &str = include_str!("../files/mpivars.sh");
 const MODULE: &str = include_str!("../files/modulefile");
 
@@ -36,13 +37,15 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     for name in ["libmpi.so", "libmpich.so.12", "libmpich.so"] {
         tree.link("libmpi.so.12", &format!("lib/{name}"))?;
     }
+    tree.copy(&built.join("libmpi_abi.so"), "lib/libmpi_abi.so.1", 0o755)?;
+    tree.link("libmpi_abi.so.1", "lib/libmpi_abi.so")?;
     let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
     for (name, text) in headers::files(&table) {
         tree.write(&text, &format!("include/{name}"), 0o644)?;
     }
 
     tree.write(WRAPPER, "bin/mpicc", 0o755)?;
-    for name in ["mpicxx", "mpic++"] {
+    for name in ["mpicxx", "mpic++", "mpicc_abi", "mpicxx_abi"] {
         tree.link("mpicc", &format!("bin/{name}"))?;
     }
     fortran(&tree, &built)?;
@@ -60,6 +63,8 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     for name in ["mpi", "weft", "mpich"] {
         tree.write(&text, &format!("lib/pkgconfig/{name}.pc"), 0o644)?;
     }
+    let text = PKG_CONFIG_ABI.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    tree.write(&text, "lib/pkgconfig/mpi_abi.pc", 0o644)?;
     let text = VARIABLES.replace("@PREFIX@", &told.display().to_string());
     tree.write(&text, "bin/mpivars.sh", 0o644)?;
     let version = env!("CARGO_PKG_VERSION");
@@ -166,7 +171,8 @@ fn is_there(compiler: &str) -> bool {
 /// Builds what is installed; gives the folder with the results.
 fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
-    command.args(["build", "--package", "libmpi", "--package", "mpifort"]);
+    command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
+    command.args(["--package", "mpifort"]);
     for (package, _) in PROGRAMS {
         if workspace::has_package(package) {
             command.args(["--package", package]);

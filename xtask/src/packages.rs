@@ -47,6 +47,13 @@ const OPTIONAL: &[(&str, &[Package])] = &[
         ],
     ),
     (
+        "sshd",
+        &[
+            ("openssh-server", "/usr/sbin/sshd"),
+            ("openssh-client", "/usr/bin/ssh"),
+        ],
+    ),
+    (
         "prrte",
         &[
             ("python3-venv", "/usr/share/doc/python3-venv"),

@@ -9,7 +9,7 @@ use mpi_coll::{Ints, Layout, Part};
 use mpi_core::collective::persistent::PersistentCollective;
 use mpi_core::collective::{Buffers, Call, Root};
 use mpi_core::datatype::Datatype;
-use mpi_core::{Class, Error, PROC_NULL, Result};
+use mpi_core::{Class, Error, Result};
 
 use super::null;
 use crate::abi::{
@@ -22,8 +22,6 @@ use crate::persistent_collective::Repeated;
 use crate::requests::Object;
 use crate::runtime::{Runtime, runtime};
 use crate::{infos, requests, types};
-
-const _: () = assert!(MPI_PROC_NULL == PROC_NULL);
 
 /// What to do with a call.
 #[derive(Clone, Copy)]

@@ -344,7 +344,8 @@ pub unsafe fn comm_free(comm: *mut MPI_Comm) -> Result<()> {
     let Some(handle) = (unsafe { comm.as_mut() }) else {
         return Err(null("comm"));
     };
-    release(runtime, handle)
+    release_as(runtime, handle)?;
+    mpi_core::dynamic::part::carry_on(&runtime.process)
 }
 
 /// `MPI_Comm_disconnect` (section 10.5.4): as [`comm_free`], once all operations are complete.
@@ -355,8 +356,17 @@ pub unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<()> {
         return Err(null("comm"));
     };
     let object = freeable(runtime, *handle)?;
-    mpi_core::creation::settle_comm(&runtime.process, &object.comm)?;
-    release(runtime, handle)
+    let members = crate::dynamic::members(&object.comm);
+    let settled = mpi_core::creation::settle_comm(&runtime.process, &object.comm);
+    if let Err(error) = &settled
+        && error.class() != Class::ProcFailed
+    {
+        return settled;
+    }
+    // Of a lost member nothing more is to be waited for: what it had a part in goes all the same.
+    release_as(runtime, handle)?;
+    mpi_core::dynamic::part::finish(&runtime.process, &|peer| members.contains(&peer))?;
+    settled
 }
 
 /// A communicator that the program may free.
@@ -367,6 +377,16 @@ fn freeable(runtime: &Runtime, handle: MPI_Comm) -> Result<&CommObject> {
         return Err(Error::new(Class::Comm, why));
     }
     Ok(object)
+}
+
+fn release_as(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
+    let was = *handle;
+    release(runtime, handle)?;
+    let mut parent = runtime.dynamic.parent.lock();
+    if *parent == Some(was) {
+        *parent = None;
+    }
+    Ok(())
 }
 
 fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
@@ -396,21 +416,6 @@ pub unsafe fn comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> Result<()> {
     let number = inter_only(&runtime()?.comm(comm)?.comm)?.size();
     // SAFETY: the caller's contract.
     unsafe { put(size, "size", number as c_int) }
-}
-
-/// `MPI_Comm_get_parent` (section 10.3.2). No process has one, as there is no `MPI_Comm_spawn` yet; one
-/// that the launcher started for another library's `MPI_Comm_spawn` can't reach its parent.
-pub unsafe fn get_parent(parent: *mut MPI_Comm) -> Result<()> {
-    runtime()?;
-    let spawned = std::env::var_os("PMI_SPAWNED").is_some_and(|value| value == "1");
-    if spawned {
-        return Err(Error::new(
-            Class::Spawn,
-            "this process was started by MPI_Comm_spawn, and Weft can't connect it to its parent yet",
-        ));
-    }
-    // SAFETY: the caller's contract.
-    unsafe { put(parent, "parent", MPI_COMM_NULL) }
 }
 
 /// `MPI_Comm_remote_group` (section 6.6.1).

@@ -13,18 +13,26 @@ use crate::abi::{self, MPI_Aint, MPI_Count, MPI_Datatype, MPI_Status};
 use crate::counts::IntOut;
 use crate::{status, types};
 
+/// The size of a datatype; none for an optional one that the library lacks (MPI-5.0 section 21.4).
+fn size_of(datatype: MPI_Datatype) -> Result<Option<usize>> {
+    if types::is_absent(datatype) {
+        return Ok(None);
+    }
+    Ok(Some(types::object(datatype)?.datatype.size()))
+}
+
 /// `MPI_Type_size`.
 pub unsafe fn type_size(datatype: MPI_Datatype, size: IntOut) -> Result<()> {
-    let bytes = types::object(datatype)?.datatype.size();
+    let bytes = size_of(datatype)?;
     // SAFETY: by the contract of this function.
-    unsafe { size.put_defined("size", Some(bytes)) }
+    unsafe { size.put_defined("size", bytes) }
 }
 
 /// `MPI_Type_size_x`.
 pub unsafe fn type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> Result<()> {
-    let bytes = types::object(datatype)?.datatype.size();
+    let bytes = size_of(datatype)?;
     // SAFETY: by the contract of this function.
-    unsafe { IntOut::Large(size).put_defined("size", Some(bytes)) }
+    unsafe { IntOut::Large(size).put_defined("size", bytes) }
 }
 
 /// `MPI_Type_get_extent`.

@@ -137,7 +137,7 @@ pub unsafe fn recv_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    let (_, source) = check_source(runtime()?, source, tag, comm)?;
+    let (_, source, tag) = check_source(runtime()?, source, tag, comm)?;
     let what = source.map_or(What::NullReceive, What::Receive);
     // SAFETY: the caller's contract.
     unsafe { init(what, buf, count, datatype, tag, comm, request) }

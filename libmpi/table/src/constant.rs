@@ -12,7 +12,7 @@ pub struct Constants {
 }
 
 /// Things under one heading.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Group {
     /// The heading.
     pub title: String,
@@ -224,7 +224,7 @@ impl Constants {
     }
 
     /// All lines, in the order of the table.
-    pub fn items(&self) -> impl Iterator<Item = &Item> {
+    pub fn items(&self) -> impl Iterator<Item = &Item> + Clone {
         self.groups.iter().flat_map(|group| &group.items)
     }
 

@@ -93,9 +93,11 @@ impl CType {
     ///
     /// For an array the program may pass `MPI_STATUSES_IGNORE`. Declared as `x[]`, GCC takes that
     /// for an array at address 1 and warns that it is too short; declared as a pointer it doesn't.
+    /// The same goes for `MPI_UNWEIGHTED`.
     pub fn to_c_param(&self, name: &str) -> String {
         let mut ctype = self.clone();
-        if self.base == "MPI_Status" && self.dimensions == [""] {
+        let may_be_constant = self.base == "MPI_Status" || name.ends_with("weights");
+        if may_be_constant && self.dimensions == [""] {
             ctype.dimensions.clear();
             ctype.pointers += 1;
         }

@@ -39,6 +39,8 @@ pub struct Function {
     pub fast: bool,
     /// Deprecated or removed by the standard.
     pub outdated: bool,
+    /// Removed by MPI-3.0.
+    pub removed: bool,
     /// The first version of the standard that has it: `(4, 0)`. All of MPI-3.1 counts as (3, 1).
     pub since: (u32, u32),
     /// Whether `mpi.h` defines it as a macro too (handle conversions).
@@ -240,6 +242,7 @@ impl Function {
             implementation: None,
             fast: false,
             outdated: false,
+            removed: false,
             since: (3, 1),
             is_macro: false,
             is_companion: false,
@@ -286,7 +289,8 @@ impl Function {
 
     fn attribute(&mut self, tokens: &mut Tokens<'_>) -> Result<(), String> {
         match tokens.identifier("an attribute")? {
-            "deprecated" | "removed" => self.outdated = true,
+            "deprecated" => self.outdated = true,
+            "removed" => (self.outdated, self.removed) = (true, true),
             "since" => self.since = version(tokens)?,
             "macro" => self.is_macro = true,
             "companion" => self.is_companion = true,

@@ -1,7 +1,7 @@
 //! The one table that names every MPI function and every constant once, and the generators that
 //! turn it into a C header, Rust constants, exported symbols and a coverage report.
 //!
-//! `functions.mpi` and `constants.mpi` explain their formats in their first lines. To add a
+//! `functions.mpi`, `constants.mpi` and `abi_constants.mpi` explain their formats in their first lines. To add a
 //! function to the library, write it under `libmpi/src/api` and name it after `->` behind its
 //! prototype in `functions.mpi`.
 
@@ -15,25 +15,32 @@ pub mod report;
 pub mod rust;
 pub mod shims;
 mod source;
+pub mod standard;
+pub mod standard_shims;
 
 pub use constant::{Constants, Group, Item, Value};
 pub use ctype::CType;
 pub use function::{Chapter, Direction, Function, Functions, Kind, Param, Style};
 pub use large::Form;
 pub use source::ParseError;
+pub use standard::{Abi, Standard};
 
 /// The text of the function table.
 pub const FUNCTIONS: &str = include_str!("../functions.mpi");
 /// The text of the constant table.
 pub const CONSTANTS: &str = include_str!("../constants.mpi");
+/// The text of the table of the standard ABI.
+pub const STANDARD: &str = include_str!("../abi_constants.mpi");
 
-/// Both tables, parsed.
+/// The tables, parsed.
 #[derive(Debug)]
 pub struct Table {
     /// The functions.
     pub functions: Functions,
     /// Types, constants and variables.
     pub constants: Constants,
+    /// What is otherwise in the standard ABI.
+    pub standard: Standard,
 }
 
 impl Table {
@@ -45,6 +52,7 @@ impl Table {
         Ok(Table {
             functions: Functions::parse("functions.mpi", FUNCTIONS)?,
             constants: Constants::parse("constants.mpi", CONSTANTS)?,
+            standard: Standard::parse("abi_constants.mpi", STANDARD)?,
         })
     }
 }

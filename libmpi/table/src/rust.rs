@@ -6,24 +6,53 @@ use crate::Table;
 use crate::constant::{Item, Value};
 use crate::ctype::CType;
 use crate::function::Param;
+use crate::standard::Abi;
 
 impl Table {
     /// The text of a Rust module with all types and constants, for `include!`.
     ///
     /// It expects `c_int` and its like from `std::ffi` in scope.
     pub fn rust_constants(&self) -> String {
+        self.rust_items(self.constants.items(), &|param| rust_param(param))
+    }
+
+    /// The same for the library, whose callbacks get handles as programs see them, and whose constants
+    /// have the values of the ABI.
+    ///
+    /// # Errors
+    /// A constant that the table of the standard ABI does not know.
+    pub fn library_constants(&self, abi: Abi) -> Result<String, String> {
+        let outward = |param: &Param| self.outward_param(param);
+        Ok(match abi {
+            Abi::Mpich => self.rust_items(self.constants.items(), &outward),
+            Abi::Standard => self.rust_items(self.inner_constants()?.iter(), &outward),
+        })
+    }
+
+    fn rust_items<'a>(
+        &self,
+        items: impl Iterator<Item = &'a Item> + Clone,
+        param: &dyn Fn(&Param) -> String,
+    ) -> String {
         let mut text = String::new();
-        for group in &self.constants.groups {
-            for item in &group.items {
-                self.rust_item(&mut text, item);
-            }
+        for item in items.clone() {
+            self.rust_item(&mut text, item, param);
         }
         self.handle_names(&mut text);
-        self.error_names(&mut text);
+        error_names(&mut text, items);
         text
     }
 
-    fn rust_item(&self, text: &mut String, item: &Item) {
+    /// A parameter of a function of the program's, or of one that the program calls.
+    pub(crate) fn outward_param(&self, param: &Param) -> String {
+        let mut ctype = param.ctype.clone();
+        if self.is_outward(&ctype.base) {
+            ctype.base = outward_type(&ctype.base).to_owned();
+        }
+        format!("{}: {}", rust_name(&param.name), ctype.to_rust())
+    }
+
+    fn rust_item(&self, text: &mut String, item: &Item, param: &dyn Fn(&Param) -> String) {
         match item {
             Item::Typedef { name, ctype } => {
                 if ctype.base == "int" || ctype.base == "long" {
@@ -54,7 +83,7 @@ impl Table {
                 );
                 for (ctype, field) in fields {
                     let _ = writeln!(text, "    /// Field `{field}`.");
-                    let _ = writeln!(text, "    pub {field}: {},", ctype.to_rust());
+                    let _ = writeln!(text, "    pub {field}: {},", rust_field(ctype));
                 }
                 text.push_str("}\n");
             }
@@ -64,7 +93,7 @@ impl Table {
                 params,
                 variadic,
             } => {
-                let mut list: Vec<String> = params.iter().map(rust_param).collect();
+                let mut list: Vec<String> = params.iter().map(param).collect();
                 if *variadic {
                     list.push("...".to_owned());
                 }
@@ -138,24 +167,40 @@ impl Table {
         }
         text.push_str("        _ => return None,\n    })\n}\n");
     }
+}
 
-    /// A function that tells the name of an error class.
-    fn error_names(&self, text: &mut String) {
-        text.push_str(
-            "/// The name of a predefined error class, `\"MPI_ERR_COUNT\"` say.\n\
-             pub fn error_name(class: c_int) -> Option<&'static str> {\n    \
-             Some(match class {\n",
-        );
-        for item in self.constants.items() {
-            if let Item::Constant { name, .. } = item {
-                let is_class =
-                    name == "MPI_SUCCESS" || (name != "MPI_ERR_LASTCODE" && name.contains("_ERR_"));
-                if is_class {
-                    let _ = writeln!(text, "        {name} => \"{name}\",");
-                }
+/// A function that tells the name of an error class.
+fn error_names<'a>(text: &mut String, items: impl Iterator<Item = &'a Item>) {
+    text.push_str(
+        "/// The name of a predefined error class, `\"MPI_ERR_COUNT\"` say.\n\
+         pub fn error_name(class: c_int) -> Option<&'static str> {\n    \
+         Some(match class {\n",
+    );
+    for item in items {
+        if let Item::Constant { name, .. } = item {
+            let is_class =
+                name == "MPI_SUCCESS" || (name != "MPI_ERR_LASTCODE" && name.contains("_ERR_"));
+            if is_class {
+                let _ = writeln!(text, "        {name} => \"{name}\",");
             }
         }
-        text.push_str("        _ => return None,\n    })\n}\n");
+    }
+    text.push_str("        _ => return None,\n    })\n}\n");
+}
+
+/// The type of a field: arrays are part of the struct.
+fn rust_field(ctype: &CType) -> String {
+    let mut element = ctype.clone();
+    let sizes = std::mem::take(&mut element.dimensions);
+    let wrap = |inner, size: &String| format!("[{inner}; {size}]");
+    sizes.iter().rev().fold(element.to_rust(), wrap)
+}
+
+/// The Rust type of handles as programs see them.
+pub(crate) fn outward_type(handle: &str) -> &'static str {
+    match handle {
+        "MPI_File" => "OutwardFile",
+        _ => "Outward",
     }
 }
 

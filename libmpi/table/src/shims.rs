@@ -22,13 +22,7 @@ impl Table {
                 }
             }
         }
-        text.push_str("std::arch::global_asm!(\n");
-        for name in self.weak_names() {
-            let _ = writeln!(text, "    \".weak {name}\",");
-            let _ = writeln!(text, "    \".type {name}, @function\",");
-            let _ = writeln!(text, "    \".set {name}, P{name}\",");
-        }
-        text.push_str(");\n");
+        aliases(&mut text, self.weak_names());
         text
     }
 
@@ -43,21 +37,41 @@ impl Table {
     /// A linker's version script that exports the weak symbols; the strong ones are exported by
     /// rustc.
     pub fn version_script(&self) -> String {
-        let mut text = String::from("{\n  global:\n");
-        for name in self.weak_names() {
-            let _ = writeln!(text, "    {name};");
-        }
-        text.push_str("};\n");
-        text
+        version_script(self.weak_names())
+    }
+}
+
+/// Makes weak symbols for functions.
+pub(crate) fn aliases<'a>(text: &mut String, names: impl Iterator<Item = &'a str>) {
+    text.push_str("std::arch::global_asm!(\n");
+    for name in names {
+        let _ = writeln!(text, "    \".weak {name}\",");
+        let _ = writeln!(text, "    \".type {name}, @function\",");
+        let _ = writeln!(text, "    \".set {name}, P{name}\",");
+    }
+    text.push_str(");\n");
+}
+
+pub(crate) fn version_script<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut text = String::from("{\n  global:\n");
+    for name in names {
+        let _ = writeln!(text, "    {name};");
+    }
+    text.push_str("};\n");
+    text
+}
+
+/// Where the standard has a function.
+pub(crate) fn place(chapter: &Chapter) -> String {
+    match chapter.number {
+        Some(number) => format!("MPI-3.1 chapter {number}, {}", chapter.title),
+        None => chapter.title.clone(),
     }
 }
 
 fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementation: &str) {
     let name = &function.name;
-    let place = match chapter.number {
-        Some(number) => format!("MPI-3.1 chapter {number}, {}", chapter.title),
-        None => chapter.title.clone(),
-    };
+    let place = place(chapter);
     let params: Vec<String> = function.params.iter().map(rust_param).collect();
     let names: Vec<String> = function
         .params
@@ -88,7 +102,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
             let _ = writeln!(text, "    unsafe {{ {call} }}");
         }
         Style::Checked => {
-            let on = object(function);
+            let on = object(function, "*object");
             let args: Vec<String> = function.params.iter().map(argument).collect();
             let list = names.join(", ");
             let params = params.join(", ");
@@ -129,7 +143,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
 }
 
 /// The call of the short way, which is for counts that fit into ints.
-fn short_way(function: &Function, implementation: &str, list: &str) -> String {
+pub(crate) fn short_way(function: &Function, implementation: &str, list: &str) -> String {
     let suffix = function.fast_suffix();
     let call = format!("unsafe {{ crate::api::{implementation}{suffix}({list}) }}");
     let narrowed = function.narrowed();
@@ -157,10 +171,11 @@ const MAKERS: [&str; 3] = [
 ];
 
 /// On which object an error is raised (section 8.3): the communicator, window or file among the
-/// arguments.
-fn object(function: &Function) -> String {
+/// arguments. `target` is the handle that `object` refers to.
+pub(crate) fn object(function: &Function, target: &str) -> String {
     // Before there is a file, errors go to the handler of MPI_FILE_NULL (section 13.7).
-    let is_io = function.name.starts_with("MPI_File_") || function.name == "MPI_Register_datarep";
+    let is_io =
+        function.name.starts_with("MPI_File_") || function.name.starts_with("MPI_Register_datarep");
     let candidates: &[(Kind, &str)] = if is_io {
         &[(Kind::File, "File")]
     } else {
@@ -188,7 +203,7 @@ fn object(function: &Function) -> String {
             if param.ctype.dimensions.is_empty() && param.direction == Direction::InOut {
                 return format!(
                     "match unsafe {{ {name}.as_ref() }} {{ \
-                     Some(object) => On::{variant}(*object), None => On::Process }}"
+                     Some(object) => On::{variant}({target}), None => On::Process }}"
                 );
             }
         }
@@ -201,7 +216,7 @@ fn object(function: &Function) -> String {
 }
 
 /// An argument for the message.
-fn argument(param: &Param) -> String {
+pub(crate) fn argument(param: &Param) -> String {
     let name = rust_name(&param.name);
     let value = if param.ctype.is_callback() {
         format!("Arg::Pointer({name}.map_or(std::ptr::null(), |f| f as *const c_void))")

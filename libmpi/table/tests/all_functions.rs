@@ -6,21 +6,17 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use mpi_table::{CONSTANTS, Constants, FUNCTIONS, Functions, Style, Table};
+use mpi_table::{Style, Table};
 
 /// The table as if every function were implemented, each by a function of the same name.
 fn complete() -> Table {
-    let mut functions = Functions::parse("functions.mpi", FUNCTIONS).expect("a good table");
-    for chapter in &mut functions.chapters {
+    let mut table = Table::load().expect("good tables");
+    for chapter in &mut table.functions.chapters {
         for function in &mut chapter.functions {
             function.implementation = Some(format!("all::{}", function.name));
         }
     }
-    let constants = Constants::parse("constants.mpi", CONSTANTS).expect("a good table");
-    Table {
-        functions,
-        constants,
-    }
+    table
 }
 
 /// Functions that never return, with the arguments of the shims' calls.

@@ -6,21 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mpi_table::{CONSTANTS, Constants, FUNCTIONS, Functions, Table};
+use mpi_table::Table;
 
 /// The table as if every function were implemented.
 fn complete() -> Table {
-    let mut functions = Functions::parse("functions.mpi", FUNCTIONS).expect("a good table");
-    for chapter in &mut functions.chapters {
+    let mut table = Table::load().expect("good tables");
+    for chapter in &mut table.functions.chapters {
         for function in &mut chapter.functions {
             function.implementation = Some(format!("all::{}", function.name));
         }
     }
-    let constants = Constants::parse("constants.mpi", CONSTANTS).expect("a good table");
-    Table {
-        functions,
-        constants,
-    }
+    table
 }
 
 fn folder(name: &str) -> PathBuf {

@@ -62,7 +62,7 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
     }
     // The address of VCI 0 is known.
     let others: Vec<VciId> = vcis.iter().copied().filter(|vci| *vci != 0).collect();
-    told.extend(vcis::addresses(&process.transports()[1..], &others));
+    told.extend(vcis::addresses(process, comm, &others));
     let all =
         crate::creation::vcis::gather_all_bytes(process, comm, Some(&told))?.unwrap_or_default();
     let mut list = Vec::new();

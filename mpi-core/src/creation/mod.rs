@@ -19,6 +19,7 @@ use crate::datatype::{Datatype, Predefined};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::process::Process;
+use crate::process::foreign::Identity;
 use crate::pt2pt::request::RequestId;
 use mpi_coll::{Block, Buf, Part, Schedule, Team};
 
@@ -36,6 +37,8 @@ pub struct Choice {
 }
 
 const NO_COLOR: u64 = u64::MAX;
+/// What rank 0 tells the others when it can't reach the other group. (No list of one word is like this.)
+const FAILED: u64 = u64::MAX;
 
 /// Sends `data` from `root` of an intracommunicator to all.
 fn tell(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<()> {
@@ -78,7 +81,12 @@ fn tell_team(
 }
 
 /// Sends words from `root` of an intracommunicator to all, who need not know how many.
-fn tell_list(process: &Process, comm: &Comm, root: u32, list: &mut Vec<u64>) -> Result<()> {
+pub(crate) fn tell_list(
+    process: &Process,
+    comm: &Comm,
+    root: u32,
+    list: &mut Vec<u64>,
+) -> Result<()> {
     let mut len = [list.len() as u64];
     tell(process, comm, root, &mut len)?;
     resize(list, len[0])?;
@@ -138,10 +146,20 @@ fn trade_words(
 fn trade_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>> {
     let tag = comm.next_collective();
     let mut theirs = Vec::new();
+    let mut traded = Ok(());
     if comm.rank() == 0 {
-        theirs = trade(process, comm, Purpose::Collective, comm.size(), tag, own)?;
+        match trade(process, comm, Purpose::Collective, comm.size(), tag, own) {
+            Ok(told) => theirs = told,
+            // The others must not wait for ever.
+            Err(error) => (theirs, traded) = (vec![FAILED], Err(error)),
+        }
     }
     tell_list(process, &comm.within(), 0, &mut theirs)?;
+    traded?;
+    if theirs == [FAILED] {
+        let why = "rank 0 of the local group can't reach rank 0 of the other group";
+        return Err(Error::new(Class::ProcFailed, why));
+    }
     Ok(theirs)
 }
 
@@ -389,8 +407,13 @@ pub fn create_intercomm(
     let mut failed = None;
     if let Some(bridge) = bridge {
         // Context, then who leads the other group and who are its members.
-        let mut own = vec![process.new_context().to_bits(), u64::from(process.me())];
-        own.extend(local.local().peers().map(u64::from));
+        let names = local
+            .local()
+            .peers()
+            .flat_map(|peer| name_of(process, peer));
+        let mut own = vec![process.new_context().to_bits()];
+        own.extend(name_of(process, process.me()));
+        own.extend(names);
         let told = bridge.and_then(|(comm, rank, tag)| {
             let number = if comm.remote().is_some() {
                 comm.size() + rank
@@ -401,7 +424,7 @@ pub fn create_intercomm(
         });
         match told {
             Ok(mut told) => {
-                words.append(&mut own[..2].to_vec());
+                words.append(&mut own[..3].to_vec());
                 words.append(&mut told);
             }
             Err(error) => failed = Some(error),
@@ -411,12 +434,22 @@ pub fn create_intercomm(
     if let Some(error) = failed {
         return Err(error);
     }
-    let [context, me, their_context, they, ref peers @ ..] = words[..] else {
+    let [
+        context,
+        my_job,
+        me,
+        their_context,
+        their_job,
+        they,
+        ref names @ ..,
+    ] = words[..]
+    else {
         let why = "the leader of the local group could not reach the other leader";
         return Err(Error::new(Class::Other, why));
     };
-    let peers: Result<Vec<u32>, _> = peers.iter().map(|peer| u32::try_from(*peer)).collect();
-    let peers = peers.map_err(|_| Error::new(Class::Intern, "no process has such a number"))?;
+    let (names, _) = names.as_chunks::<2>();
+    let peers: Result<Vec<u32>> = names.iter().map(|name| peer_of(process, name)).collect();
+    let peers = peers?;
     let remote = Group::from_peers(&peers)?;
     if let Some(both) = remote
         .peers()
@@ -430,7 +463,7 @@ pub fn create_intercomm(
             ),
         ));
     }
-    let first = me < they;
+    let first = (my_job, me) < (their_job, they);
     let context = ContextId::from_bits(if first { context } else { their_context });
     Ok(Comm::inter(
         context,
@@ -439,6 +472,30 @@ pub fn create_intercomm(
         local.rank(),
         first,
     ))
+}
+
+/// What a process is called among connected jobs.
+fn name_of(process: &Process, peer: u32) -> [u64; 2] {
+    let Identity { job, rank } = process.foreign().identity(peer);
+    [job, rank.into()]
+}
+
+/// The number of a process that another has named.
+fn peer_of(process: &Process, [job, rank]: &[u64; 2]) -> Result<u32> {
+    let identity = Identity {
+        job: *job,
+        rank: u32::try_from(*rank)
+            .map_err(|_| Error::new(Class::Intern, "no process has such a number"))?,
+    };
+    process.foreign().find(identity).ok_or_else(|| {
+        Error::new(
+            Class::UnsupportedOperation,
+            format!(
+                "rank {rank} of another job is in the other group, and this process is not connected with \
+                 it; connect the groups by MPI_Comm_connect and MPI_Comm_accept"
+            ),
+        )
+    })
 }
 
 /// Makes an intracommunicator of both groups of an intercommunicator (`MPI_Intercomm_merge`).

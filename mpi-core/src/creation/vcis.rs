@@ -18,11 +18,19 @@ use mpi_coll::Layout;
 const MAX_BLOB: u64 = 1 << 24;
 
 /// The addresses of some VCIs in all transports, one after the other.
-pub(crate) fn addresses(transports: &[Arc<dyn Transport>], vcis: &[VciId]) -> Vec<u8> {
+pub(crate) fn addresses(process: &Process, comm: &Comm, vcis: &[VciId]) -> Vec<u8> {
+    let own = process.transports().iter().skip(1);
+    let mut transports: Vec<(String, Arc<dyn Transport>)> = own
+        .map(|one| (one.name().to_string(), one.clone()))
+        .collect();
+    let foreign = process.foreign();
+    if comm.local().peers().any(|peer| foreign.is_foreign(peer)) {
+        transports.extend(foreign.named_transports());
+    }
     let mut bytes = Vec::new();
     for vci in vcis {
-        for transport in transports {
-            let (name, address) = (transport.name(), transport.address(*vci));
+        for (name, transport) in &transports {
+            let address = transport.address(*vci);
             bytes.extend(vci.to_le_bytes());
             bytes.push(name.len() as u8);
             bytes.extend((address.len() as u16).to_le_bytes());
@@ -122,9 +130,7 @@ fn try_vcis(
         .is_ok();
     let map = opened.then(|| VciMap::new(spread, vcis, process.users(), lockless));
     let map = map.flatten();
-    let own = map
-        .as_ref()
-        .map(|map| addresses(&process.transports()[1..], map.vcis()));
+    let own = map.as_ref().map(|map| addresses(process, comm, map.vcis()));
     let (Some(all), Some(map)) = (gather_all_bytes(process, comm, own.as_deref())?, map) else {
         return Ok(false);
     };

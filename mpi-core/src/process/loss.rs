@@ -34,9 +34,9 @@ impl Process {
             for vci in self.open_vcis() {
                 let state = self.vci(vci).ok().and_then(Vci::visit_blocking);
                 if let Some(mut state) = state {
-                    state.handle_lost_peer(peer, &why);
+                    state.handle_lost_peer(peer, &why, &|owner| self.foreign.concerns(peer, owner));
                     if is_new {
-                        state.announce_loss(peer);
+                        state.announce_loss(peer, |peer| self.foreign.is_foreign(peer));
                     }
                 }
             }
@@ -51,7 +51,7 @@ impl Process {
         let mut state = self.lock(vci)?;
         for (peer, why) in lost.iter() {
             if !state.engine.lost.iter().any(|(known, _)| known == peer) {
-                state.handle_lost_peer(*peer, why);
+                state.handle_lost_peer(*peer, why, &|owner| self.foreign.concerns(*peer, owner));
             }
         }
         Ok(())
@@ -62,13 +62,29 @@ impl Process {
         self.losses.load(Ordering::Acquire)
     }
 
-    /// The first lost process and why, if there is one.
+    /// Forgets losses of processes whose numbers others may get.
+    pub(super) fn forget_losses(&self, of: std::ops::Range<Peer>) {
+        let mut lost = self.lost.lock();
+        lost.retain(|(peer, _)| !of.contains(peer));
+        self.losses.store(lost.len() as u32, Ordering::Release);
+    }
+
+    /// Whether a process was found lost.
+    pub fn is_lost(&self, peer: Peer) -> bool {
+        self.loss_among(|lost| lost == peer).is_some()
+    }
+
+    /// The first lost process of the own job and why, if there is one. (What has members of other jobs asks
+    /// for theirs.)
     pub fn first_loss(&self) -> Option<Error> {
         if self.losses.load(Ordering::Acquire) == 0 {
             return None;
         }
         let lost = self.lost.lock();
-        lost.first().map(|(peer, why)| lost_peer(*peer, why))
+        let own = lost
+            .iter()
+            .find(|(peer, _)| !self.foreign.is_foreign(*peer));
+        own.map(|(peer, why)| lost_peer(*peer, why))
     }
 
     /// The loss of a process that `is_member`.
@@ -87,10 +103,10 @@ impl Process {
             return Ok(());
         }
         let lost = self.lost.lock();
-        match lost
-            .iter()
-            .find(|(peer, _)| [*peer, NOBODY].contains(&from.peer))
-        {
+        match lost.iter().find(|(peer, _)| match from.peer {
+            NOBODY => self.foreign.concerns(*peer, from.owner),
+            one => one == *peer,
+        }) {
             Some((peer, why)) => Err(lost_peer(*peer, why)),
             None => Ok(()),
         }

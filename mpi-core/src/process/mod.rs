@@ -1,6 +1,7 @@
 //! A process: the one value that everything hangs off.
 
 mod config;
+pub mod foreign;
 pub mod loan;
 mod loss;
 mod names;
@@ -23,6 +24,7 @@ use netmod::{OpenError, Peer, SharedMemory, Transport, VciId};
 use parking_lot::Mutex;
 
 pub use self::config::{Config, OneAtATime, Threads};
+use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
 use self::source::Sources;
 use crate::error::{Class, Error, Result};
@@ -40,9 +42,13 @@ use crate::wait::{Clock, LocalWakeup, Monotonic, WaitPolicy};
 /// How often a thread that waits looks whether peers still live.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
-/// Asks the own process to be reached by the loopback, all others as the given router says.
+/// Asks the own process to be reached by the loopback, those of other jobs as they are connected, all others
+/// as the given router says.
 struct SelfFirst {
     me: Peer,
+    /// Transports of the own job, the loopback included.
+    own: usize,
+    foreign: Arc<Foreign>,
     others: Arc<dyn Router>,
 }
 
@@ -50,13 +56,17 @@ impl Router for SelfFirst {
     fn route(&self, peer: Peer) -> Result<usize, OpenError> {
         if peer == self.me {
             Ok(0)
+        } else if self.foreign.is_foreign(peer) {
+            Ok(self.own + self.foreign.route(peer)?)
         } else {
             self.others.route(peer)
         }
     }
 
     fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
-        if peer != self.me {
+        if self.foreign.is_foreign(peer) {
+            self.foreign.learn(peer, vci, transport, address);
+        } else if peer != self.me && !transport.contains('#') {
             self.others.learn(peer, vci, transport, address);
         }
     }
@@ -72,6 +82,7 @@ pub struct Process {
     requests: Arc<RequestTable>,
     transports: Vec<Arc<dyn Transport>>,
     router: Arc<dyn Router>,
+    foreign: Arc<Foreign>,
     wait: WaitPolicy,
     /// The policy when more threads wait than have a core.
     wait_oversubscribed: WaitPolicy,
@@ -118,6 +129,7 @@ impl Process {
         let mut transports: Vec<Arc<dyn Transport>> =
             vec![Arc::new(Loopback::new(config.me, wakeup.clone()))];
         transports.extend(config.transports);
+        let foreign: Arc<Foreign> = Arc::default();
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
         let vcis: Arc<VciSlots> = (0..pool).map(|_| VciSlot::default()).collect();
         let threaded = config.threads == Threads::Many;
@@ -131,11 +143,14 @@ impl Process {
             me: config.me,
             open: AtomicUsize::new(0),
             requests: RequestTable::with_caches(config.request_caches),
-            transports,
             router: Arc::new(SelfFirst {
                 me: config.me,
+                own: transports.len(),
+                foreign: foreign.clone(),
                 others: config.router,
             }),
+            foreign,
+            transports,
             wait: config.wait,
             wait_oversubscribed: config.wait.oversubscribed(),
             woken_early: AtomicBool::new(false),
@@ -191,10 +206,17 @@ impl Process {
     pub fn new_context(&self) -> ContextId {
         let count = self.next_context.fetch_add(1, Ordering::Relaxed);
         // After a quarter of a billion, numbers of communicators long gone come again, but never these two.
-        ContextId::new(self.me, 2 + count % (ContextId::COUNTS - 1))
+        // Among connected jobs, numbers of processes say nothing.
+        let leader = self.foreign.mark_in_use().unwrap_or(self.me);
+        ContextId::new(leader, 2 + count % (ContextId::COUNTS - 1))
     }
 
-    /// The transports, the way to oneself first.
+    /// The processes of other jobs.
+    pub fn foreign(&self) -> &Arc<Foreign> {
+        &self.foreign
+    }
+
+    /// The transports within the own job, the way to oneself first.
     pub fn transports(&self) -> &[Arc<dyn Transport>] {
         &self.transports
     }
@@ -258,7 +280,7 @@ impl Process {
         };
         let _one_at_a_time = self.opening.lock();
         if slot.get().is_none() {
-            let state = VciState::open(
+            let mut state = VciState::open(
                 vci,
                 self.requests.clone(),
                 &self.transports,
@@ -266,6 +288,9 @@ impl Process {
                 self.eager_limit,
                 self.window,
             )?;
+            for (way, transport) in self.foreign.transports() {
+                state.add_route(self.transports.len() + way, &transport, self.eager_limit)?;
+            }
             slot.fill(Vci::new(state, self.threaded, self.shared_lock.clone()));
             self.open.fetch_max(usize::from(vci) + 1, Ordering::Release);
         }
@@ -298,9 +323,26 @@ impl Process {
 
     /// Whether the way to another process is through the memory of this node.
     pub fn is_local(&self, peer: Peer) -> bool {
-        self.router
-            .route(peer)
-            .is_ok_and(|route| self.transports[route].shared_memory().is_some())
+        let transport = self.router.route(peer).map(|route| self.transport(route));
+        transport.is_ok_and(|one| one.is_some_and(|one| one.shared_memory().is_some()))
+    }
+
+    fn transport(&self, route: usize) -> Option<Arc<dyn Transport>> {
+        match route.checked_sub(self.transports.len()) {
+            None => self.transports.get(route).cloned(),
+            Some(way) => self.foreign.transport(way),
+        }
+    }
+
+    /// Whether what was sent to a process of another job by this route has left.
+    pub fn has_drained(&self, route: usize) -> Result<bool> {
+        let mut drained = true;
+        for vci in self.open_vcis() {
+            if let Some(mut state) = self.vci(vci).ok().and_then(Vci::visit_blocking) {
+                drained &= state.has_drained(self.transports.len() + route);
+            }
+        }
+        Ok(drained)
     }
 
     /// The one transport to all these processes, if there is one.
@@ -310,7 +352,7 @@ impl Process {
     ) -> Option<Arc<dyn Transport>> {
         let first = self.router.route(peers.next()?).ok()?;
         let same = |peer| self.router.route(peer).is_ok_and(|route| route == first);
-        peers.all(same).then(|| self.transports[first].clone())
+        peers.all(same).then(|| self.transport(first)).flatten()
     }
 
     /// Ends what threads have VCIs for themselves for: from now on one thread calls alone.

@@ -19,6 +19,10 @@ impl Process {
     /// # Errors
     /// The VCI is not open.
     pub fn remote_memory(&self, vci: VciId, to: Address) -> Result<Option<(&'static str, bool)>> {
+        // Keys are those of the transports within the job.
+        if self.foreign().is_foreign(to.peer) {
+            return Ok(None);
+        }
         Ok(self.lock(vci)?.remote_memory(to))
     }
 

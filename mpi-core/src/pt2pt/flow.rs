@@ -16,7 +16,7 @@ pub(crate) struct Stream {
     /// Credit to be returned.
     pub owed: u32,
     /// Which transport reaches the peer, plus one; 0 while unknown.
-    pub route: u8,
+    pub route: u16,
     /// Whether messages to it wait in the pending queue, behind which others must line up.
     pub pending: bool,
     /// Whether a message that says nothing went there, to have a connection.

@@ -442,6 +442,11 @@ impl Records {
         self.returned.clone()
     }
 
+    /// What was given as owner when a request was started.
+    pub fn owner_of(&self, id: RequestId) -> u32 {
+        self.table.get(id).map_or(0, Request::owner)
+    }
+
     /// A new request, active, for `owner`. `None` when the table is full.
     #[inline]
     pub fn start(&mut self, owner: u32) -> Option<RequestId> {

@@ -27,14 +27,18 @@ impl VciState {
     ///
     /// What the transport is at (a read of the peer's memory) it ends itself, and tells; till then
     /// the buffer is not free.
-    pub fn handle_lost_peer(&mut self, peer: Peer, why: &str) {
+    ///
+    /// `concerns` says whether it matters to what requests have as owner.
+    pub fn handle_lost_peer(&mut self, peer: Peer, why: &str, concerns: &dyn Fn(u32) -> bool) {
         netmod::Sink::peer_lost(&mut self.engine, peer, why.to_string());
         self.engine.lost_reported = self.engine.lost.len();
         for id in self.engine.records.active() {
+            let owner = self.engine.records.owner_of(id);
             let Some(record) = self.engine.records.get(id) else {
                 continue;
             };
-            let (with_it, from_any) = (record.peer == peer, record.peer == NOBODY);
+            let with_it = record.peer == peer;
+            let from_any = record.peer == NOBODY && concerns(owner);
             let ends = match record.role {
                 Role::Posted(_) => with_it || from_any,
                 Role::Receiving => with_it && !record.fetching,
@@ -59,7 +63,11 @@ impl VciState {
 
     /// Tells the processes that this one has to do with that one is lost: they may wait for somebody
     /// who has given up because of that.
-    pub fn announce_loss(&mut self, peer: Peer) {
+    /// Only those of the own job know it by this number: others find out for themselves.
+    pub fn announce_loss(&mut self, peer: Peer, is_foreign: impl Fn(Peer) -> bool) {
+        if is_foreign(peer) {
+            return;
+        }
         let body = Control {
             value: u64::from(peer),
             ..Control::default()
@@ -71,7 +79,7 @@ impl VciState {
             ..
         } = &mut self.engine;
         for (to, vci, stream) in streams.iter() {
-            if stream.is_used() && !lost.iter().any(|(lost, _)| *lost == to) {
+            if stream.is_used() && !is_foreign(to) && !lost.iter().any(|(lost, _)| *lost == to) {
                 outbox.push(Action::Control(
                     Address { peer: to, vci },
                     PacketKind::Lost,

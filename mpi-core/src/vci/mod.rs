@@ -13,6 +13,7 @@ use crate::pt2pt::engine::{Action, Address, Counters, Engine};
 use crate::pt2pt::request::{Records, RequestTable};
 use crate::wait::Backoff;
 
+mod absent;
 pub(crate) mod bad_memory;
 mod direct;
 mod dispatch;
@@ -59,6 +60,29 @@ struct Route {
     eager_sent: u64,
 }
 
+impl Route {
+    fn open(
+        vci: VciId,
+        transport: &Arc<dyn Transport>,
+        eager_limit: Option<usize>,
+    ) -> Result<Route, OpenError> {
+        let limits = transport.limits();
+        // Room for the request number of an eager synchronous send.
+        let eager_max = eager_limit
+            .unwrap_or(limits.eager)
+            .min(limits.max_payload - 8);
+        let lane = transport.open_lane(vci)?;
+        Ok(Route {
+            lane,
+            transport: transport.clone(),
+            limits,
+            eager_max,
+            copy_max: eager_max.min(limits.zcopy_min.saturating_sub(1)),
+            eager_sent: 0,
+        })
+    }
+}
+
 /// What a VCI's lock protects.
 pub(crate) struct VciState {
     pub engine: Engine,
@@ -87,20 +111,7 @@ impl VciState {
     ) -> Result<Self, OpenError> {
         let mut routes = Vec::new();
         for transport in transports {
-            let limits = transport.limits();
-            // Room for the request number of an eager synchronous send.
-            let eager_max = eager_limit
-                .unwrap_or(limits.eager)
-                .min(limits.max_payload - 8);
-            let lane = transport.open_lane(vci)?;
-            routes.push(Route {
-                lane,
-                transport: transport.clone(),
-                limits,
-                eager_max,
-                copy_max: eager_max.min(limits.zcopy_min.saturating_sub(1)),
-                eager_sent: 0,
-            });
+            routes.push(Route::open(vci, transport, eager_limit)?);
         }
         let engine = Engine::new(vci, Records::new(table, vci), window);
         Ok(VciState {
@@ -148,7 +159,11 @@ impl VciState {
                 .router
                 .route(to.peer)
                 .map_err(|error| LaneError::lost(to.peer, error.to_string()))?;
-            stream.route = index as u8 + 1;
+            if index >= self.routes.len() {
+                let why = "the VCI is one thread's own, which can't be used with other jobs";
+                return Err(LaneError::lost(to.peer, why));
+            }
+            stream.route = index as u16 + 1;
         }
         Ok(usize::from(stream.route) - 1)
     }
@@ -193,7 +208,9 @@ impl VciState {
             quiet &= route.lane.arm();
         }
         // The route to oneself comes first and has no wake-up; who could ring it is awake.
-        wake_ups.extend(self.routes.iter().skip(1).map(|route| route.lane.wake_up()));
+        let others = self.routes.iter().skip(1);
+        let others = others.filter(|route| !route.is_absent());
+        wake_ups.extend(others.map(|route| route.lane.wake_up()));
         quiet.then_some(())
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use pmi::server::Stage;
 
 use super::Job;
+use crate::options::Options;
 use crate::output::message;
 use crate::rank::Rank;
 use crate::report::{host, signal_hint, signal_name};
@@ -110,13 +111,20 @@ impl Job {
         self.blame(None, 128 + signal as u8, text);
         self.guardian.signal(signal);
         self.guardian.signal(libc::SIGCONT);
-        self.phase = Phase::Asked(Instant::now() + GRACE_FOR_SIGNALS);
+        self.signal_spawned(signal);
+        let grace = if self.is_spawned {
+            GRACE
+        } else {
+            GRACE_FOR_SIGNALS
+        };
+        self.phase = Phase::Asked(Instant::now() + grace);
     }
 
     /// Takes note of the ranks that have ended.
     fn reap(&mut self) {
         let mut gone: Vec<(usize, Ending)> = Vec::new();
         while let Some((pid, ending)) = system::reap() {
+            self.reap_spawned(pid, ending);
             let rank = self.ranks.iter().position(|rank| rank.pid == pid);
             if let Some(rank) = rank.filter(|&rank| self.ranks[rank].ending.is_none()) {
                 gone.push((rank, ending));
@@ -218,7 +226,7 @@ impl Job {
     }
 
     /// Keeps the exit code of a rank that ended in order; the first that is not 0 counts.
-    fn keep(&mut self, code: i32) {
+    pub(super) fn keep(&mut self, code: i32) {
         if self.code == 0 {
             self.code = exit_code(code);
         }
@@ -314,6 +322,11 @@ impl Job {
         }
     }
 
+    /// Why the job ends, if something went wrong.
+    pub(super) fn cause_text(&self) -> Option<&str> {
+        self.cause.as_ref().map(|cause| cause.text.as_str())
+    }
+
     /// Does without a rank: the others' fences don't wait for it.
     fn lose(&mut self, rank: usize) {
         if !self.cleanup {
@@ -351,6 +364,7 @@ impl Job {
 
     fn ask(&mut self) {
         self.guardian.signal(libc::SIGTERM);
+        self.signal_spawned(libc::SIGTERM);
         // A process that is stopped gets to see the above when it goes on.
         self.guardian.signal(libc::SIGCONT);
         self.phase = Phase::Asked(Instant::now() + GRACE);
@@ -358,6 +372,8 @@ impl Job {
 
     fn kill(&mut self) {
         self.guardian.signal(libc::SIGKILL);
+        // Its guardian ends the ranks of a spawned job.
+        self.signal_spawned(libc::SIGKILL);
         // A rank may have left the group.
         self.running()
             .for_each(|rank| system::kill(rank.pid, libc::SIGKILL));
@@ -366,7 +382,7 @@ impl Job {
 
     /// After the last rank: ends what they left running, passes on the rest of their output, and
     /// says what happened.
-    pub(super) fn finish(&mut self) -> u8 {
+    pub(super) fn finish(&mut self, options: &Options) -> u8 {
         let hurry = self.phase == Phase::Killed;
         strays::end(&self.guardian, &self.not_ours, hurry);
         // From here on the usual keys end us, should the reader of our output be stuck.
@@ -384,6 +400,9 @@ impl Job {
         }
         let code = match &self.cause {
             Some(cause) => {
+                if let Some(spawned) = &options.spawned {
+                    spawned.tell_end(&cause.text);
+                }
                 let text = format!(
                     "{}\n{}",
                     cause.text,
@@ -393,7 +412,12 @@ impl Job {
                 message(&mut self.sinks[1], &text);
                 cause.code
             }
-            None => self.code,
+            None => {
+                if let Some(spawned) = &options.spawned {
+                    spawned.tell_end("all its processes have ended");
+                }
+                self.code
+            }
         };
         let said = |cause: &Cause| cause.text.contains("without calling MPI_Finalize");
         if let (false, Some(deserters)) = (self.cause.as_ref().is_some_and(said), &self.deserters) {
@@ -448,7 +472,7 @@ impl Ended {
 }
 
 /// The exit code for a rank's, which the kernel has cut to 8 bits already.
-fn exit_code(code: i32) -> u8 {
+pub(super) fn exit_code(code: i32) -> u8 {
     (code & 0xff) as u8
 }
 

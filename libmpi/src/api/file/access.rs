@@ -1,12 +1,12 @@
 //! Access by one process (sections 13.4.2 to 13.4.4).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 use mpi_core::Result;
 use mpi_io::{At, Direction};
 
 use super::{data, tell};
-use crate::abi::{MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
 use crate::files;
 use crate::runtime::runtime;
 
@@ -15,7 +15,7 @@ pub unsafe fn file_read_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -23,7 +23,7 @@ pub unsafe fn file_read_at(
     let object = files::get(fh)?;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         tell(
             status,
             object
@@ -38,7 +38,7 @@ pub unsafe fn file_write_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -46,7 +46,7 @@ pub unsafe fn file_write_at(
     let object = files::get(fh)?;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         tell(
             status,
             object
@@ -60,7 +60,7 @@ pub unsafe fn file_write_at(
 pub unsafe fn file_read(
     fh: MPI_File,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -68,7 +68,7 @@ pub unsafe fn file_read(
     let object = files::get(fh)?;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         tell(
             status,
             object.file.access(At::Individual, memory, Direction::Read),
@@ -80,7 +80,7 @@ pub unsafe fn file_read(
 pub unsafe fn file_write(
     fh: MPI_File,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -88,7 +88,7 @@ pub unsafe fn file_write(
     let object = files::get(fh)?;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         tell(
             status,
             object.file.access(At::Individual, memory, Direction::Write),
@@ -100,7 +100,7 @@ pub unsafe fn file_write(
 pub unsafe fn file_read_shared(
     fh: MPI_File,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -108,7 +108,7 @@ pub unsafe fn file_read_shared(
     let object = files::get(fh)?;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         tell(
             status,
             object.file.access(At::Shared, memory, Direction::Read),
@@ -120,7 +120,7 @@ pub unsafe fn file_read_shared(
 pub unsafe fn file_write_shared(
     fh: MPI_File,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -128,7 +128,7 @@ pub unsafe fn file_write_shared(
     let object = files::get(fh)?;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         tell(
             status,
             object.file.access(At::Shared, memory, Direction::Write),

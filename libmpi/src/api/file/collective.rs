@@ -1,12 +1,12 @@
 //! Collective access (sections 13.4.2 to 13.4.4).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 use mpi_core::Result;
 use mpi_io::{At, Direction};
 
 use super::{data, tell};
-use crate::abi::{MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
 use crate::files;
 use crate::runtime::runtime;
 
@@ -15,7 +15,7 @@ pub unsafe fn file_read_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -23,7 +23,7 @@ pub unsafe fn file_read_at_all(
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype);
+        let memory = data(buf, count, datatype);
         tell(
             status,
             file.access_all(process, At::Explicit(offset), memory, Direction::Read),
@@ -36,7 +36,7 @@ pub unsafe fn file_write_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -44,7 +44,7 @@ pub unsafe fn file_write_at_all(
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype);
+        let memory = data(buf, count, datatype);
         tell(
             status,
             file.access_all(process, At::Explicit(offset), memory, Direction::Write),
@@ -56,7 +56,7 @@ pub unsafe fn file_write_at_all(
 pub unsafe fn file_read_all(
     fh: MPI_File,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -64,7 +64,7 @@ pub unsafe fn file_read_all(
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype);
+        let memory = data(buf, count, datatype);
         tell(
             status,
             file.access_all(process, At::Individual, memory, Direction::Read),
@@ -76,7 +76,7 @@ pub unsafe fn file_read_all(
 pub unsafe fn file_write_all(
     fh: MPI_File,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -84,7 +84,7 @@ pub unsafe fn file_write_all(
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype);
+        let memory = data(buf, count, datatype);
         tell(
             status,
             file.access_all(process, At::Individual, memory, Direction::Write),
@@ -96,7 +96,7 @@ pub unsafe fn file_write_all(
 pub unsafe fn file_read_ordered(
     fh: MPI_File,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -104,7 +104,7 @@ pub unsafe fn file_read_ordered(
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype);
+        let memory = data(buf, count, datatype);
         tell(
             status,
             file.access_all(process, At::Shared, memory, Direction::Read),
@@ -116,7 +116,7 @@ pub unsafe fn file_read_ordered(
 pub unsafe fn file_write_ordered(
     fh: MPI_File,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> Result<()> {
@@ -124,7 +124,7 @@ pub unsafe fn file_write_ordered(
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype);
+        let memory = data(buf, count, datatype);
         tell(
             status,
             file.access_all(process, At::Shared, memory, Direction::Write),

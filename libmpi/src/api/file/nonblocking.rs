@@ -1,13 +1,13 @@
 //! Nonblocking access (sections 13.4.2 to 13.4.4). The collective ones don't wait for anybody: each process
 //! makes its own access.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 use mpi_core::Result;
 use mpi_io::{At, Direction};
 
 use super::{data, give};
-use crate::abi::{MPI_Datatype, MPI_File, MPI_Offset, MPI_Request};
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Request};
 use crate::files;
 use crate::runtime::runtime;
 
@@ -16,7 +16,7 @@ pub unsafe fn file_iread_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -25,7 +25,7 @@ pub unsafe fn file_iread_at(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(
                 process,
@@ -43,7 +43,7 @@ pub unsafe fn file_iwrite_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -52,7 +52,7 @@ pub unsafe fn file_iwrite_at(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(
                 process,
@@ -70,7 +70,7 @@ pub unsafe fn file_iread_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -79,7 +79,7 @@ pub unsafe fn file_iread_at_all(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(
                 process,
@@ -97,7 +97,7 @@ pub unsafe fn file_iwrite_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -106,7 +106,7 @@ pub unsafe fn file_iwrite_at_all(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(
                 process,
@@ -123,7 +123,7 @@ pub unsafe fn file_iwrite_at_all(
 pub unsafe fn file_iread(
     fh: MPI_File,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -132,7 +132,7 @@ pub unsafe fn file_iread(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(process, owner, At::Individual, memory, Direction::Read)
         })
@@ -143,7 +143,7 @@ pub unsafe fn file_iread(
 pub unsafe fn file_iwrite(
     fh: MPI_File,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -152,7 +152,7 @@ pub unsafe fn file_iwrite(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(process, owner, At::Individual, memory, Direction::Write)
         })
@@ -163,7 +163,7 @@ pub unsafe fn file_iwrite(
 pub unsafe fn file_iread_all(
     fh: MPI_File,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -172,7 +172,7 @@ pub unsafe fn file_iread_all(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(process, owner, At::Individual, memory, Direction::Read)
         })
@@ -183,7 +183,7 @@ pub unsafe fn file_iread_all(
 pub unsafe fn file_iwrite_all(
     fh: MPI_File,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -192,7 +192,7 @@ pub unsafe fn file_iwrite_all(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(process, owner, At::Individual, memory, Direction::Write)
         })
@@ -203,7 +203,7 @@ pub unsafe fn file_iwrite_all(
 pub unsafe fn file_iread_shared(
     fh: MPI_File,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -212,7 +212,7 @@ pub unsafe fn file_iread_shared(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(process, owner, At::Shared, memory, Direction::Read)
         })
@@ -223,7 +223,7 @@ pub unsafe fn file_iread_shared(
 pub unsafe fn file_iwrite_shared(
     fh: MPI_File,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> Result<()> {
@@ -232,7 +232,7 @@ pub unsafe fn file_iwrite_shared(
     let owner = files::owner(fh);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count.into(), datatype)?;
+        let memory = data(buf, count, datatype)?;
         give(request, || {
             file.start(process, owner, At::Shared, memory, Direction::Write)
         })

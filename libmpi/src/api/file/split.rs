@@ -1,12 +1,12 @@
 //! Split collective access (section 13.4.5).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 use mpi_core::Result;
 use mpi_io::SplitKind;
 
 use super::{data, tell};
-use crate::abi::{MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
 use crate::files;
 use crate::runtime::runtime;
 
@@ -15,13 +15,13 @@ pub unsafe fn file_read_at_all_begin(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
     let process = &runtime()?.process;
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
-    let memory = unsafe { data(buf, count.into(), datatype) };
+    let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::ReadAtAll, offset, memory)
 }
 
@@ -42,13 +42,13 @@ pub unsafe fn file_write_at_all_begin(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
     let process = &runtime()?.process;
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
-    let memory = unsafe { data(buf, count.into(), datatype) };
+    let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::WriteAtAll, offset, memory)
 }
 
@@ -68,13 +68,13 @@ pub unsafe fn file_write_at_all_end(
 pub unsafe fn file_read_all_begin(
     fh: MPI_File,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
     let process = &runtime()?.process;
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
-    let memory = unsafe { data(buf, count.into(), datatype) };
+    let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::ReadAll, 0, memory)
 }
 
@@ -94,13 +94,13 @@ pub unsafe fn file_read_all_end(
 pub unsafe fn file_write_all_begin(
     fh: MPI_File,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
     let process = &runtime()?.process;
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
-    let memory = unsafe { data(buf, count.into(), datatype) };
+    let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::WriteAll, 0, memory)
 }
 
@@ -120,13 +120,13 @@ pub unsafe fn file_write_all_end(
 pub unsafe fn file_read_ordered_begin(
     fh: MPI_File,
     buf: *mut c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
     let process = &runtime()?.process;
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
-    let memory = unsafe { data(buf, count.into(), datatype) };
+    let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::ReadOrdered, 0, memory)
 }
 
@@ -146,13 +146,13 @@ pub unsafe fn file_read_ordered_end(
 pub unsafe fn file_write_ordered_begin(
     fh: MPI_File,
     buf: *const c_void,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
     let process = &runtime()?.process;
     let file = &files::get(fh)?.file;
     // SAFETY: by the contract of this function.
-    let memory = unsafe { data(buf, count.into(), datatype) };
+    let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::WriteOrdered, 0, memory)
 }
 

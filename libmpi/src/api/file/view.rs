@@ -9,9 +9,10 @@ use super::super::{null, put};
 use super::manage::datarep_name;
 use crate::abi::{
     MPI_Aint, MPI_DISPLACEMENT_CURRENT, MPI_Datarep_conversion_function,
-    MPI_Datarep_extent_function, MPI_Datatype, MPI_File, MPI_Info, MPI_Offset,
+    MPI_Datarep_conversion_function_c, MPI_Datarep_extent_function, MPI_Datatype, MPI_File,
+    MPI_Info, MPI_Offset,
 };
-use crate::datareps::{self, Functions};
+use crate::datareps::{self, Conversion, Functions};
 use crate::runtime::runtime;
 use crate::{files, infos, types};
 
@@ -100,6 +101,35 @@ pub unsafe fn register_datarep(
     dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
     extra_state: *mut c_void,
 ) -> Result<()> {
+    let read = read_conversion_fn.map(Conversion::Int);
+    let write = write_conversion_fn.map(Conversion::Int);
+    // SAFETY: by the contract of this function.
+    unsafe { register(datarep, read, write, dtype_file_extent_fn, extra_state) }
+}
+
+/// `MPI_Register_datarep_c` (MPI-4.0 section 14.5.3).
+pub unsafe fn register_datarep_c(
+    datarep: *const c_char,
+    read_conversion_fn: Option<MPI_Datarep_conversion_function_c>,
+    write_conversion_fn: Option<MPI_Datarep_conversion_function_c>,
+    dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    let read = read_conversion_fn.map(Conversion::Large);
+    let write = write_conversion_fn.map(Conversion::Large);
+    // SAFETY: by the contract of this function.
+    unsafe { register(datarep, read, write, dtype_file_extent_fn, extra_state) }
+}
+
+/// # Safety
+/// `datarep` is a string or NULL.
+unsafe fn register(
+    datarep: *const c_char,
+    read: Option<Conversion>,
+    write: Option<Conversion>,
+    dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
+    extra_state: *mut c_void,
+) -> Result<()> {
     runtime()?;
     // SAFETY: by the contract of this function.
     let name = unsafe { datarep_name(datarep)? };
@@ -110,8 +140,8 @@ pub unsafe fn register_datarep(
     datareps::register(
         name,
         Functions {
-            read: read_conversion_fn,
-            write: write_conversion_fn,
+            read,
+            write,
             extent,
             extra: extra_state,
         },

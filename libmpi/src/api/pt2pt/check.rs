@@ -2,17 +2,11 @@
 
 use std::ffi::c_int;
 
-use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, PROC_NULL, Result, TAG_UB};
+use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, Result, TAG_UB};
 
-use crate::abi::{self, MPI_Comm};
+use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Comm, MPI_PROC_NULL};
 use crate::comms::CommObject;
 use crate::runtime::Runtime;
-
-const _: () = assert!(
-    abi::MPI_ANY_SOURCE == ANY_SOURCE
-        && abi::MPI_ANY_TAG == ANY_TAG
-        && abi::MPI_PROC_NULL == PROC_NULL
-);
 
 #[cold]
 pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {
@@ -55,30 +49,35 @@ pub(crate) fn check_send(
     }
     if (dest as u32) < size {
         Ok((comm, Some(dest as u32)))
-    } else if dest == PROC_NULL {
+    } else if dest == MPI_PROC_NULL {
         Ok((comm, None))
     } else {
         Err(bad_rank(dest, size, "dest"))
     }
 }
 
-/// The communicator and the source of a receive or probe; none for `MPI_PROC_NULL`.
+/// The communicator, the source of a receive or probe, which is none for `MPI_PROC_NULL`, and the
+/// tag. Wildcards are those of mpi-core, which need not be those of the ABI.
 #[inline(always)]
 pub(crate) fn check_source(
     runtime: &Runtime,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-) -> Result<(&CommObject, Option<i32>)> {
+) -> Result<(&CommObject, Option<i32>, i32)> {
     let comm = runtime.comm(comm)?;
     let size = comm.comm.targets();
-    if tag < 0 && tag != ANY_TAG {
-        return Err(bad_tag(tag, true));
-    }
-    if (source as u32) < size || source == ANY_SOURCE {
-        Ok((comm, Some(source)))
-    } else if source == PROC_NULL {
-        Ok((comm, None))
+    let tag = match tag {
+        0.. => tag,
+        MPI_ANY_TAG => ANY_TAG,
+        _ => return Err(bad_tag(tag, true)),
+    };
+    if (source as u32) < size {
+        Ok((comm, Some(source), tag))
+    } else if source == MPI_ANY_SOURCE {
+        Ok((comm, Some(ANY_SOURCE), tag))
+    } else if source == MPI_PROC_NULL {
+        Ok((comm, None, tag))
     } else {
         Err(bad_rank(source, size, "source"))
     }

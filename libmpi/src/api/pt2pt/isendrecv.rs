@@ -69,7 +69,7 @@ pub unsafe fn isendrecv(
     let runtime = runtime()?;
     // SAFETY: the caller's contract, which extends to the completion of the request.
     let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
-    let (comm, source) = check_source(runtime, source, recvtag, comm)?;
+    let (comm, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: as above.
     let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
     if request.is_null() {
@@ -106,7 +106,7 @@ pub unsafe fn isendrecv_replace(
     let runtime = runtime()?;
     // SAFETY: the caller's contract, which extends to the completion of the request.
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, sendtag, comm)? };
-    let (comm, source) = check_source(runtime, source, recvtag, comm)?;
+    let (comm, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: as above; the message that is sent is the copy made below.
     let into = unsafe { types::buffer(buf, count, datatype)? };
     if request.is_null() {

@@ -19,7 +19,7 @@ pub unsafe fn iprobe(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     let found = match source {
         Some(source) => mpi_core::comm::probe_on(&runtime.process, &comm.comm, source, tag)?,
         None => Some(Status::PROC_NULL),
@@ -45,7 +45,7 @@ pub unsafe fn probe(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     let comm = &comm.comm;
     let found = match source {
         Some(source) => {
@@ -71,7 +71,7 @@ pub unsafe fn improbe(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     let (handle, found) = match source {
         Some(source) => {
             match mpi_core::comm::matched_probe_on(&runtime.process, &comm.comm, source, tag)? {
@@ -104,7 +104,7 @@ pub unsafe fn mprobe(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     let comm = &comm.comm;
     let (handle, found) = match source {
         Some(source) => {

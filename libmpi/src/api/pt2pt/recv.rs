@@ -25,7 +25,7 @@ pub unsafe fn irecv(
     request: *mut MPI_Request,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     if request.is_null() {
         return Err(null("request"));
     }
@@ -125,7 +125,7 @@ pub unsafe fn recv(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let (comm, source) = check_source(runtime, source, tag, comm)?;
+    let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     let (found, error) = match source {
         Some(source) => {
             // SAFETY: the caller's contract.

@@ -31,7 +31,7 @@ pub unsafe fn sendrecv(
     let runtime = runtime()?;
     if let Some((to, len)) = plain_send(sendbuf, sendcount, sendtype, dest, sendtag, comm)
         && let Some(room) = types::plain_len(recvbuf, recvcount, recvtype)
-        && let (_, Some(source)) = check_source(runtime, source, recvtag, comm)?
+        && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
         // SAFETY: the caller's contract.
         return unsafe {
@@ -42,7 +42,7 @@ pub unsafe fn sendrecv(
     }
     // SAFETY: the caller's contract.
     let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
-    let (_, source) = check_source(runtime, source, recvtag, comm)?;
+    let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: the caller's contract.
     let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
     // SAFETY: the caller's contract.
@@ -130,7 +130,7 @@ pub unsafe fn sendrecv_replace(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, sendtag, comm)? };
-    let (_, source) = check_source(runtime, source, recvtag, comm)?;
+    let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: the caller's contract; the message that is sent is the copy made below.
     let into = unsafe { types::buffer(buf, count, datatype)? };
     let mut copy = vec![0u8; out.buffer.len()];

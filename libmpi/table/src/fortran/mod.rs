@@ -173,7 +173,7 @@ pub fn routines(table: &Table) -> Vec<Routine<'_>> {
 /// out.
 fn is_routine(function: &Function) -> bool {
     let name = function.name.as_str();
-    let converts = ["_c2f", "_f2c", "_f082c", "_c2f08"]
+    let converts = ["_c2f", "_f2c", "_f082c", "_c2f08", "_toint", "_fromint"]
         .iter()
         .any(|end| name.ends_with(end));
     !name.starts_with("MPI_T_")

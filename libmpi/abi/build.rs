@@ -1,0 +1,33 @@
+//! As libmpi's, for the standard ABI: generates other constants and functions, and tells the linker
+//! what `libmpi_abi.so.1` exports.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+use mpi_table::{Abi, Table};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-cfg=standard_abi");
+    let table = Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+    let wrong = |error: String| -> String { panic!("libmpi/table/{error}") };
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let write = |name: &str, text: String| -> PathBuf {
+        let path = out.join(name);
+        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        path
+    };
+    let constants = table.library_constants(Abi::Standard);
+    write("constants.rs", constants.unwrap_or_else(wrong));
+    write("outward.rs", table.outward(Abi::Standard));
+    write("shims.rs", table.standard_shims().unwrap_or_else(wrong));
+    let script = write("exports.map", table.standard_version_script());
+
+    // See libmpi/build.rs.
+    println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+    println!(
+        "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}",
+        script.display()
+    );
+}

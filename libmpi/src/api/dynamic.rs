@@ -1,0 +1,195 @@
+//! Establishing communication (MPI-3.1 sections 10.4 and 10.5).
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::Arc;
+
+use mpi_core::dynamic::{Link, meet};
+use mpi_core::{Class, Error, Result};
+
+use super::comm::{give, intra_only};
+use super::{null, put};
+use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_Comm, MPI_Info};
+use crate::comms::CommObject;
+use crate::dynamic::opener::Transports;
+use crate::dynamic::ports::{self, Port};
+use crate::dynamic::{join, socket::Socket};
+use crate::infos;
+use crate::runtime::{Runtime, runtime};
+
+/// A string of the program's.
+///
+/// # Safety
+/// `text` is a string or NULL.
+pub(super) unsafe fn string(text: *const c_char, name: &str) -> Result<String> {
+    if text.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: a string by the caller's contract.
+    let text = unsafe { CStr::from_ptr(text) };
+    let text = text.to_str().map_err(|_| {
+        let shown = text.to_string_lossy().into_owned();
+        Error::new(Class::Arg, format!("{name} '{shown}' is not UTF-8"))
+    })?;
+    Ok(text.to_owned())
+}
+
+/// Writes the name of a port.
+///
+/// # Safety
+/// `port_name` has room for `MPI_MAX_PORT_NAME` characters, or is NULL.
+pub(super) unsafe fn put_port(port_name: *mut c_char, name: &str) -> Result<()> {
+    if port_name.is_null() {
+        return Err(null("port_name"));
+    }
+    let bytes = &name.as_bytes()[..name.len().min(crate::abi::MPI_MAX_PORT_NAME as usize - 1)];
+    // SAFETY: the caller's contract; the name is short enough.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), port_name.cast(), bytes.len());
+        port_name.add(bytes.len()).write(0);
+    }
+    Ok(())
+}
+
+/// `MPI_Open_port` (section 10.4.2). There are no keys of Info that matter here.
+pub unsafe fn open_port(info: MPI_Info, port_name: *mut c_char) -> Result<()> {
+    let runtime = runtime()?;
+    infos::hints(info)?;
+    if port_name.is_null() {
+        return Err(null("port_name"));
+    }
+    let port = Port::open(runtime.node)?;
+    let name = port.name();
+    // SAFETY: the caller's contract.
+    unsafe { put_port(port_name, &name)? };
+    runtime.dynamic.ports.lock().insert(name, Arc::new(port));
+    Ok(())
+}
+
+/// `MPI_Close_port` (section 10.4.2).
+pub unsafe fn close_port(port_name: *const c_char) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let name = unsafe { string(port_name, "port_name")? };
+    match runtime.dynamic.ports.lock().remove(&name) {
+        Some(_) => Ok(()),
+        None => Err(no_port(&name)),
+    }
+}
+
+fn no_port(name: &str) -> Error {
+    Error::new(
+        Class::Port,
+        format!(
+            "this process has no open port '{}'; give the name that MPI_Open_port returned here",
+            name.escape_debug()
+        ),
+    )
+}
+
+/// The communicator and the root of a call that connects its group with another.
+pub(super) fn group_and_root(
+    runtime: &Runtime,
+    comm: MPI_Comm,
+    root: c_int,
+) -> Result<(Arc<CommObject>, u32)> {
+    let object = runtime.comm_arc(comm)?;
+    intra_only(&object.comm)?;
+    let size = object.comm.size();
+    let rank = u32::try_from(root).ok().filter(|rank| *rank < size);
+    let rank = rank.ok_or_else(|| {
+        let why = format!(
+            "root is {root}; in a communicator of {size} it must be from 0 to {}",
+            size - 1
+        );
+        Error::new(Class::Root, why)
+    })?;
+    Ok((object, rank))
+}
+
+/// Connects a group with another, to whose root the root has a socket, and gives the program the
+/// intercommunicator.
+///
+/// # Safety
+/// `newcomm` is valid or NULL.
+pub(super) unsafe fn connect_groups(
+    runtime: &Runtime,
+    parent: &CommObject,
+    root: u32,
+    first: bool,
+    socket: Option<Result<Socket>>,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    let mut socket = socket;
+    let link = socket.as_mut().map(|socket| match socket {
+        Ok(socket) => Ok(socket as &mut dyn Link),
+        Err(error) => Err(error.clone()),
+    });
+    let opener = Transports { node: runtime.node };
+    let comm = meet(&runtime.process, &parent.comm, root, first, link, &opener)?;
+    // SAFETY: the caller's contract.
+    unsafe { give(runtime, Some(comm), parent, newcomm) }
+}
+
+/// `MPI_Comm_accept` (section 10.4.2). The port's name matters at the root only.
+pub unsafe fn comm_accept(
+    port_name: *const c_char,
+    info: MPI_Info,
+    root: c_int,
+    comm: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (parent, root) = group_and_root(runtime, comm, root)?;
+    infos::hints(info)?;
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+    let socket = (root == parent.comm.rank()).then(|| {
+        // SAFETY: the caller's contract.
+        let name = unsafe { string(port_name, "port_name")? };
+        let port = runtime.dynamic.ports.lock().get(&name).cloned();
+        port.ok_or_else(|| no_port(&name))?.accept(&runtime.process)
+    });
+    // SAFETY: the caller's contract.
+    unsafe { connect_groups(runtime, &parent, root, true, socket, newcomm) }
+}
+
+/// `MPI_Comm_connect` (section 10.4.3). The port's name matters at the root only.
+pub unsafe fn comm_connect(
+    port_name: *const c_char,
+    info: MPI_Info,
+    root: c_int,
+    comm: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let (parent, root) = group_and_root(runtime, comm, root)?;
+    infos::hints(info)?;
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+    let socket = (root == parent.comm.rank()).then(|| {
+        // SAFETY: the caller's contract.
+        let name = unsafe { string(port_name, "port_name")? };
+        ports::connect(&runtime.process, &name, runtime.node)
+    });
+    // SAFETY: the caller's contract.
+    unsafe { connect_groups(runtime, &parent, root, false, socket, newcomm) }
+}
+
+/// `MPI_Comm_join` (section 10.5.5). The socket is the program's again when the call returns.
+pub unsafe fn comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
+    unsafe { put(intercomm, "intercomm", MPI_COMM_NULL)? };
+    let parent = runtime.comm_arc(MPI_COMM_SELF)?;
+    let (socket, first) = join::begin(&runtime.process, fd)?;
+    // SAFETY: the caller's contract.
+    unsafe { connect_groups(runtime, &parent, 0, first, Some(Ok(socket)), intercomm) }
+}
+
+/// `MPI_Comm_get_parent` (section 10.3.2): null in processes that were not spawned, and once the
+/// communicator is freed.
+pub unsafe fn get_parent(parent: *mut MPI_Comm) -> Result<()> {
+    let handle = *runtime()?.dynamic.parent.lock();
+    // SAFETY: the caller's contract.
+    unsafe { put(parent, "parent", handle.unwrap_or(MPI_COMM_NULL)) }
+}

@@ -1,0 +1,299 @@
+//! What a program can ask of the ABI, and handles as integers (MPI-5.0 sections 21.2 and 21.4).
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
+
+use mpi_core::info::Info;
+use mpi_core::{Class, Error, Result};
+
+use super::info::give;
+use super::{convert, null, put};
+use crate::abi::{
+    MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Message, MPI_Op,
+    MPI_Request, MPI_Session, MPI_Win,
+};
+use crate::infos;
+use crate::library::LIBRARY;
+use crate::outward::{Outward, OutwardFile};
+
+/// The standard ABI's version; -1 where the library has another ABI.
+const VERSION: [c_int; 2] = if cfg!(standard_abi) { [1, 0] } else { [-1, -1] };
+
+/// `MPI_Abi_get_version` (MPI-5.0 section 21.2).
+pub unsafe fn abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        put(abi_major, "abi_major", VERSION[0])?;
+        put(abi_minor, "abi_minor", VERSION[1])
+    }
+}
+
+/// `MPI_Abi_get_info` (MPI-5.0 section 21.2).
+pub unsafe fn abi_get_info(info: *mut MPI_Info) -> Result<()> {
+    let told = Info::new();
+    for key in ["mpi_aint_size", "mpi_count_size", "mpi_offset_size"] {
+        told.set(key, "8")?;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { give(told, info, "info") }
+}
+
+/// What the library knows of Fortran: its types are those of gfortran and other compilers without options
+/// that change sizes.
+const FORTRAN: [(&str, &str); 4] = [
+    ("mpi_logical_size", "4"),
+    ("mpi_integer_size", "4"),
+    ("mpi_real_size", "4"),
+    ("mpi_double_precision_size", "8"),
+];
+
+/// The optional types, by the names that stand in their keys, and the handles by which the library has them.
+const OPTIONAL: [(&str, bool); 19] = [
+    ("logical1", false),
+    ("logical2", false),
+    ("logical4", false),
+    ("logical8", false),
+    ("logical16", false),
+    ("integer1", true),
+    ("integer2", true),
+    ("integer4", true),
+    ("integer8", true),
+    ("integer16", false),
+    ("real2", false),
+    ("real4", true),
+    ("real8", true),
+    ("real16", true),
+    ("complex4", false),
+    ("complex8", true),
+    ("complex16", true),
+    ("complex32", true),
+    ("double_complex", true),
+];
+
+fn fortran() -> impl Iterator<Item = (String, &'static str)> {
+    let sizes = FORTRAN
+        .into_iter()
+        .map(|(key, size)| (key.to_owned(), size));
+    let text = |has| if has { "true" } else { "false" };
+    let optional = OPTIONAL.into_iter();
+    sizes.chain(optional.map(move |(name, has)| (format!("mpi_{name}_supported"), text(has))))
+}
+
+/// `MPI_Abi_get_fortran_info` (MPI-5.0 section 21.4.1).
+pub unsafe fn abi_get_fortran_info(info: *mut MPI_Info) -> Result<()> {
+    let told = Info::new();
+    for (key, value) in fortran() {
+        told.set(key, value)?;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { give(told, info, "info") }
+}
+
+/// Lets the first call of its kind through.
+fn first(kind: usize, function: &str) -> Result<()> {
+    if LIBRARY.fortran_told[kind].swap(true, Ordering::Relaxed) {
+        let why = format!("{function} has been called before; only the first call counts");
+        return Err(Error::new(Class::Abi, why));
+    }
+    Ok(())
+}
+
+/// `MPI_Abi_set_fortran_info` (MPI-5.0 section 21.4.1). The library's types can't be changed, so what is
+/// told must be what the library knows, as far as it is told.
+pub fn abi_set_fortran_info(info: MPI_Info) -> Result<()> {
+    let told = infos::get(info)?;
+    for (key, value) in fortran() {
+        // A type that the compiler lacks is not used.
+        let found = told.get(key.as_bytes())?;
+        let fits = |found: &Vec<u8>| *found == value.as_bytes() || found == b"false";
+        if let Some(found) = found.filter(|found| !fits(found)) {
+            let found = String::from_utf8_lossy(&found).into_owned();
+            let why = format!(
+                "{key} is {found}, and {value} in this library, which can't be changed; compile \
+                 Fortran without options that change the sizes of types"
+            );
+            return Err(Error::new(Class::Abi, why));
+        }
+    }
+    first(0, "MPI_Abi_set_fortran_info")
+}
+
+/// The length of a Fortran `LOGICAL`, whose bytes are that of an integer.
+fn logical(size: c_int) -> Result<usize> {
+    match size {
+        1 | 2 | 4 | 8 | 16 => Ok(size as usize),
+        _ => Err(Error::new(
+            Class::Arg,
+            format!("logical_size is {size}; logicals have 1, 2, 4, 8 or 16 bytes"),
+        )),
+    }
+}
+
+/// `MPI_Abi_get_fortran_booleans` (MPI-5.0 section 21.4.1).
+///
+/// # Safety
+/// The places have room for `logical_size` bytes, or are NULL.
+pub unsafe fn abi_get_fortran_booleans(
+    logical_size: c_int,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+    is_set: *mut c_int,
+) -> Result<()> {
+    let size = logical(logical_size)?;
+    let places = [
+        (logical_true, "logical_true", 1_u128),
+        (logical_false, "logical_false", 0),
+    ];
+    for (place, name, value) in places {
+        if place.is_null() {
+            return Err(null(name));
+        }
+        // SAFETY: not NULL, and then the caller's contract.
+        unsafe {
+            let bytes = value.to_ne_bytes();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), size);
+        }
+    }
+    // SAFETY: the caller's contract.
+    unsafe { put(is_set, "is_set", 1) }
+}
+
+/// `MPI_Abi_set_fortran_booleans` (MPI-5.0 section 21.4.1). They are 1 and 0 in this library, as in most
+/// compilers; others can't be had.
+///
+/// # Safety
+/// The values have `logical_size` bytes, or are NULL.
+pub unsafe fn abi_set_fortran_booleans(
+    logical_size: c_int,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+) -> Result<()> {
+    let size = logical(logical_size)?;
+    let told = [
+        (logical_true, "logical_true", 1_u128),
+        (logical_false, "logical_false", 0),
+    ];
+    for (place, name, value) in told {
+        if place.is_null() {
+            return Err(null(name));
+        }
+        let mut bytes = [0; 16];
+        // SAFETY: not NULL, and then the caller's contract.
+        unsafe { std::ptr::copy_nonoverlapping(place.cast::<u8>(), bytes.as_mut_ptr(), size) };
+        if u128::from_ne_bytes(bytes) != value {
+            let why = format!("{name} is {value} in this library, which can't be changed");
+            return Err(Error::new(Class::Abi, why));
+        }
+    }
+    first(1, "MPI_Abi_set_fortran_booleans")
+}
+
+/// `MPI_Comm_toint` (MPI-5.0 section 21.4.4).
+pub fn comm_toint(comm: MPI_Comm) -> c_int {
+    Outward::comm(comm).to_int()
+}
+
+/// `MPI_Comm_fromint` (MPI-5.0 section 21.4.4).
+pub fn comm_fromint(comm: c_int) -> MPI_Comm {
+    Outward::from_int(comm).inward()
+}
+
+/// `MPI_Errhandler_toint` (MPI-5.0 section 21.4.4).
+pub fn errhandler_toint(errhandler: MPI_Errhandler) -> c_int {
+    Outward::errhandler(errhandler).to_int()
+}
+
+/// `MPI_Errhandler_fromint` (MPI-5.0 section 21.4.4).
+pub fn errhandler_fromint(errhandler: c_int) -> MPI_Errhandler {
+    Outward::from_int(errhandler).inward()
+}
+
+/// `MPI_Group_toint` (MPI-5.0 section 21.4.4).
+pub fn group_toint(group: MPI_Group) -> c_int {
+    Outward::group(group).to_int()
+}
+
+/// `MPI_Group_fromint` (MPI-5.0 section 21.4.4).
+pub fn group_fromint(group: c_int) -> MPI_Group {
+    Outward::from_int(group).inward()
+}
+
+/// `MPI_Info_toint` (MPI-5.0 section 21.4.4).
+pub fn info_toint(info: MPI_Info) -> c_int {
+    Outward::info(info).to_int()
+}
+
+/// `MPI_Info_fromint` (MPI-5.0 section 21.4.4).
+pub fn info_fromint(info: c_int) -> MPI_Info {
+    Outward::from_int(info).inward()
+}
+
+/// `MPI_Message_toint` (MPI-5.0 section 21.4.4).
+pub fn message_toint(message: MPI_Message) -> c_int {
+    Outward::message(message).to_int()
+}
+
+/// `MPI_Message_fromint` (MPI-5.0 section 21.4.4).
+pub fn message_fromint(message: c_int) -> MPI_Message {
+    Outward::from_int(message).inward()
+}
+
+/// `MPI_Op_toint` (MPI-5.0 section 21.4.4).
+pub fn op_toint(op: MPI_Op) -> c_int {
+    Outward::op(op).to_int()
+}
+
+/// `MPI_Op_fromint` (MPI-5.0 section 21.4.4).
+pub fn op_fromint(op: c_int) -> MPI_Op {
+    Outward::from_int(op).inward()
+}
+
+/// `MPI_Request_toint` (MPI-5.0 section 21.4.4).
+pub fn request_toint(request: MPI_Request) -> c_int {
+    Outward::request(request).to_int()
+}
+
+/// `MPI_Request_fromint` (MPI-5.0 section 21.4.4).
+pub fn request_fromint(request: c_int) -> MPI_Request {
+    Outward::from_int(request).inward()
+}
+
+/// `MPI_Session_toint` (MPI-5.0 section 21.4.4).
+pub fn session_toint(session: MPI_Session) -> c_int {
+    Outward::session(session).to_int()
+}
+
+/// `MPI_Session_fromint` (MPI-5.0 section 21.4.4).
+pub fn session_fromint(session: c_int) -> MPI_Session {
+    Outward::from_int(session).inward()
+}
+
+/// `MPI_Type_toint` (MPI-5.0 section 21.4.4).
+pub fn type_toint(datatype: MPI_Datatype) -> c_int {
+    Outward::datatype(datatype).to_int()
+}
+
+/// `MPI_Type_fromint` (MPI-5.0 section 21.4.4).
+pub fn type_fromint(datatype: c_int) -> MPI_Datatype {
+    Outward::from_int(datatype).inward()
+}
+
+/// `MPI_Win_toint` (MPI-5.0 section 21.4.4).
+pub fn win_toint(win: MPI_Win) -> c_int {
+    Outward::win(win).to_int()
+}
+
+/// `MPI_Win_fromint` (MPI-5.0 section 21.4.4).
+pub fn win_fromint(win: c_int) -> MPI_Win {
+    Outward::from_int(win).inward()
+}
+
+/// `MPI_File_toint` (MPI-5.0 section 21.4.4).
+pub fn file_toint(file: MPI_File) -> c_int {
+    OutwardFile::to_int(file, convert::file_c2f)
+}
+
+/// `MPI_File_fromint` (MPI-5.0 section 21.4.4).
+pub fn file_fromint(file: c_int) -> MPI_File {
+    OutwardFile::from_int(file, convert::file_f2c)
+}

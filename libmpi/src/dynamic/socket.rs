@@ -1,0 +1,205 @@
+//! A socket between the roots of two groups that meet: what waits for it goes on with MPI's own progress.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use mpi_core::dynamic::Link;
+use mpi_core::{Class, Error, Process, Result};
+
+/// Longer than this is nothing that is sent.
+const LONGEST: u64 = 1 << 30;
+/// Between two looks at messages while nothing happens, at most.
+const LONGEST_NAP: Duration = Duration::from_millis(4);
+
+/// A stream socket, which may be in blocking mode and the program's own: nothing of it is changed.
+pub struct Socket {
+    fd: OwnedFd,
+}
+
+/// Takes turns between progress of MPI and short naps that a descriptor ends.
+pub struct Patience {
+    nap: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            nap: Duration::from_micros(100),
+        }
+    }
+}
+
+impl Patience {
+    /// Waits a little, at most until one of the descriptors is ready.
+    ///
+    /// # Errors
+    /// A process of the own job is lost.
+    pub fn wait(&mut self, process: &Process, fds: &[(RawFd, i16)]) -> Result<()> {
+        if process.poll_all()? {
+            self.nap = Duration::from_micros(100);
+            return Ok(());
+        }
+        if let Some(loss) = process.first_loss() {
+            return Err(loss);
+        }
+        let mut list: Vec<libc::pollfd> = fds
+            .iter()
+            .map(|(fd, events)| libc::pollfd {
+                fd: *fd,
+                events: *events,
+                revents: 0,
+            })
+            .collect();
+        let time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: self.nap.as_nanos() as libc::c_long,
+        };
+        // SAFETY: the list is as long as is said, and the time lives during the call.
+        unsafe {
+            libc::ppoll(
+                list.as_mut_ptr(),
+                list.len() as libc::nfds_t,
+                &time,
+                std::ptr::null(),
+            )
+        };
+        self.nap = (self.nap * 2).min(LONGEST_NAP);
+        Ok(())
+    }
+}
+
+/// What came of one attempt to send or receive.
+enum Moved {
+    Some(usize),
+    Nothing,
+    End,
+}
+
+impl Socket {
+    /// Of a connected stream socket.
+    pub fn new(fd: OwnedFd) -> Socket {
+        Socket { fd }
+    }
+
+    /// Its descriptor.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    fn moved(result: isize) -> io::Result<Moved> {
+        match usize::try_from(result) {
+            Ok(0) => Ok(Moved::End),
+            Ok(bytes) => Ok(Moved::Some(bytes)),
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::WouldBlock => Ok(Moved::Nothing),
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(Moved::Nothing),
+                error => Err(error),
+            },
+        }
+    }
+
+    fn try_send(&self, bytes: &[u8]) -> io::Result<Moved> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the bytes are valid during the call.
+        let result = unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        Socket::moved(result)
+    }
+
+    fn try_receive(&self, bytes: &mut [u8]) -> io::Result<Moved> {
+        // SAFETY: there is room for so many bytes.
+        let result = unsafe {
+            libc::recv(
+                self.fd(),
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        Socket::moved(result)
+    }
+
+    /// Receives what there is of so many bytes without waiting, behind what is there already. `false`: the
+    /// other side has closed the connection, or it is broken.
+    pub fn receive_some(&self, got: &mut Vec<u8>, wanted: usize) -> bool {
+        while got.len() < wanted {
+            let start = got.len();
+            got.resize(wanted, 0);
+            let moved = self.try_receive(&mut got[start..]);
+            let bytes = match &moved {
+                Ok(Moved::Some(bytes)) => *bytes,
+                _ => 0,
+            };
+            got.truncate(start + bytes);
+            match moved {
+                Ok(Moved::Some(_)) => {}
+                Ok(Moved::Nothing) => return true,
+                Ok(Moved::End) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Sends bytes and receives so many, making progress on MPI meanwhile.
+    ///
+    /// # Errors
+    /// The other side is gone; a process of the own job is lost.
+    pub fn send_and_receive(
+        &self,
+        process: &Process,
+        mut out: &[u8],
+        wanted: usize,
+    ) -> Result<Vec<u8>> {
+        let gone = |why: &str| {
+            Error::new(
+                Class::Other,
+                format!("the process at the other end of the connection is gone ({why})"),
+            )
+        };
+        let mut got = vec![0; wanted];
+        let mut len = 0;
+        let mut patience = Patience::default();
+        while !out.is_empty() || len < wanted {
+            let mut any = false;
+            if !out.is_empty() {
+                match self.try_send(out).map_err(|e| gone(&e.to_string()))? {
+                    Moved::Some(bytes) => (out, any) = (&out[bytes..], true),
+                    Moved::Nothing => {}
+                    Moved::End => return Err(gone("nothing can be sent")),
+                }
+            }
+            if len < wanted {
+                match self
+                    .try_receive(&mut got[len..])
+                    .map_err(|e| gone(&e.to_string()))?
+                {
+                    Moved::Some(bytes) => (len, any) = (len + bytes, true),
+                    Moved::Nothing => {}
+                    Moved::End => return Err(gone("it has closed the connection")),
+                }
+            }
+            if !any {
+                let events = match (out.is_empty(), len < wanted) {
+                    (false, true) => libc::POLLIN | libc::POLLOUT,
+                    (false, false) => libc::POLLOUT,
+                    _ => libc::POLLIN,
+                };
+                patience.wait(process, &[(self.fd(), events)])?;
+            }
+        }
+        Ok(got)
+    }
+}
+
+impl Link for Socket {
+    fn exchange(&mut self, process: &Process, own: &[u8]) -> Result<Vec<u8>> {
+        let len = (own.len() as u64).to_le_bytes();
+        let theirs = self.send_and_receive(process, &len, 8)?;
+        let theirs = theirs.try_into().map_or(u64::MAX, u64::from_le_bytes);
+        if theirs > LONGEST {
+            let why = "the other end of the connection sends something that makes no sense";
+            return Err(Error::new(Class::Other, why));
+        }
+        self.send_and_receive(process, own, theirs as usize)
+    }
+}

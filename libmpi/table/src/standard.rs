@@ -1,0 +1,249 @@
+//! The standard ABI (MPI-5.0 chapter 21): what its table says, and the constants that follow from both
+//! tables.
+
+use crate::ctype::CType;
+use crate::source::{ParseError, statements};
+use crate::{Constants, Function, Group, Item, Kind, Table, Value};
+
+/// An ABI that a library is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Abi {
+    /// That of MPICH: `libmpi.so.12`.
+    Mpich,
+    /// That of the standard: `libmpi_abi.so.1`.
+    Standard,
+}
+
+/// The table of the standard ABI.
+#[derive(Debug)]
+pub struct Standard {
+    /// Its handles, status and constants.
+    pub constants: Constants,
+    /// Names that have the same value in both ABIs.
+    same: Vec<String>,
+    /// Names of the MPICH ABI alone.
+    without: Vec<String>,
+}
+
+impl Standard {
+    /// Parses the table; `file` is the name for messages.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ParseError> {
+        let (mut same, mut without) = (Vec::new(), Vec::new());
+        for statement in statements(file, text)? {
+            let line = statement.text();
+            let mut words = line.split_whitespace().map(str::to_owned);
+            match words.next().as_deref() {
+                Some("same") => same.extend(words),
+                Some("without") => without.extend(words),
+                _ => {}
+            }
+        }
+        // Line numbers in messages stay right.
+        let rest: String = text
+            .lines()
+            .map(|line| match line.split(' ').next() {
+                Some("same" | "without") => "\n".to_owned(),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        Ok(Standard {
+            constants: Constants::parse(file, &rest)?,
+            same,
+            without,
+        })
+    }
+
+    fn find(&self, name: &str) -> Option<&Item> {
+        self.constants.items().find(|item| item.name() == name)
+    }
+
+    fn is_without(&self, name: &str) -> bool {
+        self.without.iter().any(|other| other == name) || name.starts_with("MPIR_")
+    }
+}
+
+/// A predefined handle: its type, and its values in the library and in the standard ABI. Without the
+/// first the library does not have it.
+pub(crate) struct Predefined<'a> {
+    pub handle: &'a str,
+    pub inner: Option<i64>,
+    pub outer: i64,
+}
+
+impl Table {
+    /// The constants that the library itself is compiled with for the standard ABI: handles are those
+    /// of the MPICH ABI, all else has the standard's values.
+    ///
+    /// # Errors
+    /// A constant that the table of the standard ABI does not know.
+    pub fn inner_constants(&self) -> Result<Vec<Item>, String> {
+        let standard = &self.standard;
+        let mut items = Vec::new();
+        for item in self.constants.items() {
+            let other = standard.find(item.name());
+            items.push(match (item, other) {
+                (Item::Constant { ctype, .. }, _)
+                    if self.constants.is_handle(&ctype.base) || ctype.is_callback() =>
+                {
+                    item.clone()
+                }
+                (Item::Constant { .. }, Some(other)) => other.clone(),
+                (Item::Constant { name, .. }, None) => {
+                    let known = standard.same.contains(name) || standard.is_without(name);
+                    if name.starts_with("MPI_") && !known {
+                        return Err(format!(
+                            "abi_constants.mpi: {name} of constants.mpi is missing: give its value in \
+                             the standard ABI, or name it behind `same` or `without`"
+                        ));
+                    }
+                    item.clone()
+                }
+                (Item::Struct { name, fields }, Some(Item::Struct { fields: other, .. })) => {
+                    Item::Struct {
+                        name: name.clone(),
+                        fields: filled(name, fields, other)?,
+                    }
+                }
+                _ => item.clone(),
+            });
+        }
+        for item in standard.constants.items() {
+            if let Item::Constant { name, ctype, .. } = item
+                && self.constants.items().all(|other| other.name() != name)
+                && ctype.base == "int"
+                && ctype.pointers == 0
+            {
+                items.push(item.clone());
+            }
+        }
+        Ok(items)
+    }
+
+    /// The constants of `mpi.h` for the standard ABI.
+    pub(crate) fn outer_constants(&self) -> Vec<Group> {
+        let standard = &self.standard;
+        let mut groups = vec![Group {
+            title: "Integers".to_owned(),
+            items: Vec::new(),
+        }];
+        let mut others: Vec<Group> = Vec::new();
+        for group in &self.constants.groups {
+            let mut types = Vec::new();
+            let mut constants = Vec::new();
+            for item in &group.items {
+                let name = item.name();
+                if standard.is_without(name) || standard.find(name).is_some() {
+                    continue;
+                }
+                match item {
+                    Item::Typedef { ctype, .. } if ctype.base == "long" => {
+                        groups[0].items.push(item.clone());
+                    }
+                    Item::Typedef { .. } | Item::Callback { .. } => types.push(item.clone()),
+                    Item::Alias { target, .. } if standard.is_without(target) => {}
+                    Item::Data { .. } => {}
+                    _ => constants.push(item.clone()),
+                }
+            }
+            for (items, place) in [(types, &mut groups), (constants, &mut others)] {
+                if !items.is_empty() {
+                    place.push(Group {
+                        title: group.title.clone(),
+                        items,
+                    });
+                }
+            }
+        }
+        // Handles come before the callbacks that get them.
+        let mut own = standard.constants.groups.iter();
+        for (index, group) in own.by_ref().take(1).enumerate() {
+            groups.insert(1 + index, group.clone());
+        }
+        groups.extend(others);
+        groups.extend(own.cloned());
+        groups
+    }
+
+    /// All predefined handles of the standard ABI that are integers within the library.
+    pub(crate) fn predefined(&self) -> Vec<Predefined<'_>> {
+        let mut found = Vec::new();
+        for item in self.standard.constants.items() {
+            if let Item::Constant {
+                name,
+                ctype,
+                value: Value::Integer { number, .. },
+            } = item
+                && self.is_outward(&ctype.base)
+            {
+                // What the MPICH ABI has as another name of a null handle it doesn't have.
+                let inner = self.handle_value(name);
+                let inner = inner.filter(|(null, _)| *null == name.ends_with("_NULL"));
+                found.push(Predefined {
+                    handle: &ctype.base,
+                    inner: inner.map(|(_, number)| number),
+                    outer: *number,
+                });
+            }
+        }
+        found
+    }
+
+    /// The value of a constant of the MPICH ABI, and whether it is that of a null handle.
+    fn handle_value(&self, name: &str) -> Option<(bool, i64)> {
+        let item = self.constants.items().find(|item| item.name() == name)?;
+        match item {
+            Item::Alias { target, .. } => self.handle_value(target),
+            Item::Constant {
+                value: Value::Integer { number, .. },
+                ..
+            } => Some((name.ends_with("_NULL"), *number)),
+            _ => None,
+        }
+    }
+
+    /// Whether values of a type are other ones outside of the library than within.
+    pub fn is_outward(&self, handle: &str) -> bool {
+        !handle.starts_with("MPI_T_") && self.constants.is_handle(handle)
+    }
+}
+
+/// The fields of a struct within the library: those of the standard, whose last one is an array that
+/// the library's own ones take the beginning of.
+fn filled(
+    name: &str,
+    own: &[(CType, String)],
+    standard: &[(CType, String)],
+) -> Result<Vec<(CType, String)>, String> {
+    let (array, told) = standard.split_last().ok_or("a struct without fields")?;
+    let extra = own
+        .iter()
+        .filter(|(_, field)| told.iter().all(|(_, other)| other != field));
+    let mut fields = told.to_vec();
+    fields.extend(extra.cloned());
+    let room = array
+        .0
+        .dimensions
+        .first()
+        .and_then(|size| size.parse().ok());
+    let left = room.and_then(|room: usize| room.checked_sub(fields.len() - told.len()));
+    let left =
+        left.ok_or_else(|| format!("abi_constants.mpi: {name} has no room for its fields"))?;
+    let mut ctype = array.0.clone();
+    ctype.dimensions = vec![left.to_string()];
+    fields.push((ctype, array.1.clone()));
+    Ok(fields)
+}
+
+impl Function {
+    /// Whether the standard ABI has it: not what MPI-3.0 removed, nor what depends on Fortran's
+    /// `INTEGER` (MPI-5.0 sections 21.2.1 and 21.4).
+    pub fn in_standard_abi(&self) -> bool {
+        let fortran = |kind| matches!(kind, Kind::Fint | Kind::StatusF08);
+        let result = self.result.base == "MPI_Fint";
+        let converts = result || self.params.iter().any(|param| fortran(param.kind));
+        self.is_standard() && !self.removed && !converts
+    }
+}

@@ -1,0 +1,434 @@
+//! The exported C functions of the standard ABI: they turn handles into those of the library, call what
+//! the functions of the MPICH ABI call, and turn handles back.
+//!
+//! All else has the same form within the library as outside, because it is compiled with the
+//! standard's constants.
+
+use std::fmt::Write as _;
+
+use crate::Table;
+use crate::function::{Chapter, Direction, Function, Kind, Param, Style};
+use crate::rust::{outward_type, rust_name, rust_param, rust_result};
+use crate::shims::{aliases, argument, object, place, short_way, version_script};
+use crate::standard::Abi;
+
+/// What is done with a parameter.
+enum Way {
+    /// It is handed on.
+    Same,
+    /// A handle.
+    Handle,
+    /// The address of a handle.
+    Place,
+    /// An array of handles, and how many there are.
+    Array(String),
+    /// A function that copies attributes.
+    Copy,
+}
+
+impl Table {
+    /// As [`Table::shims`], for the standard ABI.
+    ///
+    /// # Errors
+    /// A function with a parameter that there is no rule for.
+    pub fn standard_shims(&self) -> Result<String, String> {
+        let mut text = String::new();
+        for chapter in &self.functions.chapters {
+            for function in &chapter.functions {
+                if let Some(implementation) = &function.implementation
+                    && function.in_standard_abi()
+                {
+                    self.standard_shim(&mut text, chapter, function, implementation)?;
+                }
+            }
+        }
+        aliases(&mut text, self.standard_names());
+        Ok(text)
+    }
+
+    /// The weak symbols of the library of the standard ABI: `MPI_Send` …
+    pub fn standard_names(&self) -> impl Iterator<Item = &str> {
+        self.functions
+            .present()
+            .filter(|function| function.in_standard_abi())
+            .map(|function| function.name.as_str())
+    }
+
+    /// As [`Table::version_script`], for the standard ABI.
+    pub fn standard_version_script(&self) -> String {
+        version_script(self.standard_names())
+    }
+
+    /// The text of a Rust module that turns handles into those of the library and back, for
+    /// `include!`. It expects `Outward` in scope.
+    pub fn outward(&self, abi: Abi) -> String {
+        let mut text = String::new();
+        let predefined = self.predefined();
+        if abi == Abi::Standard {
+            let mut table: Vec<i64> = (0..1024).collect();
+            for one in &predefined {
+                if let (Some(inner), true) = (one.inner, one.handle != "MPI_File") {
+                    table[one.outer as usize] = inner;
+                }
+            }
+            let absent = predefined.iter().filter(|one| one.inner.is_none());
+            let absent: Vec<String> = absent
+                .filter(|one| one.handle == "MPI_Datatype")
+                .map(|one| format!("{:#x}", one.outer))
+                .collect();
+            let _ = writeln!(
+                text,
+                "/// The optional datatypes that the library lacks.\n\
+                 pub const ABSENT: &[c_int] = &[{}];",
+                absent.join(", ")
+            );
+            let list: Vec<String> = table
+                .iter()
+                .map(|value| format!("{:#x}", *value as u32))
+                .collect();
+            let _ = writeln!(
+                text,
+                "/// Handles of the library by those of the standard ABI; what is none stays.\n\
+                 static INWARD: [u32; 1024] = [{}];",
+                list.join(", ")
+            );
+        }
+        text.push_str("impl Outward {\n");
+        for item in self.constants.items() {
+            let crate::Item::Handle { name, ctype } = item else {
+                continue;
+            };
+            if !self.is_outward(name) || ctype.is_pointer() {
+                continue;
+            }
+            let method = method(name);
+            let _ = writeln!(
+                text,
+                "    /// An `{name}`.\n    \
+                 #[inline(always)]\n    \
+                 pub const fn {method}(handle: c_int) -> Outward {{"
+            );
+            if abi == Abi::Standard {
+                text.push_str("        match handle as u32 {\n");
+                for one in predefined.iter().filter(|one| one.handle == name) {
+                    if let Some(inner) = one.inner {
+                        let (inner, outer) = (inner as u32, one.outer);
+                        let _ = writeln!(text, "            {inner:#x} => Outward({outer:#x}),");
+                    }
+                }
+                text.push_str("            made => Outward(made as usize),\n        }\n    }\n");
+            } else {
+                text.push_str("        Outward(handle)\n    }\n");
+            }
+        }
+        text.push_str("}\n");
+        text
+    }
+
+    fn standard_shim(
+        &self,
+        text: &mut String,
+        chapter: &Chapter,
+        function: &Function,
+        implementation: &str,
+    ) -> Result<(), String> {
+        let ways = function
+            .params
+            .iter()
+            .map(|param| self.way(function, param))
+            .collect::<Result<Vec<Way>, String>>()?;
+        let params: Vec<String> = function
+            .params
+            .iter()
+            .map(|param| self.outward_param(param))
+            .collect();
+        let params = params.join(", ");
+        let names: Vec<String> = function
+            .params
+            .iter()
+            .map(|param| rust_name(&param.name))
+            .collect();
+        let names = names.join(", ");
+        let name = &function.name;
+        let is_outward = self.is_outward(&function.result.base) && !function.result.is_pointer();
+        let result = if is_outward {
+            format!(" -> {}", outward_type(&function.result.base))
+        } else {
+            rust_result(&function.result)
+        };
+        let _ = writeln!(
+            text,
+            "/// `{name}` ({}).\n\
+             ///\n\
+             /// # Safety\n\
+             /// The arguments are as the standard asks.\n\
+             #[unsafe(no_mangle)]\n\
+             pub unsafe extern \"C\" fn {}({params}){result} {{",
+            place(chapter),
+            function.strong_name(),
+        );
+        let before = self.before(function, &ways);
+        let after = self.after(function, &ways);
+        let call = inside(
+            function,
+            &ways,
+            &format!(
+                "unsafe {{ crate::api::{implementation}({}) }}",
+                function.arguments().join(", ")
+            ),
+        );
+        match function.style {
+            Style::Plain if is_outward => {
+                let back = outward_of(&function.result.base);
+                let _ = writeln!(text, "{before}    {back}({call})");
+            }
+            Style::Plain if after.is_empty() => {
+                let _ = writeln!(text, "{before}    {call}");
+            }
+            Style::Plain => {
+                let _ = writeln!(text, "{before}    let result = {call};\n{after}    result");
+            }
+            Style::Checked => {
+                self.fail(text, function, &ways);
+                let told: Vec<String> = function
+                    .params
+                    .iter()
+                    .zip(&ways)
+                    .map(|(param, way)| match way {
+                        Way::Handle => format!("inner_{}", param.name),
+                        _ => rust_name(&param.name),
+                    })
+                    .collect();
+                let way = format!(
+                    "{before}    \
+                     let done = {call};\n    \
+                     match done {{\n        \
+                     Ok(()) => {{\n{after}            MPI_SUCCESS\n        }}\n        \
+                     Err(failure) => {{\n{after}            fail(failure, {})\n        }}\n    }}",
+                    told.join(", ")
+                );
+                if function.fast {
+                    let fast = short_way(function, implementation, &names);
+                    let fast = inside(function, &ways, &fast);
+                    let _ = writeln!(
+                        text,
+                        "    #[inline(never)]\n    \
+                         unsafe fn long({params}) -> c_int {{\n{way}\n    }}\n{before}    \
+                         let done = {fast};\n    \
+                         match done {{\n        \
+                         Some(code) => {{\n{after}            code\n        }}\n        \
+                         None => unsafe {{ long({}) }},\n    }}",
+                        names
+                    );
+                } else {
+                    let _ = writeln!(text, "{way}");
+                }
+            }
+        }
+        text.push_str("}\n\n");
+        Ok(())
+    }
+
+    /// What raises an error. It gets handles as the library has them, and addresses as the program
+    /// has given them.
+    fn fail(&self, text: &mut String, function: &Function, ways: &[Way]) {
+        let params: Vec<String> = function
+            .params
+            .iter()
+            .zip(ways)
+            .map(|(param, way)| match way {
+                Way::Place | Way::Array(_) => self.outward_param(param),
+                _ => rust_param(param),
+            })
+            .collect();
+        let args: Vec<String> = function.params.iter().map(argument).collect();
+        let _ = writeln!(
+            text,
+            "    #[cold]\n    \
+             #[inline(never)]\n    \
+             fn fail(failure: mpi_core::Error, {}) -> c_int {{\n        \
+             raise(failure, \"{}\", {}, &[{}])\n    \
+             }}",
+            params.join(", "),
+            function.name,
+            object(function, "object.inward()"),
+            args.join(", "),
+        );
+    }
+
+    fn way(&self, function: &Function, param: &Param) -> Result<Way, String> {
+        let ctype = &param.ctype;
+        if ctype.is_callback() {
+            let copies =
+                ctype.base.ends_with("_copy_attr_function") || ctype.base == "MPI_Copy_function";
+            return Ok(if copies { Way::Copy } else { Way::Same });
+        }
+        if !self.is_outward(&ctype.base) {
+            let looks_like_one =
+                self.standard.constants.is_handle(&ctype.base) && !ctype.base.starts_with("MPI_T_");
+            return match looks_like_one {
+                true => Err(format!(
+                    "{}: {} is a handle in abi_constants.mpi, and none in constants.mpi",
+                    function.name, ctype.base
+                )),
+                false => Ok(Way::Same),
+            };
+        }
+        let lacks = |what: &str| {
+            let (name, function) = (&param.name, &function.name);
+            Err(format!(
+                "functions.mpi: {function}: libmpi/table/src/standard_shims.rs has no rule for `{}` \
+                 ({:?}, {what}); add one",
+                ctype.to_c(name),
+                param.kind,
+            ))
+        };
+        match (ctype.pointers, ctype.dimensions.as_slice()) {
+            (0, []) => Ok(Way::Handle),
+            (1, []) if !ctype.is_const => Ok(Way::Place),
+            (0, [size]) if size.is_empty() => match length(function, param) {
+                Some(length) => Ok(Way::Array(length)),
+                None => lacks("an array whose length is not known"),
+            },
+            _ => lacks("not a handle, nor the address of one, nor an array"),
+        }
+    }
+
+    /// The statements before the call.
+    fn before(&self, function: &Function, ways: &[Way]) -> String {
+        let mut text = String::new();
+        let mut params: Vec<(&Param, &Way)> = function.params.iter().zip(ways).collect();
+        // The length of an array may depend on a handle.
+        params.sort_by_key(|(_, way)| matches!(way, Way::Array(_)));
+        for (param, way) in params {
+            let (plain, name) = (&param.name, rust_name(&param.name));
+            let reads = param.direction != Direction::Out;
+            let _ = match way {
+                Way::Same => Ok(()),
+                Way::Handle => writeln!(text, "    let inner_{plain} = {name}.inward();"),
+                Way::Copy => writeln!(
+                    text,
+                    "    let inner_{plain} = outward::copy_function({name});"
+                ),
+                Way::Place => {
+                    let none = match param.kind {
+                        Kind::File => "outward::NO_FILE",
+                        _ => "0",
+                    };
+                    let first = match reads {
+                        true => format!("unsafe {{ outward::load({name}, {none}) }}"),
+                        false => none.to_owned(),
+                    };
+                    writeln!(
+                        text,
+                        "    let mut inner_{plain} = {first};\n    \
+                         let at_{plain} = outward::place({name}, &raw mut inner_{plain});"
+                    )
+                }
+                Way::Array(length) => {
+                    writeln!(
+                        text,
+                        "    let mut inner_{plain} = outward::Array::empty();\n    \
+                         let at_{plain} = unsafe {{ inner_{plain}.fill({name}, {length}, {reads}) }};"
+                    )
+                }
+            };
+        }
+        text
+    }
+
+    /// The statements after the call.
+    fn after(&self, function: &Function, ways: &[Way]) -> String {
+        let mut text = String::new();
+        for (param, way) in function.params.iter().zip(ways) {
+            if param.direction == Direction::In {
+                continue;
+            }
+            let (plain, name) = (&param.name, rust_name(&param.name));
+            let back = outward_of(&param.ctype.base);
+            let _ = match way {
+                Way::Place if param.kind == Kind::File => writeln!(
+                    text,
+                    "            unsafe {{ outward::store_file({name}, inner_{plain}) }};"
+                ),
+                Way::Place => writeln!(
+                    text,
+                    "            unsafe {{ outward::store({name}, inner_{plain}, {back}) }};"
+                ),
+                Way::Array(_) => writeln!(
+                    text,
+                    "            unsafe {{ inner_{plain}.store({name}, {back}) }};"
+                ),
+                _ => Ok(()),
+            };
+        }
+        text
+    }
+}
+
+/// An expression with the arguments in the library's form under their own names.
+fn inside(function: &Function, ways: &[Way], expression: &str) -> String {
+    if ways.iter().all(|way| matches!(way, Way::Same)) {
+        return expression.to_owned();
+    }
+    let mut text = String::from("{ ");
+    for (param, way) in function.params.iter().zip(ways) {
+        let form = match way {
+            Way::Same => continue,
+            Way::Handle | Way::Copy => "inner",
+            Way::Place | Way::Array(_) => "at",
+        };
+        let _ = write!(
+            text,
+            "let {} = {form}_{}; ",
+            rust_name(&param.name),
+            param.name
+        );
+    }
+    format!("{text}{expression} }}")
+}
+
+/// The Rust expression that tells how many elements an array of handles has.
+fn length(function: &Function, array: &Param) -> Option<String> {
+    let find = |name: &str| function.params.iter().find(|param| param.name == name);
+    let has = |name: &str| find(name).is_some();
+    let first = |names: &[&str]| -> Option<String> {
+        let count = names.iter().find_map(|name| find(name))?;
+        Some(match count.ctype.base.as_str() {
+            "int" => format!("i64::from({})", count.name),
+            _ => count.name.clone(),
+        })
+    };
+    match array.name.as_str() {
+        "array_of_requests" | "array_of_types" | "array_of_info" => first(&["incount", "count"]),
+        "array_of_datatypes" if has("max_datatypes") => first(&["max_datatypes"]),
+        "out_comm_hdls" | "out_win_hdls" => first(&["my_num_ep"]),
+        "sendtypes" | "recvtypes" => {
+            let neighbors = function.name.contains("eighbor");
+            let sends = array.name == "sendtypes";
+            // Where data is in place, nobody looks at the types to be sent.
+            let buffer = if sends && !neighbors {
+                "sendbuf"
+            } else {
+                "recvbuf.cast_const()"
+            };
+            Some(format!(
+                "outward::peers(inner_comm, {buffer}, {sends}, {neighbors})"
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// The method of `Outward` for handles of a type.
+fn method(handle: &str) -> String {
+    handle.trim_start_matches("MPI_").to_lowercase()
+}
+
+/// The function that turns a handle of the library into one of the program's.
+fn outward_of(handle: &str) -> String {
+    match handle {
+        "MPI_File" => "OutwardFile::new".to_owned(),
+        handle => format!("Outward::{}", method(handle)),
+    }
+}

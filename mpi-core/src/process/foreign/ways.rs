@@ -1,0 +1,355 @@
+//! Connections as the process carries them: numbers, transports and what ends with them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use netmod::{OpenError, Peer, Transport, VciId};
+use netmod_kit::bridge::{Bridge, Numbers};
+
+use super::{Block, Directory, Foreign, Known, Member};
+use crate::process::Process;
+use crate::pt2pt::context::ContextId;
+use crate::vci::{Vci, VciSlot};
+
+/// A connection that is being made.
+pub struct Making<'a> {
+    process: &'a Process,
+    connection: ContextId,
+    numbers: Numbers,
+    own: Peer,
+    ways: Vec<(usize, &'static str)>,
+    directory: Arc<Directory>,
+    kept: bool,
+}
+
+impl Foreign {
+    /// The transport of a route, counted without those of the own job.
+    pub(crate) fn transport(&self, way: usize) -> Option<Arc<dyn Transport>> {
+        self.state.lock().transports.get(way).cloned().flatten()
+    }
+
+    /// All transports to other jobs with their places.
+    pub(crate) fn transports(&self) -> Vec<(usize, Arc<dyn Transport>)> {
+        let state = self.state.lock();
+        let all = state.transports.iter().enumerate();
+        all.filter_map(|(way, transport)| Some((way, transport.clone()?)))
+            .collect()
+    }
+
+    /// The transports to other jobs, with the names by which the other side knows them.
+    pub(crate) fn named_transports(&self) -> Vec<(String, Arc<dyn Transport>)> {
+        let state = self.state.lock();
+        let of = |way: &usize| state.transports.get(*way).cloned().flatten();
+        let of_block = |block: &Block| {
+            let tag = block.connection.to_bits();
+            let ways = block.ways.iter().filter_map(of);
+            ways.map(|one| (format!("{}#{tag:x}", one.name()), one))
+                .collect::<Vec<_>>()
+        };
+        state.blocks.iter().flat_map(of_block).collect()
+    }
+
+    /// The way to a process of another job.
+    pub(crate) fn route(&self, peer: Peer) -> Result<usize, OpenError> {
+        let gone = || OpenError("the connection with its job has ended".to_string());
+        let mut state = self.state.lock();
+        let known = self.place(peer).and_then(|place| state.known(place));
+        known
+            .filter(|known| !known.parted)
+            .map(|known| known.way)
+            .ok_or_else(gone)
+    }
+
+    /// Notes where a VCI of another job's process is.
+    pub(crate) fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
+        let mut state = self.state.lock();
+        let Some(connection) = self
+            .place(peer)
+            .and_then(|place| state.known(place))
+            .map(|known| known.connection)
+        else {
+            return;
+        };
+        let block = state
+            .blocks
+            .iter()
+            .find(|block| block.connection == connection);
+        if let (Some(block), Some((name, tag))) = (block, transport.split_once('#'))
+            && tag == format!("{:x}", connection.to_bits())
+        {
+            let member = block.numbers.inside(peer);
+            block.directory.note(member, vci, name, address);
+        }
+    }
+
+    /// The first of so many numbers in a row that nobody has.
+    fn reserve(&self, count: u32) -> Peer {
+        let state = self.state.lock();
+        let mut start = 0;
+        let mut taken: Vec<(u32, u32)> = state
+            .blocks
+            .iter()
+            .map(|block| (block.numbers.outer, block.numbers.count))
+            .collect();
+        taken.sort_unstable();
+        for (first, many) in taken {
+            let first = first - self.own_size();
+            if start + count <= first {
+                break;
+            }
+            start = first + many;
+        }
+        self.own_size() + start
+    }
+}
+
+impl Process {
+    /// A context for a connection: from now on no other job's process takes contexts of this one for its own.
+    pub fn connecting_context(&self) -> ContextId {
+        self.foreign().state.lock().connected = true;
+        self.new_context()
+    }
+
+    /// Begins a connection, of which this process is number `own` and others are the `count` from `first` on.
+    pub fn begin_connection(
+        &self,
+        connection: ContextId,
+        own: Peer,
+        first: Peer,
+        count: u32,
+    ) -> Making<'_> {
+        let foreign = self.foreign();
+        let numbers = Numbers {
+            outer: foreign.reserve(count),
+            inner: first,
+            count,
+        };
+        let directory: Arc<Directory> = Arc::default();
+        let mut state = foreign.state.lock();
+        state.connected = true;
+        state.blocks.push(Block {
+            connection,
+            numbers,
+            own,
+            left: 0,
+            ways: Vec::new(),
+            directory: directory.clone(),
+        });
+        drop(state);
+        Making {
+            process: self,
+            connection,
+            numbers,
+            own,
+            ways: Vec::new(),
+            directory,
+            kept: false,
+        }
+    }
+
+    /// A process of another job has parted: no message comes from it or goes there. What nobody needs any
+    /// more is closed.
+    pub fn part(&self, peer: Peer) {
+        let foreign = self.foreign();
+        let mut state = foreign.state.lock();
+        let Some(known) = foreign
+            .place(peer)
+            .and_then(|place| state.known(place))
+            .filter(|known| !known.parted)
+        else {
+            return;
+        };
+        known.parted = true;
+        let connection = known.connection;
+        foreign.known.fetch_sub(1, Ordering::Relaxed);
+        let Some(block) = state
+            .blocks
+            .iter_mut()
+            .find(|block| block.connection == connection)
+        else {
+            return;
+        };
+        block.left -= 1;
+        let over = block.left == 0;
+        drop(state);
+        if over {
+            self.end_connection(connection);
+        }
+    }
+
+    /// Closes the transports of a connection and gives its numbers back.
+    fn end_connection(&self, connection: ContextId) {
+        let foreign = self.foreign();
+        // VCIs that are opened meanwhile must not get the lanes again.
+        let _one_at_a_time = self.opening.lock();
+        let mut state = foreign.state.lock();
+        let Some(at) = state
+            .blocks
+            .iter()
+            .position(|block| block.connection == connection)
+        else {
+            return;
+        };
+        let (numbers, ways) = {
+            let block = &state.blocks[at];
+            (block.numbers, block.ways.clone())
+        };
+        let closed: Vec<_> = ways
+            .iter()
+            .filter_map(|way| state.transports[*way].take())
+            .collect();
+        drop(state);
+        for slot in self.vcis.iter().filter_map(VciSlot::get) {
+            let Some(mut vci) = slot.visit_blocking() else {
+                continue;
+            };
+            for peer in numbers.outer..numbers.outer + numbers.count {
+                vci.forget_peer(peer);
+            }
+            for way in &ways {
+                vci.remove_route(self.transports.len() + way);
+            }
+        }
+        drop(closed);
+        self.forget_losses(numbers.outer..numbers.outer + numbers.count);
+        let mut state = foreign.state.lock();
+        state.blocks.retain(|block| block.connection != connection);
+        for peer in numbers.outer..numbers.outer + numbers.count {
+            if let Some(place) = foreign.place(peer)
+                && let Some(known) = state.peers.get_mut(place)
+            {
+                *known = None;
+            }
+        }
+        while state.peers.last().is_some_and(Option::is_none) {
+            state.peers.pop();
+        }
+        while state.transports.last().is_some_and(Option::is_none) {
+            state.transports.pop();
+        }
+    }
+}
+
+impl Making<'_> {
+    /// Where its members are.
+    pub fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// Opens a transport of the connection on all VCIs that are open.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub fn add(&mut self, transport: Arc<dyn Transport>) -> Result<(), OpenError> {
+        let process = self.process;
+        let name = transport.name();
+        let bridge: Arc<dyn Transport> = Arc::new(Bridge::new(transport, self.numbers));
+        let _one_at_a_time = process.opening.lock();
+        let foreign = process.foreign();
+        let mut state = foreign.state.lock();
+        let way = match state.transports.iter().position(Option::is_none) {
+            Some(way) => way,
+            None => {
+                state.transports.push(None);
+                state.transports.len() - 1
+            }
+        };
+        if process.transports.len() + way >= usize::from(u16::MAX) {
+            return Err(OpenError("too many connections between jobs".to_string()));
+        }
+        state.transports[way] = Some(bridge.clone());
+        if let Some(block) = state
+            .blocks
+            .iter_mut()
+            .find(|block| block.connection == self.connection)
+        {
+            block.ways.push(way);
+        }
+        drop(state);
+        self.ways.push((way, name));
+        for number in process.open_vcis() {
+            // One that a thread has for itself does without.
+            if let Some(mut vci) = process
+                .vcis
+                .get(usize::from(number))
+                .and_then(VciSlot::get)
+                .and_then(Vci::visit_blocking)
+            {
+                vci.add_route(process.transports.len() + way, &bridge, process.eager_limit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The addresses of VCI 0, by the names of the transports.
+    pub fn addresses(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let foreign = self.process.foreign();
+        let ways = self.ways.iter();
+        ways.filter_map(|(way, name)| Some((*name, foreign.transport(*way)?.address(0))))
+            .collect()
+    }
+
+    /// Whether one of its transports is shared memory, by name.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.ways.iter().map(|(_, name)| *name)
+    }
+
+    /// Gives its number to a member, which the named transport leads to.
+    pub fn join(&self, number: Peer, member: Member, transport: &str) -> Option<Peer> {
+        let peer = self.numbers.outside(number)?;
+        let (way, _) = self.ways.iter().find(|(_, name)| *name == transport)?;
+        let foreign = self.process.foreign();
+        let place = foreign.place(peer)?;
+        let mut state = foreign.state.lock();
+        if state.peers.len() <= place {
+            state.peers.resize_with(place + 1, || None);
+        }
+        state.peers[place] = Some(Known {
+            member,
+            way: *way,
+            connection: self.connection,
+            owners: Vec::new(),
+            used: false,
+            parting: false,
+            parted: false,
+        });
+        if let Some(block) = state
+            .blocks
+            .iter_mut()
+            .find(|block| block.connection == self.connection)
+        {
+            block.left += 1;
+        }
+        foreign.known.fetch_add(1, Ordering::Relaxed);
+        Some(peer)
+    }
+
+    /// This process's number in the connection.
+    pub fn own(&self) -> Peer {
+        self.own
+    }
+
+    /// It is made: from now on it ends when all have parted.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        let foreign = self.process.foreign();
+        let members = foreign
+            .state
+            .lock()
+            .peers
+            .iter()
+            .flatten()
+            .filter(|known| known.connection == self.connection && !known.parted)
+            .count();
+        foreign.known.fetch_sub(members as u32, Ordering::Relaxed);
+        self.process.end_connection(self.connection);
+    }
+}

@@ -1,0 +1,247 @@
+//! Which hardware threads each rank of a machine may use, as `-bind-to` and `-map-by` say.
+
+use crate::topology::{Kind, Machine, cpu_list};
+
+/// What ranks are bound to, and in which order they take it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bind {
+    /// What each is bound to.
+    pub to: To,
+    /// The kind of object that ranks are dealt out to, if one was named, and how many each gets in a row.
+    pub map: Option<(Kind, usize)>,
+}
+
+/// What a rank is bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum To {
+    /// Equal shares of the cores if there are enough, otherwise everything.
+    Auto,
+    /// All that the launcher may use.
+    None,
+    /// So many objects of a kind that follow each other.
+    Objects(Kind, usize),
+    /// These CPUs, for one rank after the other.
+    User(Vec<Vec<usize>>),
+}
+
+impl Bind {
+    /// What is done if nothing is asked for.
+    pub const AUTO: Bind = Bind {
+        to: To::Auto,
+        map: None,
+    };
+
+    /// The CPUs of each of `ranks` ranks; none for those that stay unbound.
+    pub fn sets(&self, ranks: usize, machine: &Machine) -> Vec<Vec<usize>> {
+        let (kind, width) = match &self.to {
+            To::None => return vec![Vec::new(); ranks],
+            To::User(lists) => {
+                let list = |rank: usize| lists[rank % lists.len()].clone();
+                return (0..ranks).map(list).collect();
+            }
+            To::Auto if self.map.is_none() => return shares(ranks, &machine.objects(Kind::Core)),
+            To::Auto if ranks > machine.objects(Kind::Core).len() => {
+                return vec![Vec::new(); ranks];
+            }
+            To::Auto => (Kind::Core, 1),
+            To::Objects(kind, width) => (*kind, *width),
+        };
+        let objects = machine.objects(kind);
+        if objects.is_empty() {
+            return vec![Vec::new(); ranks];
+        }
+        match self.map {
+            None => (0..ranks).map(|rank| run(&objects, rank, width)).collect(),
+            Some((by, group)) => {
+                let places = machine.objects(by);
+                let group = group.max(1);
+                let set = |rank: usize| {
+                    let place = &places[rank / group % places.len()];
+                    // How many ranks came to this place before.
+                    let turn = rank / (group * places.len()) * group + rank % group;
+                    let inside =
+                        |object: &&Vec<usize>| object.iter().any(|cpu| place.contains(cpu));
+                    let inside: Vec<Vec<usize>> = objects.iter().filter(inside).cloned().collect();
+                    run(&inside, turn, width)
+                };
+                (0..ranks).map(set).collect()
+            }
+        }
+    }
+}
+
+/// The objects of the rank at this turn, round and round.
+fn run(objects: &[Vec<usize>], turn: usize, width: usize) -> Vec<usize> {
+    let first = turn.wrapping_mul(width) % objects.len();
+    let mine = objects.iter().cycle().skip(first);
+    let mut cpus: Vec<usize> = mine
+        .take(width.min(objects.len()))
+        .flatten()
+        .copied()
+        .collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+/// All cores are given out; shares differ by one at most. Sharing some cores but not others would be
+/// worse than sharing all.
+fn shares(ranks: usize, cores: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let share = |rank: usize| {
+        if ranks > cores.len() {
+            return Vec::new();
+        }
+        let share = rank * cores.len() / ranks..(rank + 1) * cores.len() / ranks;
+        let mut cpus: Vec<usize> = cores[share].concat();
+        cpus.sort_unstable();
+        cpus
+    };
+    (0..ranks).map(share).collect()
+}
+
+/// Reads what `-bind-to` is given; `None` if it makes no sense.
+pub fn to(text: &str) -> Option<To> {
+    let (name, rest) = match text.split_once(':') {
+        Some((name, rest)) => (name, Some(rest)),
+        None => (text, None),
+    };
+    match (name, rest) {
+        ("none", None) => Some(To::None),
+        ("auto", None) => Some(To::Auto),
+        // Hydra's name for one thread after the other.
+        ("rr", None) => Some(To::Objects(Kind::Thread, 1)),
+        ("user", Some(lists)) => user(lists),
+        (name, rest) => {
+            let width = match rest {
+                // Open MPI's word for what we do anyway.
+                None | Some("overload-allowed" | "if-supported") => 1,
+                Some(number) => number.parse().ok().filter(|n| *n > 0)?,
+            };
+            Some(To::Objects(Kind::named(name)?, width))
+        }
+    }
+}
+
+/// Lists of CPUs, a comma between those of one rank and the next, `+` between parts of one: `0+2,1-3`.
+fn user(text: &str) -> Option<To> {
+    let list = |part: &str| cpu_list(&part.replace('+', ","));
+    let lists: Option<Vec<Vec<usize>>> = text.split(',').map(list).collect();
+    lists.map(To::User)
+}
+
+/// Reads what `-map-by` is given, if it is about parts of a machine: `socket`, `ppr:2:socket`.
+pub fn map(text: &str) -> Option<(Kind, usize)> {
+    match text.strip_prefix("ppr:") {
+        Some(rest) => {
+            let (number, kind) = rest.split_once(':')?;
+            let number = number.parse().ok().filter(|n| *n > 0)?;
+            Some((Kind::named(kind)?, number))
+        }
+        None => Some((Kind::named(text)?, 1)),
+    }
+}
+
+impl Bind {
+    /// The words for [`Bind::read`].
+    pub fn show(&self) -> String {
+        let to = match &self.to {
+            To::Auto => "auto".to_owned(),
+            To::None => "none".to_owned(),
+            To::Objects(kind, width) => format!("{}:{width}", kind.name()),
+            To::User(lists) => {
+                let list = |cpus: &Vec<usize>| {
+                    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+                    cpus.join("+")
+                };
+                let lists: Vec<String> = lists.iter().map(list).collect();
+                format!("user:{}", lists.join(","))
+            }
+        };
+        match self.map {
+            Some((kind, number)) => format!("{to} ppr:{number}:{}", kind.name()),
+            None => to,
+        }
+    }
+
+    /// Reads what [`Bind::show`] has written.
+    pub fn read(text: &str) -> Option<Bind> {
+        let (first, second) = text.split_once(' ').unwrap_or((text, ""));
+        Some(Bind {
+            to: to(first)?,
+            map: match second {
+                "" => None,
+                second => Some(map(second)?),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::show_list;
+    use crate::topology::tests::sys;
+
+    fn sets(to: &str, by: &str, ranks: usize) -> String {
+        let dir = sys();
+        let machine = Machine::read(dir.path(), &(0..32).collect::<Vec<_>>());
+        let bind = Bind {
+            to: super::to(to).unwrap(),
+            map: (!by.is_empty()).then(|| map(by).unwrap()),
+        };
+        assert_eq!(Bind::read(&bind.show()), Some(bind.clone()));
+        let sets = bind.sets(ranks, &machine);
+        let sets: Vec<String> = sets.iter().map(|set| show_list(set)).collect();
+        sets.join(" ")
+    }
+
+    #[test]
+    fn every_rank_is_where_it_should_be() {
+        for (to, by, ranks, expected) in [
+            ("hwthread", "", 3, "0 16 1"),
+            ("rr", "", 2, "0 16"),
+            ("core", "", 3, "0,16 1,17 2,18"),
+            ("core:2", "", 3, "0-1,16-17 2-3,18-19 4-5,20-21"),
+            ("l2cache", "", 2, "0,16 1,17"),
+            (
+                "l3cache",
+                "",
+                5,
+                "0-3,16-19 4-7,20-23 8-11,24-27 12-15,28-31 0-3,16-19",
+            ),
+            ("numa", "", 2, "0-3,16-19 4-7,20-23"),
+            ("socket", "", 3, "0-7,16-23 8-15,24-31 0-7,16-23"),
+            ("board", "", 2, "0-31 0-31"),
+            ("none", "", 2, " "),
+            ("user:0+2,1-3", "", 3, "0,2 1-3 0,2"),
+            ("auto", "", 2, "0-7,16-23 8-15,24-31"),
+            ("auto", "", 17, "                "),
+            ("core", "socket", 5, "0,16 8,24 1,17 9,25 2,18"),
+            ("core", "numa", 5, "0,16 4,20 8,24 12,28 1,17"),
+            ("hwthread", "core", 3, "0 1 2"),
+            (
+                "hwthread",
+                "core",
+                18,
+                "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17",
+            ),
+            ("core", "ppr:2:socket", 5, "0,16 1,17 8,24 9,25 2,18"),
+            // Larger than what ranks are dealt out to.
+            ("socket", "core", 2, "0-7,16-23 0-7,16-23"),
+            ("auto", "socket", 2, "0,16 8,24"),
+        ] {
+            assert_eq!(sets(to, by, ranks), expected, "{to} by {by}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for text in [
+            "", "moon", "core:0", "core:x", "user:", "user:a", "user", "none:1",
+        ] {
+            assert_eq!(to(text), None, "{text}");
+        }
+        for text in ["", "moon", "ppr:0:socket", "ppr:socket", "ppr:2:moon"] {
+            assert_eq!(map(text), None, "{text}");
+        }
+    }
+}

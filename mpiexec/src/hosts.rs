@@ -1,0 +1,159 @@
+//! Hosts that a job may use: how they are named, in lists, files and by batch systems, and which rank
+//! goes where. Nothing here starts or asks anything.
+
+pub mod batch;
+pub mod file;
+pub mod list;
+pub mod place;
+
+/// A host as somebody has named it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Host {
+    /// Its name or address.
+    pub name: String,
+    /// Ranks that it should get, if that was said.
+    pub slots: Option<usize>,
+    /// Ranks that it may get at most.
+    pub most: Option<usize>,
+    /// Whom to log in as there.
+    pub user: Option<String>,
+    /// Where its ssh listens.
+    pub port: Option<u16>,
+}
+
+impl Host {
+    /// A host of which nothing but the name is known.
+    pub fn named(name: &str) -> Host {
+        Host {
+            name: name.to_owned(),
+            ..Host::default()
+        }
+    }
+}
+
+/// Reads one word: `[user@]host[:ranks]`, where an IPv6 address stands in brackets and `host` may
+/// hold ranges.
+pub fn word(text: &str) -> Result<Vec<Host>, String> {
+    let (user, rest) = match text.split_once('@') {
+        Some((user, rest)) if !user.is_empty() => (Some(user.to_owned()), rest),
+        Some(_) => return Err(format!("'{text}' has nothing before its '@'")),
+        None => (None, text),
+    };
+    let (name, slots) = name_and_slots(rest)?;
+    let names = match list::is_address(name) {
+        true => vec![name.trim_matches(['[', ']']).to_owned()],
+        false => list::expand(name)?,
+    };
+    for name in &names {
+        check_name(name)?;
+    }
+    let host = |name| Host {
+        name,
+        slots,
+        user: user.clone(),
+        ..Host::default()
+    };
+    Ok(names.into_iter().map(host).collect())
+}
+
+fn name_and_slots(text: &str) -> Result<(&str, Option<usize>), String> {
+    // An address of IPv6 without brackets has more than one colon.
+    if text.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Ok((text, None));
+    }
+    let after = text.rfind(']').map_or(0, |at| at + 1);
+    match text[after..].find(':') {
+        None => Ok((text, None)),
+        Some(at) => {
+            let (name, number) = (&text[..after + at], &text[after + at + 1..]);
+            Ok((name, Some(ranks(number)?)))
+        }
+    }
+}
+
+/// A number of ranks, 1 or more.
+pub fn ranks(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(0) => Err("0 ranks on a host make no sense; leave the host out".to_owned()),
+        Ok(n) => Ok(n),
+        Err(_) => Err(format!("'{text}' is no number of ranks")),
+    }
+}
+
+/// A name goes to ssh as a word of its own, so it must not look like an option.
+fn check_name(name: &str) -> Result<(), String> {
+    let is_fine = |c: char| c.is_alphanumeric() || "._-:%".contains(c);
+    if name.is_empty() {
+        return Err("a host without a name".to_owned());
+    }
+    if name.starts_with('-') || !name.chars().all(is_fine) {
+        return Err(format!("'{name}' can't be the name of a host"));
+    }
+    Ok(())
+}
+
+/// Reads hosts with commas between them.
+pub fn list(text: &str) -> Result<Vec<Host>, String> {
+    let mut hosts = Vec::new();
+    for part in list::split(text)? {
+        let part = part.trim();
+        if !part.is_empty() {
+            hosts.extend(word(part)?);
+        }
+    }
+    match hosts.is_empty() {
+        true => Err(format!("'{text}' names no host")),
+        false => Ok(hosts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(hosts: &[Host]) -> Vec<String> {
+        let one = |host: &Host| {
+            let user = host
+                .user
+                .as_ref()
+                .map_or(String::new(), |u| format!("{u}@"));
+            let slots = host.slots.map_or(String::new(), |n| format!("={n}"));
+            format!("{user}{}{slots}", host.name)
+        };
+        hosts.iter().map(one).collect()
+    }
+
+    #[test]
+    fn lists_are_read() {
+        for (text, expected) in [
+            ("a", vec!["a"]),
+            ("a:4,b:4", vec!["a=4", "b=4"]),
+            ("me@a:2, b ,", vec!["me@a=2", "b"]),
+            ("n[1-3]:2,x", vec!["n1=2", "n2=2", "n3=2", "x"]),
+            ("[::1]:4,fe80::1", vec!["::1=4", "fe80::1"]),
+            ("10.0.0.1:3,a.b.c", vec!["10.0.0.1=3", "a.b.c"]),
+            ("n[08,10]r", vec!["n08r", "n10r"]),
+        ] {
+            assert_eq!(show(&list(text).unwrap()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_lists_are_named() {
+        for (text, part) in [
+            ("", "names no host"),
+            (",", "names no host"),
+            ("a:0", "0 ranks"),
+            ("a:x", "'x' is no number"),
+            ("a:", "'' is no number"),
+            ("@a", "before its '@'"),
+            ("-oProxyCommand=x", "can't be the name"),
+            ("a;b", "can't be the name"),
+            ("a$(b)", "can't be the name"),
+            ("n[1-", "without its"),
+        ] {
+            let error = list(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

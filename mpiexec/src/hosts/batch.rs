@@ -1,0 +1,279 @@
+//! What batch systems say about the hosts that a job was given.
+
+use super::{Host, list, ranks};
+
+/// A batch system, and what it gave.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// Its name, as `-rmk` has it.
+    pub system: &'static str,
+    /// The hosts, each with its slots.
+    pub hosts: Vec<Host>,
+}
+
+/// The names that `-rmk` knows.
+pub const SYSTEMS: &[&str] = &["slurm", "pbs", "lsf", "sge", "cobalt", "flux"];
+
+/// What to ask about the surroundings.
+pub trait Surroundings {
+    /// A variable of the environment.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// The text of a file.
+    fn file(&self, path: &str) -> Result<String, String>;
+    /// What Flux's command prints as the list of hosts.
+    fn flux(&self) -> Result<String, String>;
+}
+
+/// The hosts of the batch job that we are in, if we are in one; `only` looks for this system's.
+pub fn find(around: &impl Surroundings, only: Option<&str>) -> Result<Option<Allocation>, String> {
+    for &system in SYSTEMS {
+        if only.is_some_and(|only| only != system) {
+            continue;
+        }
+        let hosts = match system {
+            "slurm" => slurm(around)?,
+            "pbs" => node_file(around, "PBS_NODEFILE")?,
+            "lsf" => lsf(around)?,
+            "sge" => sge(around)?,
+            "cobalt" => node_file(around, "COBALT_NODEFILE")?,
+            _ => flux(around)?,
+        };
+        if let Some(hosts) = hosts {
+            return Ok(Some(Allocation { system, hosts }));
+        }
+    }
+    match only {
+        Some(only) => Err(format!(
+            "option -rmk is '{only}', but no variable of that system is there: is this within a job of it?"
+        )),
+        None => Ok(None),
+    }
+}
+
+fn host(name: &str, slots: usize) -> Host {
+    Host {
+        slots: Some(slots),
+        ..Host::named(name)
+    }
+}
+
+fn slurm(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
+    let Some(nodes) = around
+        .variable("SLURM_JOB_NODELIST")
+        .or_else(|| around.variable("SLURM_NODELIST"))
+    else {
+        return Ok(None);
+    };
+    let mut names = Vec::new();
+    for part in list::split(&nodes).map_err(|why| format!("SLURM_JOB_NODELIST: {why}"))? {
+        names.extend(list::expand(part).map_err(|why| format!("SLURM_JOB_NODELIST: {why}"))?);
+    }
+    let counts = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"];
+    let found = counts
+        .iter()
+        .find_map(|name| Some((name, around.variable(name)?)));
+    let slots = match &found {
+        Some((name, text)) => repeated(text).map_err(|why| format!("{name}: {why}"))?,
+        None => vec![1; names.len()],
+    };
+    if slots.len() != names.len() {
+        return Err(format!(
+            "SLURM_JOB_NODELIST names {} hosts, but the tasks per node ({}) are those of {}; name \
+             the hosts by -hosts",
+            names.len(),
+            found.map_or_else(String::new, |found| found.1),
+            slots.len()
+        ));
+    }
+    let hosts = names.iter().zip(slots).map(|(name, n)| host(name, n));
+    Ok(Some(hosts.collect()))
+}
+
+/// Reads `2(x3),1`.
+fn repeated(text: &str) -> Result<Vec<usize>, String> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let wrong = || format!("'{part}' in '{text}' is no number of tasks");
+        let (number, times) = match part.split_once("(x") {
+            Some((number, times)) => {
+                let times = times.strip_suffix(')').ok_or_else(wrong)?;
+                (number, times.parse().map_err(|_| wrong())?)
+            }
+            None => (part, 1usize),
+        };
+        let number: usize = number.trim().parse().map_err(|_| wrong())?;
+        if times > 1 << 20 {
+            return Err(wrong());
+        }
+        all.extend(std::iter::repeat_n(number.max(1), times));
+    }
+    Ok(all)
+}
+
+/// A file with a host in each line, as often as it has slots.
+fn node_file(around: &impl Surroundings, name: &str) -> Result<Option<Vec<Host>>, String> {
+    let Some(path) = around.variable(name) else {
+        return Ok(None);
+    };
+    let text = around.file(&path).map_err(|why| format!("{name}: {why}"))?;
+    let mut hosts: Vec<Host> = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match hosts.iter_mut().find(|host| host.name == line) {
+            Some(host) => host.slots = host.slots.map(|n| n + 1),
+            None => hosts.push(host(line, 1)),
+        }
+    }
+    Ok(Some(hosts).filter(|hosts| !hosts.is_empty()))
+}
+
+fn lsf(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
+    let Some(text) = around.variable("LSB_MCPU_HOSTS") else {
+        return Ok(None);
+    };
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let pair = |pair: &[&str]| match *pair {
+        [name, count] => Ok(host(name, ranks(count)?)),
+        _ => Err("a host without its number of slots".to_owned()),
+    };
+    let hosts: Result<Vec<Host>, String> = words.chunks(2).map(pair).collect();
+    let hosts = hosts.map_err(|why| format!("LSB_MCPU_HOSTS is '{text}': {why}"))?;
+    Ok(Some(hosts).filter(|hosts| !hosts.is_empty()))
+}
+
+fn sge(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
+    let Some(path) = around.variable("PE_HOSTFILE") else {
+        return Ok(None);
+    };
+    let text = around
+        .file(&path)
+        .map_err(|why| format!("PE_HOSTFILE: {why}"))?;
+    let mut hosts = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let mut words = line.split_whitespace();
+        let Some(name) = words.next() else {
+            continue;
+        };
+        let count = ranks(words.next().unwrap_or_default())
+            .map_err(|why| format!("PE_HOSTFILE, '{path}', line {}: {why}", index + 1))?;
+        hosts.push(host(name, count));
+    }
+    Ok(Some(hosts).filter(|hosts| !hosts.is_empty()))
+}
+
+fn flux(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
+    if around.variable("FLUX_URI").is_none() {
+        return Ok(None);
+    }
+    let text = around.flux().map_err(|why| format!("Flux: {why}"))?;
+    let mut hosts = Vec::new();
+    for part in list::split(text.trim()).map_err(|why| format!("Flux: {why}"))? {
+        hosts.extend(list::expand(part).map_err(|why| format!("Flux: {why}"))?);
+    }
+    hosts.retain(|name| !name.is_empty());
+    let hosts: Vec<Host> = hosts.iter().map(|name| Host::named(name)).collect();
+    Ok(Some(hosts).filter(|hosts| !hosts.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[derive(Default)]
+    struct Around(HashMap<&'static str, &'static str>);
+
+    impl Surroundings for Around {
+        fn variable(&self, name: &str) -> Option<String> {
+            self.0.get(name).map(|text| (*text).to_owned())
+        }
+        fn file(&self, path: &str) -> Result<String, String> {
+            self.variable(path).ok_or(format!("'{path}': not there"))
+        }
+        fn flux(&self) -> Result<String, String> {
+            self.variable("flux").ok_or("flux: not found".to_owned())
+        }
+    }
+
+    fn found(settings: &[(&'static str, &'static str)]) -> Result<String, String> {
+        let around = Around(settings.iter().copied().collect());
+        let Some(allocation) = find(&around, None)? else {
+            return Ok(String::new());
+        };
+        let mut text = allocation.system.to_owned();
+        for host in allocation.hosts {
+            text += &format!(" {}:{}", host.name, host.slots.unwrap_or(0));
+        }
+        Ok(text)
+    }
+
+    #[test]
+    fn each_system_says_its_hosts() {
+        for (settings, expected) in [
+            (&[][..], ""),
+            (
+                &[
+                    ("SLURM_JOB_NODELIST", "n[1-3],x"),
+                    ("SLURM_TASKS_PER_NODE", "2(x3),1"),
+                ][..],
+                "slurm n1:2 n2:2 n3:2 x:1",
+            ),
+            (&[("SLURM_NODELIST", "n[09-10]")], "slurm n09:1 n10:1"),
+            (
+                &[
+                    ("SLURM_JOB_NODELIST", "a,b"),
+                    ("SLURM_JOB_CPUS_PER_NODE", "8(x2)"),
+                ],
+                "slurm a:8 b:8",
+            ),
+            (
+                &[("PBS_NODEFILE", "f"), ("f", "a\na\nb\na\n")],
+                "pbs a:3 b:1",
+            ),
+            (&[("LSB_MCPU_HOSTS", "a 2 b 4 ")], "lsf a:2 b:4"),
+            (
+                &[
+                    ("PE_HOSTFILE", "f"),
+                    ("f", "a 4 all.q@a <NULL>\n\nb 2 all.q@b UNDEFINED\n"),
+                ],
+                "sge a:4 b:2",
+            ),
+            (
+                &[("COBALT_NODEFILE", "f"), ("f", "a\nb\n")],
+                "cobalt a:1 b:1",
+            ),
+            (&[("FLUX_URI", "x"), ("flux", "n[0-1]\n")], "flux n0:0 n1:0"),
+        ] {
+            assert_eq!(found(settings).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        for (settings, part) in [
+            (
+                &[
+                    ("SLURM_JOB_NODELIST", "n[1-3]"),
+                    ("SLURM_TASKS_PER_NODE", "2(x2)"),
+                ][..],
+                "names 3 hosts",
+            ),
+            (
+                &[
+                    ("SLURM_JOB_NODELIST", "n1"),
+                    ("SLURM_TASKS_PER_NODE", "2(x"),
+                ],
+                "no number of tasks",
+            ),
+            (&[("SLURM_JOB_NODELIST", "n[1")], "SLURM_JOB_NODELIST"),
+            (&[("PBS_NODEFILE", "g")], "PBS_NODEFILE: 'g'"),
+            (&[("LSB_MCPU_HOSTS", "a 2 b")], "without its number"),
+            (&[("PE_HOSTFILE", "f"), ("f", "a x\n")], "line 1"),
+            (&[("FLUX_URI", "x")], "Flux: flux"),
+        ] {
+            let error = found(settings).expect_err(part);
+            assert!(error.contains(part), "{error}");
+        }
+        let error = find(&Around::default(), Some("pbs")).unwrap_err();
+        assert!(error.contains("-rmk is 'pbs'"), "{error}");
+    }
+}

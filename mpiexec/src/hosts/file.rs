@@ -1,0 +1,137 @@
+//! Files of hosts, a host in each line, in the forms of Hydra (`host:4`), Open MPI (`host slots=4
+//! max_slots=8`) and Intel MPI (a host in several lines).
+
+use super::{Host, ranks, word};
+
+/// The hosts of a file; `name` is the file's, for messages.
+pub fn read(name: &str, text: &str) -> Result<Vec<Host>, String> {
+    let mut hosts = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let read = self::line(line);
+        hosts.extend(read.map_err(|why| format!("'{name}', line {}: {why}", index + 1))?);
+    }
+    match hosts.is_empty() {
+        true => Err(format!("'{name}' names no host")),
+        false => Ok(hosts),
+    }
+}
+
+fn line(line: &str) -> Result<Vec<Host>, String> {
+    // Open MPI's files may have blanks around the sign.
+    let line = line
+        .replace(" = ", "=")
+        .replace("= ", "=")
+        .replace(" =", "=");
+    let mut words = line.split_whitespace();
+    let mut hosts = word(words.next().unwrap_or_default())?;
+    for setting in words {
+        let Some((key, value)) = setting.split_once('=') else {
+            // Some write the number behind the name.
+            let count = ranks(setting).map_err(|_| {
+                format!("'{setting}' is unknown; a host can have slots=N, max_slots=N, user=NAME and port=N")
+            })?;
+            hosts.iter_mut().for_each(|host| host.slots = Some(count));
+            continue;
+        };
+        set(&mut hosts, key, value)?;
+    }
+    Ok(hosts)
+}
+
+fn set(hosts: &mut [Host], key: &str, value: &str) -> Result<(), String> {
+    match key.to_ascii_lowercase().as_str() {
+        "slots" | "cpu" | "count" => {
+            let count = ranks(value)?;
+            hosts.iter_mut().for_each(|host| host.slots = Some(count));
+        }
+        "max_slots" | "max-slots" | "slots_max" => {
+            let count = ranks(value)?;
+            for host in hosts.iter_mut() {
+                host.most = Some(count);
+                if host.slots.is_some_and(|slots| slots > count) {
+                    return Err(format!("{key}={value} is less than the slots"));
+                }
+            }
+        }
+        "user" | "username" | "user_name" if !value.is_empty() && !value.starts_with('-') => hosts
+            .iter_mut()
+            .for_each(|host| host.user = Some(value.to_owned())),
+        "port" => {
+            let port = value.parse().ok().filter(|port| *port != 0);
+            let port = port.ok_or_else(|| format!("'{value}' is no port"))?;
+            hosts.iter_mut().for_each(|host| host.port = Some(port));
+        }
+        // Hydra's and Intel's, which say what -bind-to and the network's settings say for all.
+        "binding" | "ifhn" | "max_procs" => {}
+        _ => {
+            return Err(format!(
+                "'{key}={value}' is unknown; a host can have slots=N, max_slots=N, user=NAME and port=N"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_all_are_read() {
+        let text = "# of Hydra\nn1:4\nn2 # slow\n\n  n3 slots=2 max_slots=4 # Open MPI\nn4 slots = 3\n\
+                    n5\nn5\nme@n6:2\nn[7-8] user=you port=2222\nn9 4\n";
+        let hosts = read("hosts", text).unwrap();
+        let names: Vec<_> = hosts.iter().map(|h| (h.name.as_str(), h.slots)).collect();
+        assert_eq!(
+            names,
+            [
+                ("n1", Some(4)),
+                ("n2", None),
+                ("n3", Some(2)),
+                ("n4", Some(3)),
+                ("n5", None),
+                ("n5", None),
+                ("n6", Some(2)),
+                ("n7", None),
+                ("n8", None),
+                ("n9", Some(4)),
+            ]
+        );
+        assert_eq!(hosts[2].most, Some(4));
+        assert_eq!(hosts[6].user.as_deref(), Some("me"));
+        assert_eq!(
+            (hosts[8].user.as_deref(), hosts[8].port),
+            (Some("you"), Some(2222))
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (text, part) in [
+            ("", "names no host"),
+            ("# nothing\n", "names no host"),
+            ("a\nb:x\n", "'f', line 2: 'x'"),
+            ("a slots=\n", "line 1: '' is no number"),
+            ("a\n\nb slot=3\n", "line 3: 'slot=3' is unknown"),
+            ("a slots=4 max_slots=2\n", "less than the slots"),
+            ("a port=0\n", "'0' is no port"),
+            ("a what\n", "'what' is unknown"),
+            ("-x\n", "can't be the name"),
+            ("a user=-oX\n", "is unknown"),
+        ] {
+            let error = read("f", text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_makes_it_fail_otherwise(text in "[ab:=@#\\[\\]0-9 \\n,-]{0,60}") {
+            let _ = read("f", &text);
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Which rank runs on which host.
+
+use super::Host;
+
+/// In which order ranks take the slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// A host's slots are filled before the next one's.
+    Slots,
+    /// So many ranks on each host in turn, while it has slots.
+    Nodes(usize),
+    /// One rank for each mention of a host, whatever its slots.
+    Mentions,
+}
+
+/// What the command line says of the whole job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wishes {
+    /// Hosts for sections that have none of their own.
+    pub hosts: Vec<Host>,
+    /// Slots of each host, instead of those it came with.
+    pub per_host: Option<usize>,
+    /// How ranks take them.
+    pub order: Order,
+    /// Whether a host may get more ranks than it has slots.
+    pub oversubscribe: bool,
+}
+
+/// What it says of a section.
+pub struct Wanted<'a> {
+    /// Ranks, all slots if not given.
+    pub count: Option<usize>,
+    /// Hosts of its own.
+    pub hosts: Option<&'a [Host]>,
+}
+
+/// Where the ranks are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placement {
+    /// All hosts that got ranks, in order of their first.
+    pub hosts: Vec<Host>,
+    /// For each rank the number of its host.
+    pub node_of: Vec<usize>,
+    /// Ranks of each section.
+    pub counts: Vec<usize>,
+}
+
+/// A host's slots that follow each other in the order of ranks.
+struct Seat {
+    host: usize,
+    slots: usize,
+    used: usize,
+}
+
+/// Places the ranks. Hosts are the same if `canonical` says so of their names.
+pub fn place(
+    wishes: &Wishes,
+    sections: &[Wanted],
+    canonical: impl Fn(&str) -> String,
+) -> Result<Placement, String> {
+    let mut placer = Placer {
+        wishes,
+        known: Vec::new(),
+        node_of: Vec::new(),
+        used: Vec::new(),
+    };
+    let mut shared = placer.seats(&wishes.hosts, &canonical);
+    let mut counts = Vec::new();
+    for section in sections {
+        let mut own = section.hosts.map(|hosts| placer.seats(hosts, &canonical));
+        let seats = own.as_mut().unwrap_or(&mut shared);
+        if seats.is_empty() {
+            return Err("there is no host to run on".to_owned());
+        }
+        let all = seats.iter().map(|seat| match wishes.order {
+            Order::Mentions => 1,
+            _ => seat.slots - seat.used.min(seat.slots),
+        });
+        let count = section.count.unwrap_or_else(|| all.sum::<usize>().max(1));
+        placer.take(seats, count)?;
+        counts.push(count);
+    }
+    Ok(placer.finish(counts))
+}
+
+struct Placer<'a> {
+    wishes: &'a Wishes,
+    /// Each host with what it is known by.
+    known: Vec<(String, Host)>,
+    node_of: Vec<usize>,
+    /// Ranks of each host.
+    used: Vec<usize>,
+}
+
+impl Placer<'_> {
+    fn seats(&mut self, hosts: &[Host], canonical: impl Fn(&str) -> String) -> Vec<Seat> {
+        let mut seats: Vec<Seat> = Vec::new();
+        for host in hosts {
+            let name = canonical(&host.name);
+            let found = self.known.iter().position(|(known, _)| *known == name);
+            let index = found.unwrap_or_else(|| {
+                self.known.push((name, host.clone()));
+                self.used.push(0);
+                self.known.len() - 1
+            });
+            let known = &mut self.known[index].1;
+            if known.most.is_none() {
+                known.most = host.most;
+            }
+            let slots = match self.wishes.per_host {
+                // Once for each host, however often it was named.
+                Some(_) if seats.iter().any(|seat| seat.host == index) => continue,
+                Some(slots) => slots,
+                None => host.slots.unwrap_or(1),
+            };
+            match seats.last_mut() {
+                // Mentions that follow each other are one.
+                Some(last) if last.host == index && self.wishes.order != Order::Mentions => {
+                    last.slots += slots;
+                }
+                _ => seats.push(Seat {
+                    host: index,
+                    slots,
+                    used: 0,
+                }),
+            }
+        }
+        seats
+    }
+
+    fn take(&mut self, seats: &mut [Seat], count: usize) -> Result<(), String> {
+        let group = match self.wishes.order {
+            Order::Slots => usize::MAX,
+            Order::Nodes(group) => group.max(1),
+            Order::Mentions => 1,
+        };
+        let mut left = count;
+        let mut first_round = true;
+        while left > 0 {
+            let before = left;
+            for seat in seats.iter_mut() {
+                let mut room = match self.wishes.order {
+                    Order::Mentions => 1,
+                    _ => seat.slots.saturating_sub(seat.used),
+                };
+                let known = &self.known[seat.host].1;
+                if let Some(most) = known.most {
+                    room = room.min(most.saturating_sub(self.used[seat.host]));
+                }
+                let taken = room.min(group).min(left);
+                seat.used += taken;
+                self.used[seat.host] += taken;
+                self.node_of.extend(std::iter::repeat_n(seat.host, taken));
+                left -= taken;
+            }
+            if left == before {
+                self.start_again(seats, count, left, first_round)?;
+            }
+            first_round = false;
+        }
+        Ok(())
+    }
+
+    /// All slots are taken: there is another round if hosts may have more ranks than slots.
+    fn start_again(
+        &self,
+        seats: &mut [Seat],
+        count: usize,
+        left: usize,
+        stuck: bool,
+    ) -> Result<(), String> {
+        let slots: usize = seats.iter().map(|seat| seat.slots).sum();
+        if !self.wishes.oversubscribe {
+            return Err(format!(
+                "{count} ranks were asked for, and the hosts have {slots} slots; -nooversubscribe \
+                 forbids more"
+            ));
+        }
+        let is_full = |seat: &Seat| {
+            let most = self.known[seat.host].1.most;
+            most.is_some_and(|most| self.used[seat.host] >= most)
+        };
+        if seats.iter().all(is_full) {
+            return Err(format!(
+                "{count} ranks were asked for, but by max_slots the hosts take {} only",
+                count - left
+            ));
+        }
+        debug_assert!(!stuck || seats.iter().any(|seat| seat.used > 0));
+        seats.iter_mut().for_each(|seat| seat.used = 0);
+        Ok(())
+    }
+
+    fn finish(self, counts: Vec<usize>) -> Placement {
+        let mut numbers = vec![None; self.known.len()];
+        let mut hosts = Vec::new();
+        let mut node_of = self.node_of;
+        for node in &mut node_of {
+            let number = *numbers[*node].get_or_insert_with(|| {
+                hosts.push(self.known[*node].1.clone());
+                hosts.len() - 1
+            });
+            *node = number;
+        }
+        Placement {
+            hosts,
+            node_of,
+            counts,
+        }
+    }
+}
+
+impl Placement {
+    /// The ranks of each host.
+    pub fn ranks(&self) -> Vec<Vec<usize>> {
+        let mut ranks = vec![Vec::new(); self.hosts.len()];
+        for (rank, &node) in self.node_of.iter().enumerate() {
+            ranks[node].push(rank);
+        }
+        ranks
+    }
+
+    /// The placement as PMI tells it to ranks.
+    pub fn mapping(&self) -> String {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for &node in &self.node_of {
+            match runs.last_mut() {
+                Some((last, ranks)) if *last == node => *ranks += 1,
+                _ => runs.push((node, 1)),
+            }
+        }
+        // From a node on, so many nodes, so many ranks on each.
+        let mut blocks: Vec<(usize, usize, usize)> = Vec::new();
+        for (node, ranks) in runs {
+            match blocks.last_mut() {
+                Some((start, nodes, each)) if *start + *nodes == node && *each == ranks => {
+                    *nodes += 1;
+                }
+                _ => blocks.push((node, 1, ranks)),
+            }
+        }
+        // Readers start again from the front, so a pattern that repeats is written once.
+        let period = (1..=blocks.len() / 2).find(|&period| {
+            blocks.len().is_multiple_of(period)
+                && blocks
+                    .chunks(period)
+                    .all(|chunk| chunk == &blocks[..period])
+        });
+        blocks.truncate(period.unwrap_or(blocks.len()));
+        let blocks: Vec<String> = blocks
+            .iter()
+            .map(|(start, nodes, ranks)| format!("({start},{nodes},{ranks})"))
+            .collect();
+        format!("(vector,{})", blocks.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::list;
+
+    fn wishes(hosts: &str) -> Wishes {
+        Wishes {
+            hosts: if hosts.is_empty() {
+                Vec::new()
+            } else {
+                list(hosts).unwrap()
+            },
+            per_host: None,
+            order: Order::Slots,
+            oversubscribe: true,
+        }
+    }
+
+    fn run(wishes: &Wishes, counts: &[Option<usize>]) -> Result<String, String> {
+        let sections: Vec<Wanted> = counts
+            .iter()
+            .map(|&count| Wanted { count, hosts: None })
+            .collect();
+        let placement = place(wishes, &sections, str::to_ascii_lowercase)?;
+        let names = placement
+            .node_of
+            .iter()
+            .map(|&node| placement.hosts[node].name.as_str());
+        Ok(names.collect::<Vec<_>>().join(""))
+    }
+
+    #[test]
+    fn slots_are_filled_in_order_and_again() {
+        let all = |hosts: &str, n| run(&wishes(hosts), &[Some(n)]).unwrap();
+        assert_eq!(all("a:2,b:1", 3), "aab");
+        assert_eq!(all("a:2,b:1", 7), "aabaaba");
+        assert_eq!(all("a,b", 4), "abab");
+        assert_eq!(all("a:4,b:4", 2), "aa");
+        // As in Intel's files: the order of mentions, hosts being the same by name.
+        assert_eq!(all("a,b,A,b", 4), "abab");
+        assert_eq!(all("a,a,b", 3), "aab");
+        assert_eq!(run(&wishes("a:3,b:2"), &[None]).unwrap(), "aaabb");
+        assert_eq!(
+            run(&wishes("a:2,b:2"), &[Some(1), Some(2), None]).unwrap(),
+            "aabb"
+        );
+    }
+
+    #[test]
+    fn ranks_per_host_and_by_turns() {
+        let mut some = wishes("a:9,b,b,c");
+        some.per_host = Some(2);
+        assert_eq!(run(&some, &[Some(5)]).unwrap(), "aabbc");
+        some.order = Order::Nodes(1);
+        assert_eq!(run(&some, &[Some(5)]).unwrap(), "abcab");
+        let mut some = wishes("a:3,b:1");
+        some.order = Order::Nodes(1);
+        assert_eq!(run(&some, &[Some(5)]).unwrap(), "abaaa");
+        let mut some = wishes("a:4,b:4");
+        some.order = Order::Nodes(2);
+        assert_eq!(run(&some, &[Some(6)]).unwrap(), "aabbaa");
+        let mut some = wishes("a:4,b,a");
+        some.order = Order::Mentions;
+        assert_eq!(run(&some, &[None]).unwrap(), "aba");
+    }
+
+    #[test]
+    fn bounds_are_kept() {
+        let mut some = wishes("a:1,b:2");
+        some.hosts[0].most = Some(2);
+        some.hosts[1].most = Some(2);
+        assert_eq!(run(&some, &[Some(4)]).unwrap(), "abba");
+        let error = run(&some, &[Some(5)]).unwrap_err();
+        assert!(error.contains("take 4 only"), "{error}");
+        let mut some = wishes("a:1,b:2");
+        some.oversubscribe = false;
+        assert_eq!(run(&some, &[Some(3)]).unwrap(), "abb");
+        let error = run(&some, &[Some(4)]).unwrap_err();
+        assert!(error.contains("have 3 slots"), "{error}");
+        assert!(run(&wishes(""), &[Some(1)]).is_err());
+    }
+
+    #[test]
+    fn sections_may_have_hosts_of_their_own() {
+        let (mine, theirs) = (list("c").unwrap(), list("a:2").unwrap());
+        let section = |count, hosts| Wanted { count, hosts };
+        let sections = [
+            section(Some(1), None),
+            section(Some(2), Some(&mine[..])),
+            section(Some(1), Some(&theirs[..])),
+            section(Some(1), None),
+        ];
+        let placement = place(&wishes("a:1,b:1"), &sections, str::to_owned).unwrap();
+        let names: Vec<_> = placement.hosts.iter().map(|h| h.name.as_str()).collect();
+        assert_eq!(names, ["a", "c", "b"]);
+        assert_eq!(placement.node_of, [0, 1, 1, 0, 2]);
+        assert_eq!(placement.ranks(), [vec![0, 3], vec![1, 2], vec![4]]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_rank_has_a_place_that_the_mapping_tells(
+            slots in proptest::collection::vec(1usize..5, 1..9),
+            count in 1usize..60,
+            order in 0usize..4,
+        ) {
+            let hosts: Vec<String> = slots.iter().enumerate().map(|(i, n)| format!("h{i}:{n}")).collect();
+            let mut some = wishes(&hosts.join(","));
+            some.order = [Order::Slots, Order::Nodes(1), Order::Nodes(2), Order::Mentions][order];
+            let wanted = [Wanted { count: Some(count), hosts: None }];
+            let placement = place(&some, &wanted, str::to_owned).unwrap();
+            proptest::prop_assert_eq!(placement.node_of.len(), count);
+            let nodes = pmi::mapping::parse(&placement.mapping(), count).unwrap();
+            let expected: Vec<u32> = placement.node_of.iter().map(|&n| n as u32).collect();
+            proptest::prop_assert_eq!(nodes, expected);
+            // Nobody has more than a round above the others, relative to the slots.
+            let total: usize = slots.iter().sum();
+            if count <= total && order < 3 {
+                for (host, ranks) in placement.hosts.iter().zip(placement.ranks()) {
+                    proptest::prop_assert!(ranks.len() <= host.slots.unwrap());
+                }
+            }
+        }
+    }
+}

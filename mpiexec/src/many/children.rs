@@ -1,0 +1,635 @@
+//! The agents that this process starts and has a connection to.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::greeting::Greeting;
+use super::link::{
+    CHALLENGE, HELLO, Link, PROOF, Secret, challenge, is_proved, random, read_hello,
+};
+use super::messages::{Boot, Common, Down, Member, Plan, Up};
+use super::tree::{Routes, Way, way};
+use super::{boot, system as calls};
+use crate::system::{self, Ending, Pid};
+
+/// What a child has to do with.
+pub enum Event {
+    /// It says something.
+    Message(usize, Box<Up>),
+    /// It could not be started, or has not called.
+    Failed {
+        /// Which.
+        child: usize,
+        /// An exit code for the job.
+        code: u8,
+        /// For people.
+        text: String,
+    },
+    /// Its connection has ended without a farewell.
+    Lost {
+        /// Which.
+        child: usize,
+        /// For people.
+        text: String,
+    },
+}
+
+/// Whose descriptor an entry of a poll list is.
+#[derive(Debug, Clone, Copy)]
+pub enum Key {
+    /// The listening socket.
+    Listener,
+    /// Somebody who has not shown yet who he is.
+    Stranger(usize),
+    /// What the command that starts a child says.
+    Errors(usize),
+    /// The connection to a child.
+    Link(usize),
+}
+
+enum State {
+    Starting(Instant),
+    Up,
+    /// It has said farewell, failed or was lost.
+    Over,
+}
+
+struct Child {
+    /// Its own host, then those that it is to start.
+    branch: Vec<Member>,
+    /// How it is started.
+    boot: Boot,
+    secret: Secret,
+    pid: Option<Pid>,
+    errors: Option<File>,
+    /// The last that the command said.
+    tail: Vec<u8>,
+    link: Option<Link>,
+    state: State,
+}
+
+struct Stranger {
+    stream: TcpStream,
+    until: Instant,
+    got: Vec<u8>,
+    /// Once it has said who it is: the child's number, its hello and our challenge.
+    asked: Option<(usize, [u8; HELLO], [u8; CHALLENGE])>,
+}
+
+/// Time for somebody who calls to show who he is.
+const STRANGER: Duration = Duration::from_secs(5);
+/// Callers of that kind at the same time.
+const STRANGERS: usize = 256;
+/// How much of what a command says is kept.
+const TAIL: usize = 2048;
+
+/// All children.
+pub struct Children {
+    common: Common,
+    listener: Option<TcpListener>,
+    strangers: Vec<Option<Stranger>>,
+    children: Vec<Child>,
+    routes: Routes,
+    /// Messages and bytes of connections that have ended, to and from the children.
+    past: [(u64, u64); 2],
+}
+
+impl Children {
+    /// Starts an agent for each branch; what fails at once is among the events.
+    pub fn start(
+        common: Common,
+        branches: Vec<(Vec<Member>, Boot)>,
+        events: &mut Vec<Event>,
+    ) -> io::Result<Children> {
+        let routes = Routes::new(branches.iter().map(|branch| branch.0.as_slice()));
+        let mut all = Children {
+            common,
+            listener: None,
+            strangers: Vec::new(),
+            children: Vec::new(),
+            routes,
+            past: [(0, 0); 2],
+        };
+        if branches.is_empty() {
+            return Ok(all);
+        }
+        let listener = listen()?;
+        let port = listener.local_addr()?.port();
+        let interface = all.common.boot.interface.clone();
+        let own = own_addresses(interface.as_deref())?;
+        all.listener = Some(listener);
+        for (index, (branch, boot)) in branches.into_iter().enumerate() {
+            let patience = Duration::from_secs(boot.patience.max(1).into());
+            // The command itself gives up a little earlier, and knows more to say.
+            let until = Instant::now() + patience + Duration::from_secs(2);
+            let mut child = Child {
+                branch,
+                boot,
+                secret: random()?,
+                pid: None,
+                errors: None,
+                tail: Vec::new(),
+                link: None,
+                state: State::Starting(until),
+            };
+            let at = |ip: &IpAddr| SocketAddr::new(*ip, port);
+            let addresses = match child.boot.kind.as_str() {
+                "fork" => vec![at(&IpAddr::from([127, 0, 0, 1]))],
+                _ => own.iter().map(at).collect(),
+            };
+            let greeting = Greeting {
+                host: child.branch[0].number,
+                secret: child.secret,
+                patience: child.boot.patience,
+                addresses,
+            };
+            if let Err(error) = child.launch(&greeting.line()) {
+                child.state = State::Over;
+                let text = format!("host '{}' can't be reached: {error}", child.branch[0].name);
+                let failed = Event::Failed {
+                    child: index,
+                    code: 126,
+                    text,
+                };
+                events.push(failed);
+            }
+            all.children.push(child);
+        }
+        Ok(all)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.children.len()
+    }
+
+    /// The numbers of the hosts below a child, its own among them.
+    pub fn below(&self, child: usize) -> Vec<u32> {
+        self.routes.below(child)
+    }
+
+    /// Lists what to wait for.
+    pub fn list(&self, mut add: impl FnMut(RawFd, i16, Key)) {
+        if let Some(listener) = &self.listener {
+            add(listener.as_raw_fd(), libc::POLLIN, Key::Listener);
+        }
+        for (index, stranger) in self.strangers.iter().enumerate() {
+            if let Some(stranger) = stranger {
+                add(
+                    stranger.stream.as_raw_fd(),
+                    libc::POLLIN,
+                    Key::Stranger(index),
+                );
+            }
+        }
+        for (index, child) in self.children.iter().enumerate() {
+            if let Some(errors) = &child.errors {
+                add(errors.as_raw_fd(), libc::POLLIN, Key::Errors(index));
+            }
+            if let Some(link) = child.link.as_ref().filter(|link| link.is_open()) {
+                add(link.descriptor(), link.events(), Key::Link(index));
+            }
+        }
+    }
+
+    /// Does what is to be done about a descriptor that is ready.
+    pub fn handle(&mut self, key: Key, events: &mut Vec<Event>) {
+        match key {
+            Key::Listener => self.accept(),
+            Key::Stranger(index) => self.hear(index, events),
+            Key::Errors(index) => self.children[index].read_errors(),
+            Key::Link(index) => self.receive(index, events),
+        }
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        while let Ok((stream, _)) = listener.accept() {
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let stranger = Stranger {
+                stream,
+                until: Instant::now() + STRANGER,
+                got: Vec::new(),
+                asked: None,
+            };
+            match self.strangers.iter().position(Option::is_none) {
+                Some(free) => self.strangers[free] = Some(stranger),
+                None if self.strangers.len() < STRANGERS => self.strangers.push(Some(stranger)),
+                // Agents call again.
+                None => {}
+            }
+        }
+    }
+
+    fn hear(&mut self, index: usize, events: &mut Vec<Event>) {
+        let Some(mut stranger) = self.strangers.get_mut(index).and_then(Option::take) else {
+            return;
+        };
+        let wanted = match stranger.asked {
+            None => HELLO,
+            Some(_) => PROOF,
+        };
+        let mut buffer = [0; HELLO];
+        let room = &mut buffer[..wanted - stranger.got.len()];
+        match stranger.stream.read(room) {
+            Ok(0) => return,
+            Ok(n) => stranger.got.extend_from_slice(&buffer[..n]),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+        if stranger.got.len() < wanted {
+            self.strangers[index] = Some(stranger);
+            return;
+        }
+        match stranger.asked {
+            None => {
+                if let Some(stranger) = self.ask(stranger) {
+                    self.strangers[index] = Some(stranger);
+                }
+            }
+            Some((child, hello, challenge)) => {
+                let proof = stranger.got[..].try_into().unwrap_or([0; PROOF]);
+                if is_proved(&self.children[child].secret, &hello, &challenge, &proof) {
+                    self.welcome(child, stranger.stream, events);
+                }
+            }
+        }
+    }
+
+    fn ask(&self, mut stranger: Stranger) -> Option<Stranger> {
+        let hello: [u8; HELLO] = stranger.got[..].try_into().ok()?;
+        let host = read_hello(&hello)?;
+        let waits = |child: &Child| {
+            child.branch[0].number == host && matches!(child.state, State::Starting(_))
+        };
+        let child = self.children.iter().position(waits)?;
+        let challenge = challenge(&self.children[child].secret, &hello, &random().ok()?);
+        // A new connection has room for so little.
+        stranger.stream.write_all(&challenge).ok()?;
+        stranger.got.clear();
+        stranger.asked = Some((child, hello, challenge));
+        Some(stranger)
+    }
+
+    /// The child at the other end is ours: it is told what to do.
+    fn welcome(&mut self, index: usize, stream: TcpStream, events: &mut Vec<Event>) {
+        let child = &mut self.children[index];
+        if !matches!(child.state, State::Starting(_)) {
+            return;
+        }
+        match Link::new(stream) {
+            Ok(mut link) => {
+                let plan = Box::new(Plan {
+                    common: self.common.clone(),
+                    hosts: child.branch.clone(),
+                });
+                link.send(&Down::Plan { plan });
+                child.link = Some(link);
+                child.state = State::Up;
+            }
+            Err(error) => events.push(child.lose(index, &error.to_string())),
+        }
+        if !self
+            .children
+            .iter()
+            .any(|child| matches!(child.state, State::Starting(_)))
+        {
+            // Nobody is to call any more.
+            self.listener = None;
+            self.strangers.clear();
+        }
+    }
+
+    fn receive(&mut self, index: usize, events: &mut Vec<Event>) {
+        let child = &mut self.children[index];
+        let Some(link) = &mut child.link else {
+            return;
+        };
+        link.flush();
+        link.read();
+        loop {
+            match link.next::<Up>() {
+                Ok(Some(message)) => {
+                    if let Up::Gone { .. } = message {
+                        child.state = State::Over;
+                    }
+                    events.push(Event::Message(index, Box::new(message)));
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    events.push(child.lose(index, "it sent something that makes no sense"));
+                    child.link = None;
+                    return;
+                }
+            }
+        }
+        if !link.is_open() {
+            for (past, now) in self.past.iter_mut().zip([link.sent, link.got]) {
+                *past = (past.0 + now.0, past.1 + now.1);
+            }
+            child.link = None;
+            if matches!(child.state, State::Up) {
+                child.read_errors();
+                events.push(child.lose(index, "the connection to it has ended"));
+            }
+        }
+    }
+
+    /// When something is due by the clock.
+    pub fn due(&self) -> Option<Instant> {
+        let starting = self.children.iter().filter_map(|child| match child.state {
+            State::Starting(until) => Some(until),
+            _ => None,
+        });
+        let strangers = self.strangers.iter().flatten().map(|one| one.until);
+        starting.chain(strangers).min()
+    }
+
+    /// Gives up what has had its time.
+    pub fn look_at_clock(&mut self, now: Instant, events: &mut Vec<Event>) {
+        for stranger in &mut self.strangers {
+            stranger.take_if(|one| now >= one.until);
+        }
+        for (index, child) in self.children.iter_mut().enumerate() {
+            if let State::Starting(until) = child.state
+                && now >= until
+            {
+                child.state = State::Over;
+                child.read_errors();
+                child.end();
+                let boot = &child.boot;
+                let text = format!(
+                    "host '{}' has not answered within {} seconds{}\n{}",
+                    child.branch[0].name,
+                    boot.patience,
+                    child.said(),
+                    boot::advice(boot, &child.branch[0], None)
+                );
+                events.push(Event::Failed {
+                    child: index,
+                    code: 1,
+                    text,
+                });
+            }
+        }
+    }
+
+    /// Takes note of a process that has ended, which may be none of these.
+    pub fn reaped(&mut self, pid: Pid, ending: Ending, events: &mut Vec<Event>) -> bool {
+        let Some(index) = self
+            .children
+            .iter()
+            .position(|child| child.pid == Some(pid))
+        else {
+            return false;
+        };
+        let child = &mut self.children[index];
+        child.pid = None;
+        let starting = matches!(child.state, State::Starting(_));
+        // A command may leave the agent to run by itself.
+        if starting && ending != Ending::Code(0) {
+            child.state = State::Over;
+            child.read_errors();
+            let (how, code) = match ending {
+                Ending::Code(code) => (format!("ended with code {code}"), Some(code)),
+                Ending::Signal { number, .. } => (format!("was ended by signal {number}"), None),
+            };
+            let boot = &child.boot;
+            let text = format!(
+                "host '{}' can't be used: the command that starts an agent there {how}{}\n{}",
+                child.branch[0].name,
+                child.said(),
+                boot::advice(boot, &child.branch[0], code)
+            );
+            events.push(Event::Failed {
+                child: index,
+                code: 1,
+                text,
+            });
+        }
+        true
+    }
+
+    /// Sends a message to whom it is for.
+    pub fn send(&mut self, message: &Down) {
+        match way(message) {
+            Way::All => {
+                for child in &mut self.children {
+                    child.send(message);
+                }
+            }
+            Way::Host(host) => {
+                if let Some(child) = self.routes.to(host) {
+                    self.children[child].send(message);
+                }
+            }
+        }
+    }
+
+    /// Ends the commands of children that have not called; they will not.
+    pub fn give_up_the_unborn(&mut self) {
+        for child in &mut self.children {
+            if matches!(child.state, State::Starting(_)) {
+                child.state = State::Over;
+                child.end();
+            }
+        }
+    }
+
+    /// Whether a child still has something to say.
+    pub fn any_up(&self) -> bool {
+        let up = |child: &Child| !matches!(child.state, State::Over);
+        self.children.iter().any(up)
+    }
+
+    /// Whether a command still runs.
+    pub fn any_command(&self) -> bool {
+        self.children.iter().any(|child| child.pid.is_some())
+    }
+
+    /// Ends all commands.
+    pub fn end(&mut self) {
+        self.children.iter().for_each(Child::end);
+    }
+
+    /// Messages and bytes to and from all children.
+    pub fn traffic(&self) -> [(u64, u64); 2] {
+        let mut all = self.past;
+        for link in self.children.iter().filter_map(|child| child.link.as_ref()) {
+            for (sum, now) in all.iter_mut().zip([link.sent, link.got]) {
+                *sum = (sum.0 + now.0, sum.1 + now.1);
+            }
+        }
+        all
+    }
+}
+
+impl Child {
+    fn launch(&mut self, line: &str) -> Result<(), String> {
+        let boot = &self.boot;
+        let host = &self.branch[0];
+        let Some(mut command) = boot::command(boot, host) else {
+            let agent = String::from_utf8_lossy(&boot.agent.0).into_owned();
+            eprint!(
+                "mpiexec: on host '{}' start '{agent} {}' and give it this line:\n{line}",
+                host.name,
+                super::greeting::OPTION
+            );
+            return Ok(());
+        };
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        calls::prepare(&mut command);
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("'{program}' can't be run: {error}"))?;
+        self.pid = Pid::try_from(child.id()).ok();
+        if let Some(mut stdin) = child.stdin.take() {
+            // A command that has ended already is found out by its end.
+            let _ = stdin.write_all(line.as_bytes());
+        }
+        if let Some(errors) = child.stderr.take() {
+            let errors = OwnedFd::from(errors);
+            system::set_nonblocking(&errors).map_err(|error| error.to_string())?;
+            self.errors = Some(File::from(errors));
+        }
+        Ok(())
+    }
+
+    fn read_errors(&mut self) {
+        let mut buffer = [0u8; 4096];
+        while let Some(errors) = &mut self.errors {
+            match errors.read(&mut buffer) {
+                Ok(0) => self.errors = None,
+                Ok(n) => {
+                    self.tail.extend_from_slice(&buffer[..n]);
+                    let surplus = self.tail.len().saturating_sub(TAIL);
+                    self.tail.drain(..surplus);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => self.errors = None,
+            }
+        }
+    }
+
+    /// The command's last words, for the end of a sentence.
+    fn said(&self) -> String {
+        let text = String::from_utf8_lossy(&self.tail);
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty())
+            .collect();
+        let last = &lines[lines.len().saturating_sub(3)..];
+        match last.is_empty() {
+            true => String::new(),
+            false => format!(": {}", last.join("; ")),
+        }
+    }
+
+    fn lose(&mut self, index: usize, why: &str) -> Event {
+        self.state = State::Over;
+        let text = format!(
+            "the agent on host '{}' is lost: {why}{}",
+            self.branch[0].name,
+            self.said()
+        );
+        Event::Lost { child: index, text }
+    }
+
+    fn send(&mut self, message: &Down) {
+        if let Some(link) = &mut self.link {
+            link.send(message);
+        }
+    }
+
+    fn end(&self) {
+        if let Some(pid) = self.pid {
+            system::kill(pid, libc::SIGKILL);
+        }
+    }
+}
+
+/// A socket where agents call.
+fn listen() -> io::Result<TcpListener> {
+    let range = ["MPIEXEC_PORT_RANGE", "MPIEXEC_PORTRANGE"];
+    let range = range.iter().find_map(|name| std::env::var(name).ok());
+    let ports = match range.as_deref().map(ports) {
+        Some(Some(ports)) => ports,
+        Some(None) => {
+            return Err(io::Error::other(format!(
+                "MPIEXEC_PORT_RANGE is '{}', which is no range like 40000:40099",
+                range.unwrap_or_default()
+            )));
+        }
+        None => 0..=0,
+    };
+    let mut last = io::Error::other("there is no port in the range");
+    for port in ports {
+        // With IPv6 switched off there is the other only.
+        let any = TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)));
+        match any {
+            Ok(listener) => {
+                listener.set_nonblocking(true)?;
+                return Ok(listener);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn ports(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
+    let (first, last) = text.split_once([':', '-'])?;
+    let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (0 < first && first <= last).then_some(first..=last)
+}
+
+/// Where others may reach us.
+fn own_addresses(interface: Option<&str>) -> io::Result<Vec<IpAddr>> {
+    let all = calls::addresses()?;
+    let named = |name: &str| interface.is_none_or(|wanted| wanted == name);
+    let mut found: Vec<IpAddr> = all
+        .iter()
+        .filter(|(name, _)| named(name))
+        .map(|(_, address)| *address)
+        .collect();
+    match interface {
+        Some(name) if found.is_empty() => Err(io::Error::other(format!(
+            "there is no interface '{name}' with an address; -iface names one that all hosts have"
+        ))),
+        Some(_) => Ok(found),
+        None => {
+            // The loop leads to others only where all are on one machine.
+            let others = found.iter().any(|address| !address.is_loopback());
+            found.retain(|address| !others || !address.is_loopback());
+            Ok(found)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_ports() {
+        assert_eq!(ports("40000:40010"), Some(40000..=40010));
+        assert_eq!(ports("5-5"), Some(5..=5));
+        for text in ["", "5", "6:5", "0:9", "a:b"] {
+            assert_eq!(ports(text), None);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What an agent is told over its standard input, one line: the version that it must have, who it is,
+//! whom to call and the secret to show there.
+
+use std::net::SocketAddr;
+
+use super::link::{SECRET, Secret};
+
+/// The option by which `mpiexec` is an agent.
+pub const OPTION: &str = "-weft-agent";
+
+/// The first word. It and the version after it stay as they are in all versions.
+const FIRST: &str = "weft-agent";
+
+/// Our version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The line's content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Greeting {
+    /// The number of the agent's host.
+    pub host: u32,
+    /// What to show to the parent.
+    pub secret: Secret,
+    /// Seconds to reach it.
+    pub patience: u32,
+    /// Where it listens.
+    pub addresses: Vec<SocketAddr>,
+}
+
+impl Greeting {
+    /// The line.
+    pub fn line(&self) -> String {
+        let secret: String = self.secret.iter().map(|b| format!("{b:02x}")).collect();
+        let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
+        format!(
+            "{FIRST} {VERSION} {} {secret} {} {}\n",
+            self.host,
+            self.patience,
+            addresses.join(",")
+        )
+    }
+
+    /// Reads the line. The error is for the parent's eyes.
+    pub fn read(line: &str) -> Result<Greeting, String> {
+        let mut words = line.split_whitespace();
+        if words.next() != Some(FIRST) {
+            return Err(
+                "what came over standard input is not what mpiexec sends to an agent; the \
+                 command of -bootstrap-exec must pass its standard input on"
+                    .to_owned(),
+            );
+        }
+        let version = words.next().unwrap_or("unknown");
+        if version != VERSION {
+            let path = std::env::current_exe().unwrap_or_default();
+            return Err(format!(
+                "mpiexec of this job is of version {version}, but {} here is of version {VERSION}; \
+                 all hosts need the same (-prefix names its folder)",
+                path.display()
+            ));
+        }
+        let mut read = || {
+            Some(Greeting {
+                host: words.next()?.parse().ok()?,
+                secret: secret(words.next()?)?,
+                patience: words.next()?.parse().ok()?,
+                addresses: words
+                    .next()?
+                    .split(',')
+                    .map(|address| address.parse().ok())
+                    .collect::<Option<_>>()?,
+            })
+        };
+        read().ok_or_else(|| "the line that mpiexec sends to an agent has come garbled".to_owned())
+    }
+}
+
+fn secret(text: &str) -> Option<Secret> {
+    let mut secret = [0; SECRET];
+    if text.len() != 2 * SECRET || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in secret.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn greeting() -> Greeting {
+        Greeting {
+            host: 3,
+            secret: std::array::from_fn(|at| at as u8 * 7),
+            patience: 20,
+            addresses: vec!["10.0.0.1:77".parse().unwrap(), "[::1]:5".parse().unwrap()],
+        }
+    }
+
+    #[test]
+    fn the_line_comes_back() {
+        assert_eq!(Greeting::read(&greeting().line()), Ok(greeting()));
+    }
+
+    #[test]
+    fn another_version_is_refused_with_both_named() {
+        let line = greeting().line().replace(VERSION, "77.1");
+        let error = Greeting::read(&line).unwrap_err();
+        assert!(error.contains("77.1") && error.contains(VERSION), "{error}");
+        for line in ["", "hello", "\n"] {
+            let error = Greeting::read(line).unwrap_err();
+            assert!(error.contains("standard input"), "{error}");
+        }
+        let line = greeting().line().replace("07", "0");
+        assert!(Greeting::read(&line).unwrap_err().contains("garbled"));
+    }
+}

@@ -1,0 +1,274 @@
+//! The messages between a parent and the agents below it.
+
+use super::wire::{Bytes, fields};
+use crate::system::Ending;
+
+/// A key of the key-value store and its value, as they travelled.
+pub type Pair = (Bytes, Bytes);
+
+/// Towards the agents. `host` is the number of the one that it is for; the others pass it on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Down {
+    /// What to do; the first message, to the agent at the other end of the connection.
+    Plan { plan: Box<Plan> },
+    /// All hosts' ranks have come to the fence, and this is what they have put.
+    Release { pairs: Vec<Pair> },
+    /// An answer to a rank's PMI line.
+    Answer { host: u32, rank: u32, line: Bytes },
+    /// Standard input for a rank; nothing at its end.
+    Input { host: u32, rank: u32, bytes: Bytes },
+    /// A signal for the ranks, or for all of their process groups.
+    Signal { number: i32, group: bool },
+    /// Ask ranks where they are, and tell when all that are in MPI have said so.
+    Where {},
+    /// Kill all ranks.
+    Kill {},
+    /// So many bytes of output were written.
+    Credit { host: u32, bytes: u32 },
+    /// Fences are to do without this rank.
+    Lose { host: u32, rank: u32 },
+    /// All is over.
+    Quit {},
+}
+
+fields! {
+    enum Down {
+        1 Plan { plan },
+        2 Release { pairs },
+        3 Answer { host, rank, line },
+        4 Input { host, rank, bytes },
+        5 Signal { number, group },
+        6 Where {},
+        7 Kill {},
+        8 Credit { host, bytes },
+        9 Lose { host, rank },
+        10 Quit {},
+    }
+}
+
+/// Towards `mpiexec`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Up {
+    /// A host's ranks run; their process numbers, in order of their ranks.
+    Started {
+        host: u32,
+        pids: Vec<u32>,
+        notes: Vec<String>,
+    },
+    /// What a rank has printed: to standard output (0) or standard error (1).
+    Output { rank: u32, stream: u8, bytes: Bytes },
+    /// Ranks have ended; for each how (the code, or the signal with 256 added, and with 512 if there is
+    /// a core dump) and how far it had come in MPI.
+    Ended { ranks: Vec<(u32, (u32, u8))> },
+    /// A rank called MPI_Abort.
+    Abort {
+        rank: u32,
+        code: i32,
+        message: String,
+    },
+    /// A rank sent something that is no PMI.
+    Violation { rank: u32, detail: String },
+    /// A PMI line that is not for the host's agent to answer.
+    Line { rank: u32, line: Bytes },
+    /// All ranks of the agent and of those below it have come to the fence.
+    Fence { pairs: Vec<Pair> },
+    /// Neither the agent's ranks nor those below it will come to a fence again.
+    Left {},
+    /// So many ranks wait in a fence for others of the same host that are gone.
+    Stuck { waiting: u32 },
+    /// A rank has taken the input that it was sent.
+    Taken { rank: u32 },
+    /// All ranks of the host that are in MPI have said where they are.
+    Spoken { host: u32 },
+    /// Something is wrong with a host, and the job can't be.
+    Trouble { host: u32, code: u8, text: String },
+    /// A host's agent is gone.
+    Lost { hosts: Vec<u32>, text: String },
+    /// The agent, and those below it, have nothing left.
+    Gone { notes: Vec<String> },
+}
+
+fields! {
+    enum Up {
+        1 Started { host, pids, notes },
+        2 Output { rank, stream, bytes },
+        3 Ended { ranks },
+        4 Abort { rank, code, message },
+        5 Violation { rank, detail },
+        6 Line { rank, line },
+        7 Fence { pairs },
+        8 Stuck { waiting },
+        9 Taken { rank },
+        10 Spoken { host },
+        11 Trouble { host, code, text },
+        12 Lost { hosts, text },
+        13 Gone { notes },
+        14 Left {},
+    }
+}
+
+/// How a process ended, as a number.
+pub fn from_ending(ending: Ending) -> u32 {
+    match ending {
+        Ending::Code(code) => (code & 0xff) as u32,
+        Ending::Signal { number, core } => 256 + u32::from(core) * 256 + (number & 0xff) as u32,
+    }
+}
+
+/// The reverse of [`from_ending`].
+pub fn to_ending(how: u32) -> Ending {
+    let number = (how & 0xff) as i32;
+    match how {
+        0..256 => Ending::Code(number),
+        _ => Ending::Signal {
+            number,
+            core: how >= 512,
+        },
+    }
+}
+
+/// What an agent is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// What is the same for all.
+    pub common: Common,
+    /// The agent's own host, then those that it is to start.
+    pub hosts: Vec<Member>,
+}
+
+fields! { struct Plan { common, hosts } }
+
+/// A host of the job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Member {
+    /// Its number.
+    pub number: u32,
+    /// What it is called by who started the job.
+    pub name: String,
+    /// Whom to log in as.
+    pub user: Option<String>,
+    /// Where ssh listens.
+    pub port: Option<u16>,
+    /// Its ranks.
+    pub ranks: Vec<u32>,
+}
+
+fields! { struct Member { number, name, user, port, ranks } }
+
+/// What all agents are told alike.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Common {
+    /// The job's name.
+    pub kvs: String,
+    /// Ranks in the job.
+    pub size: u32,
+    /// The placement, for ranks.
+    pub mapping: String,
+    /// The sections.
+    pub sections: Vec<Part>,
+    /// Ranks that are bound how.
+    pub bind: String,
+    /// Whether agents are to say what that comes to.
+    pub report: bool,
+    /// Whether fences and the like are to go on without ranks that are gone.
+    pub cleanup: bool,
+    /// Ranks that get standard input.
+    pub input: Vec<u32>,
+    /// Whether it comes from a terminal.
+    pub terminal: bool,
+    /// How agents are started.
+    pub boot: Boot,
+    /// Bytes of output that a host may have under way.
+    pub window: u32,
+}
+
+fields! { struct Common { kvs, size, mapping, sections, bind, report, cleanup, input, terminal, boot, window } }
+
+/// A section of the command line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Part {
+    /// Ranks in it, which follow those of the section before.
+    pub count: u32,
+    /// Working folder.
+    pub wdir: Bytes,
+    /// Program and arguments.
+    pub command: Vec<Bytes>,
+    /// The whole environment.
+    pub environment: Vec<Pair>,
+}
+
+fields! { struct Part { count, wdir, command, environment } }
+
+/// How agents are started.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Boot {
+    /// The kind, as `-bootstrap` names it.
+    pub kind: String,
+    /// The command, if it is not the kind's own.
+    pub exec: Option<Bytes>,
+    /// Words to put before the host's name.
+    pub words: Vec<Bytes>,
+    /// The program to run there.
+    pub agent: Bytes,
+    /// Agents that one starts at most.
+    pub width: u32,
+    /// Seconds for a host to answer.
+    pub patience: u32,
+    /// The network that agents use among each other.
+    pub interface: Option<String>,
+}
+
+fields! { struct Boot { kind, exec, words, agent, width, patience, interface } }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::many::wire::{Frames, frame};
+
+    #[test]
+    fn messages_survive_the_way() {
+        let plan = Box::new(Plan {
+            common: Common {
+                kvs: "k".into(),
+                sections: vec![Part {
+                    count: 3,
+                    environment: vec![(Bytes(b"A".to_vec()), Bytes(b"\xff".to_vec()))],
+                    ..Part::default()
+                }],
+                ..Common::default()
+            },
+            hosts: vec![Member {
+                number: 4,
+                port: Some(22),
+                ranks: vec![1, 2],
+                ..Member::default()
+            }],
+        });
+        let mut bytes = Vec::new();
+        frame(&Down::Plan { plan: plan.clone() }, &mut bytes);
+        frame(&Down::Quit {}, &mut bytes);
+        let mut frames = Frames::default();
+        frames.push(&bytes);
+        assert_eq!(frames.next(), Ok(Some(Down::Plan { plan })));
+        assert_eq!(frames.next(), Ok(Some(Down::Quit {})));
+        assert_eq!(frames.next::<Down>(), Ok(None));
+    }
+
+    #[test]
+    fn endings_survive_the_way() {
+        for ending in [
+            Ending::Code(0),
+            Ending::Code(255),
+            Ending::Signal {
+                number: 9,
+                core: false,
+            },
+            Ending::Signal {
+                number: 64,
+                core: true,
+            },
+        ] {
+            assert_eq!(to_ending(from_ending(ending)), ending);
+        }
+    }
+}

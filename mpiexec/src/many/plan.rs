@@ -1,0 +1,237 @@
+//! What the command line and the surroundings say about hosts, put together.
+
+use std::process::Command;
+
+use super::boot;
+use super::here::canonical;
+use crate::hosts::batch::{self, Surroundings};
+use crate::hosts::place::{Placement, Wanted, Wishes, place};
+use crate::hosts::{Host, file};
+use crate::options::Options;
+
+/// The machine and the environment that this program runs in.
+pub struct Here;
+
+impl Surroundings for Here {
+    fn variable(&self, name: &str) -> Option<String> {
+        let value = std::env::var_os(name)?.to_string_lossy().into_owned();
+        Some(value).filter(|value| !value.is_empty())
+    }
+
+    fn file(&self, path: &str) -> Result<String, String> {
+        std::fs::read_to_string(path).map_err(|error| format!("'{path}' can't be read: {error}"))
+    }
+
+    fn flux(&self) -> Result<String, String> {
+        let words = ["getattr", "hostlist"];
+        let output = Command::new("flux").args(words).output();
+        let output = output.map_err(|error| format!("'flux' can't be run: {error}"))?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err("'flux getattr hostlist' failed".to_owned()),
+        }
+    }
+}
+
+/// Variables that name a file of hosts, as Hydra's does; mpi-operator sets the first.
+const FILES: &[&str] = &["HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"];
+
+/// Where the job's ranks are to be, if not all on this machine; the sections' counts are filled in.
+pub fn plan(
+    options: &mut Options,
+    around: &impl Surroundings,
+) -> Result<Option<Placement>, String> {
+    let own = options
+        .sections
+        .iter()
+        .any(|section| section.hosts.is_some());
+    let mut hosts = options.many.hosts.clone();
+    let rmk = options.many.rmk.as_deref();
+    let mut known = !hosts.is_empty();
+    if !known && !own && rmk.is_none() {
+        for name in FILES {
+            if let Some(path) = around.variable(name) {
+                let text = around.file(&path).map_err(|why| format!("{name}: {why}"))?;
+                hosts = file::read(&path, &text).map_err(|why| format!("{name}: {why}"))?;
+                known = true;
+                break;
+            }
+        }
+    }
+    if !known
+        && !own
+        && rmk != Some("user")
+        && let Some(allocation) = batch::find(around, rmk)?
+    {
+        hosts = allocation.hosts;
+        known = true;
+    }
+    let many = &options.many;
+    if !known && !own && many.bootstrap.is_none() {
+        return Ok(None);
+    }
+    if !known {
+        hosts = vec![Host::named("localhost")];
+    }
+    if many.skip_this && hosts.len() > 1 {
+        hosts.retain(|host| canonical(&host.name) != "localhost");
+    }
+    let wishes = Wishes {
+        hosts,
+        per_host: many.per_host,
+        order: many.order,
+        oversubscribe: many.oversubscribe,
+    };
+    let wanted: Vec<Wanted> = options
+        .sections
+        .iter()
+        .map(|section| Wanted {
+            count: section.asked,
+            hosts: section.hosts.as_deref(),
+        })
+        .collect();
+    // With agents started by fork, hosts of all names are on this machine.
+    let apart = many.bootstrap.as_deref() == Some("fork");
+    let placement = place(&wishes, &wanted, |name| match apart {
+        true => name.to_owned(),
+        false => canonical(name),
+    })?;
+    for (section, &count) in options.sections.iter_mut().zip(&placement.counts) {
+        section.count = count;
+    }
+    let here = |host: &Host| canonical(&host.name) == "localhost";
+    let asked = options.many.bootstrap.is_some() || options.many.exec.is_some();
+    if placement.hosts.iter().all(here) && !asked {
+        return Ok(None);
+    }
+    if options.many.bootstrap.is_none() {
+        let is_set = |name: &str| around.variable(name).is_some();
+        options.many.bootstrap = Some(boot::usual(is_set).to_owned());
+    }
+    Ok(Some(placement))
+}
+
+/// Who is where, a host in each line, as Intel MPI prints it.
+pub fn map(options: &Options, placement: Option<&Placement>) -> String {
+    let line = |name: &str, ranks: &[usize]| {
+        let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
+        format!("({name}:{})\n", ranks.join(","))
+    };
+    match placement {
+        None => {
+            let count = options.sections.iter().map(|section| section.count).sum();
+            let ranks: Vec<usize> = (0..count).collect();
+            line(&crate::report::host(), &ranks)
+        }
+        Some(placement) => {
+            let hosts = placement.hosts.iter().zip(placement.ranks());
+            hosts
+                .map(|(host, ranks)| line(&host.name, &ranks))
+                .collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Request, parse};
+    use std::collections::HashMap;
+    use std::ffi::OsString;
+
+    struct Around(HashMap<&'static str, &'static str>);
+
+    impl Surroundings for Around {
+        fn variable(&self, name: &str) -> Option<String> {
+            self.0.get(name).map(|text| (*text).to_owned())
+        }
+        fn file(&self, path: &str) -> Result<String, String> {
+            self.variable(path).ok_or(format!("'{path}': not there"))
+        }
+        fn flux(&self) -> Result<String, String> {
+            Err(String::new())
+        }
+    }
+
+    fn read(line: &str, around: &[(&'static str, &'static str)]) -> Result<String, String> {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let Request::Run(mut options) = parse(&args, |_| None)? else {
+            panic!("{line}")
+        };
+        let around = Around(around.iter().copied().collect());
+        let placement = plan(&mut options, &around)?;
+        let counts: Vec<String> = options
+            .sections
+            .iter()
+            .map(|s| s.count.to_string())
+            .collect();
+        let counts = counts.join("+");
+        Ok(match placement {
+            None => format!("{counts} here"),
+            Some(placement) => {
+                let names = placement
+                    .node_of
+                    .iter()
+                    .map(|&n| placement.hosts[n].name.as_str());
+                let names: Vec<&str> = names.collect();
+                let kind = options.many.bootstrap.unwrap_or_default();
+                format!("{counts} by {kind}: {}", names.join(" "))
+            }
+        })
+    }
+
+    #[test]
+    fn hosts_come_from_options_variables_and_batch_systems() {
+        let slurm = [("SLURM_JOB_ID", "1"), ("SLURM_JOB_NODELIST", "n[1-2]")];
+        for (line, around, expected) in [
+            ("-n 2 a", &[][..], "2 here"),
+            ("a", &[], "1 here"),
+            ("-hosts localhost:3,127.0.0.1 -n 5 a", &[], "5 here"),
+            ("-hosts localhost:3 a", &[], "3 here"),
+            ("-hosts x,y -n 3 a", &[], "3 by ssh: x y x"),
+            ("-hosts x,y -ppn 2 -n 3 a", &[], "3 by ssh: x x y"),
+            ("-host x:2 a : -n 1 -host y b", &[], "2+1 by ssh: x x y"),
+            ("-hosts x,y -rr -ppn 2 -n 4 a", &[], "4 by ssh: x y x y"),
+            (
+                "-hosts x:2,y:2 -map-by node -n 4 a",
+                &[],
+                "4 by ssh: x y x y",
+            ),
+            ("-hosts x:2,y:2 -map-by slot -n 3 a", &[], "3 by ssh: x x y"),
+            (
+                "-hosts x,y -map-by ppr:2:node -n 4 a",
+                &[],
+                "4 by ssh: x x y y",
+            ),
+            ("-hosts x,x,y -map-by seq a", &[], "3 by ssh: x x y"),
+            ("-bootstrap rsh -hosts x a", &[], "1 by rsh: x"),
+            ("-bootstrap fork -hosts x,y a", &[], "2 by fork: x y"),
+            ("-n 3 a", &slurm, "3 by slurm: n1 n2 n1"),
+            ("a", &slurm, "2 by slurm: n1 n2"),
+            ("-rmk user -n 3 a", &slurm, "3 here"),
+            ("-hosts z a", &slurm, "1 by slurm: z"),
+            (
+                "-n 2 a",
+                &[("HYDRA_HOST_FILE", "f"), ("f", "p:1\nq:1\n")],
+                "2 by ssh: p q",
+            ),
+        ] {
+            assert_eq!(read(line, around).as_deref(), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        for (line, part) in [
+            ("-rmk pbs a", "-rmk is 'pbs'"),
+            ("-nooversubscribe -hosts x:2 -n 3 a", "2 slots"),
+            ("-rmk nobody a", "'nobody'"),
+            ("-bootstrap nobody -hosts x a", "'nobody'"),
+        ] {
+            let error = read(line, &[]).expect_err(line);
+            assert!(error.contains(part), "{error}");
+        }
+        let error = read("a", &[("HYDRA_HOST_FILE", "g")]).unwrap_err();
+        assert!(error.contains("HYDRA_HOST_FILE: 'g'"), "{error}");
+    }
+}

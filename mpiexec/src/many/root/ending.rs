@@ -1,0 +1,485 @@
+//! How a job on several hosts ends: the rules of [`crate::job`], by what agents report.
+
+use std::time::{Duration, Instant};
+
+use super::{Root, Stage};
+use crate::many::messages::Down;
+use crate::output::message;
+use crate::report::{signal_hint, signal_name};
+use crate::system::{self, Ending};
+
+/// Between asking a rank to end and making it.
+const GRACE: Duration = Duration::from_millis(300);
+/// The same after a signal from outside, whose sender may want a program to save its work.
+const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
+/// Time for the ranks to say where they are, after a time-out.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The same for ranks within MPI that have not said it.
+const LAST_WORDS_OF_ALL: Duration = Duration::from_secs(3);
+/// How often to look whether they have.
+const LOOK_FOR_WORDS: Duration = Duration::from_millis(50);
+/// How long others may run on after one that ended with 0 but without MPI_Finalize.
+const GRACE_FOR_OTHERS: Duration = Duration::from_secs(3);
+/// From the closing of a killed process's connections to the news of its end, at most.
+const DYING: Duration = Duration::from_millis(500);
+/// Time for agents to report the end of ranks that were killed.
+const REPORTS: Duration = Duration::from_millis(1000);
+/// The exit code after a time-out, as timeout(1) has it.
+const TIMED_OUT: u8 = 124;
+/// What a rank ends with that has found another lost: the class MPIX_ERR_PROC_FAILED.
+const PROC_FAILED: i32 = 101;
+
+/// How far the end has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Not begun.
+    Running,
+    /// Ranks were asked where they are.
+    LastWords { least: Instant, most: Instant },
+    /// Ranks were asked to end, and will be made to at this time.
+    Asked(Instant),
+    /// Ranks were killed, and agents will have said so at this time.
+    Killed(Instant),
+}
+
+pub(super) struct Cause {
+    code: u8,
+    text: String,
+    /// The ranks that still ran when it came, less the one to blame, in order.
+    others: Vec<usize>,
+}
+
+/// Ranks that ended with 0 but without MPI_Finalize.
+pub(super) struct Deserters {
+    first: usize,
+    count: usize,
+    grace: Option<Instant>,
+}
+
+/// A rank that ended because it has found another lost.
+pub(super) struct Bereaved {
+    rank: usize,
+    text: String,
+    until: Instant,
+}
+
+/// How the ranks ended that were not the cause.
+#[derive(Default)]
+pub(super) struct Ended {
+    asked: usize,
+    killed: usize,
+    themselves: usize,
+}
+
+impl Root {
+    pub(super) fn handle_signals(&mut self) {
+        while let Some(number) = self.signals.next() {
+            match number {
+                libc::SIGCHLD => {}
+                libc::SIGINT | libc::SIGTERM | libc::SIGHUP => self.end_by_signal(number),
+                libc::SIGTSTP => {
+                    self.signal(number);
+                    system::stop_self();
+                    // Here we have been continued.
+                    self.signal(libc::SIGCONT);
+                }
+                libc::SIGQUIT => self.signal(number),
+                // These kill whoever doesn't expect them: for the ranks only.
+                _ => self.children.send(&Down::Signal {
+                    number,
+                    group: false,
+                }),
+            }
+        }
+        while let Some((pid, ending)) = system::reap() {
+            self.children.reaped(pid, ending, &mut self.events);
+        }
+    }
+
+    /// Sends a signal to all process groups of the job.
+    fn signal(&mut self, number: i32) {
+        self.children.send(&Down::Signal {
+            number,
+            group: true,
+        });
+    }
+
+    fn end_by_signal(&mut self, number: i32) {
+        if self.phase != Phase::Running {
+            self.kill();
+            return;
+        }
+        let text = format!("received {}", signal_name(number));
+        self.blame(None, 128 + number as u8, text);
+        self.signal(number);
+        self.signal(libc::SIGCONT);
+        self.children.give_up_the_unborn();
+        self.phase = Phase::Asked(Instant::now() + GRACE_FOR_SIGNALS);
+    }
+
+    pub(super) fn has_ended(&mut self, rank: usize, ending: Ending, stage: Stage) {
+        let state = &mut self.ranks[rank];
+        if state.ending.is_some() || state.pid.is_none() {
+            return;
+        }
+        state.ending = Some(ending);
+        state.stage = stage;
+        self.running -= 1;
+        self.judge(rank, ending, stage);
+    }
+
+    /// Hosts are lost, and with them their ranks.
+    pub(super) fn lose_hosts(&mut self, hosts: &[u32], text: String) {
+        let mut lost = Vec::new();
+        for &host in hosts {
+            let host = &mut self.hosts[host as usize];
+            host.settled = true;
+            host.spoken = true;
+            lost.extend(host.ranks.iter().copied());
+        }
+        lost.retain(|&rank| self.ranks[rank].ending.is_none());
+        for &rank in &lost {
+            let state = &mut self.ranks[rank];
+            state.ending = Some(Ending::Signal {
+                number: libc::SIGKILL,
+                core: false,
+            });
+            state.lost = true;
+            if state.pid.is_some() {
+                self.running -= 1;
+            }
+        }
+        if self.cause.is_some() {
+            let others = self.cause.as_ref().map(|cause| &cause.others);
+            let counted = |rank: &&usize| others.is_some_and(|all| all.binary_search(rank).is_ok());
+            self.ended.killed += lost.iter().filter(counted).count();
+            return;
+        }
+        let what = match (lost.len(), lost.first()) {
+            (0, _) => String::new(),
+            (1, Some(rank)) => format!(", and with it rank {rank}"),
+            (n, Some(rank)) => format!(", and with it {n} ranks, from rank {rank} on"),
+            _ => String::new(),
+        };
+        let text = format!("{text}{what}");
+        match self.cleanup {
+            true => self.fail(None, 1, text),
+            false => {
+                message(
+                    &mut self.output.sinks[1],
+                    &format!("{text}\nthe others go on"),
+                );
+                self.keep(1);
+            }
+        }
+    }
+
+    pub(super) fn abort(&mut self, rank: usize, code: i32, why: &str) {
+        let who = self.name(rank);
+        let code_of_job = abort_code(code);
+        let result = match code_of_job {
+            given if i32::from(given) == code => String::new(),
+            given => format!(" (so this job's is {given})"),
+        };
+        let why = match why.trim() {
+            "" => String::new(),
+            why => format!(": {why}"),
+        };
+        let text = format!("{who} aborted with code {code}{result}{why}");
+        match code {
+            PROC_FAILED => {
+                self.bereaved.get_or_insert(Bereaved {
+                    rank,
+                    text,
+                    until: Instant::now() + DYING,
+                });
+            }
+            _ => self.fail(Some(rank), code_of_job, text),
+        }
+    }
+
+    /// All ranks have ended, and none of them is the one that was lost.
+    pub(super) fn end_without_the_dead(&mut self) {
+        if let Some(bereaved) = &self.bereaved {
+            self.look_at_loss(bereaved.until);
+        }
+    }
+
+    fn look_at_loss(&mut self, now: Instant) {
+        if self.cause.is_none()
+            && let Some(Bereaved { rank, text, .. }) = self.bereaved.take_if(|one| now >= one.until)
+        {
+            self.fail(Some(rank), abort_code(PROC_FAILED), text);
+        }
+    }
+
+    /// Decides what the end of a rank means for the job.
+    fn judge(&mut self, rank: usize, ending: Ending, stage: Stage) {
+        if let Some(cause) = &self.cause {
+            match ending {
+                _ if cause.others.binary_search(&rank).is_err() => {}
+                Ending::Signal {
+                    number: libc::SIGKILL,
+                    ..
+                } => self.ended.killed += 1,
+                Ending::Signal { .. } => self.ended.asked += 1,
+                Ending::Code(_) => self.ended.themselves += 1,
+            }
+            return;
+        }
+        // What others end with who have found somebody lost says nothing of the cause.
+        if self.bereaved.is_some() && matches!(ending, Ending::Code(PROC_FAILED)) {
+            return;
+        }
+        let who = self.name(rank);
+        match (ending, stage) {
+            (Ending::Signal { number, core }, _) => {
+                let core = if core { ", core dumped" } else { "" };
+                let text = format!(
+                    "{who} was killed by signal {number}, {}{core}{}",
+                    signal_name(number),
+                    signal_hint(number)
+                );
+                self.fail(Some(rank), 128u8.saturating_add(number as u8), text);
+            }
+            // Having finalized, it owes nothing to the others; its code is the program's result.
+            (Ending::Code(code), Stage::Finalized) => self.keep(code),
+            (Ending::Code(0), Stage::Silent) => {}
+            (Ending::Code(code), Stage::Silent) => {
+                let text = format!("{who} exited with code {code}");
+                self.fail(Some(rank), exit_code(code), text);
+            }
+            (Ending::Code(0), Stage::Active) => {
+                self.lose(rank);
+                let grace = self.cleanup.then(|| Instant::now() + GRACE_FOR_OTHERS);
+                let first = Deserters {
+                    first: rank,
+                    count: 0,
+                    grace,
+                };
+                self.deserters.get_or_insert(first).count += 1;
+            }
+            (Ending::Code(code), Stage::Active) => {
+                let text = format!("{who} exited with code {code} without calling MPI_Finalize");
+                self.fail(Some(rank), exit_code(code), text);
+            }
+        }
+    }
+
+    /// Keeps an exit code; the first that is not 0 counts.
+    pub(super) fn keep(&mut self, code: i32) {
+        if self.code == 0 {
+            self.code = exit_code(code);
+        }
+    }
+
+    /// Ranks that wait for one that is gone wait for ever.
+    pub(super) fn look_for_deadlock(&mut self) {
+        let waiting = self.fence.waiting() > 0 || self.stuck > 0;
+        if self.cause.is_some() || !waiting {
+            return;
+        }
+        let gone = self
+            .ranks
+            .iter()
+            .position(|rank| rank.ending.is_some() && !rank.lost);
+        let Some(gone) = gone else {
+            return;
+        };
+        let how = match self.ranks[gone].stage {
+            Stage::Silent => "ended without calling MPI_Init",
+            Stage::Active => "exited with code 0 without calling MPI_Finalize",
+            Stage::Finalized => "has ended",
+        };
+        let text = format!(
+            "{} {how}, but others wait for it (in MPI_Init, most likely)",
+            self.name(gone),
+        );
+        self.fail(Some(gone), self.code.max(1), text);
+    }
+
+    /// When something is due by the clock.
+    pub(super) fn due(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Running => {
+                let limit = self.limit.map(|limit| limit.0);
+                let grace = self.deserters.as_ref().and_then(|some| some.grace);
+                let patience = self.bereaved.as_ref().map(|one| one.until);
+                [limit, grace, patience].into_iter().flatten().min()
+            }
+            Phase::LastWords { least, most } => {
+                let now = Instant::now();
+                Some(if now < least {
+                    least
+                } else {
+                    most.min(now + LOOK_FOR_WORDS)
+                })
+            }
+            Phase::Asked(at) | Phase::Killed(at) => Some(at),
+        }
+    }
+
+    pub(super) fn look_at_clock(&mut self) {
+        let now = Instant::now();
+        self.look_at_loss(now);
+        if let (Phase::Running, Some(deserters)) = (self.phase, &self.deserters)
+            && deserters.grace.is_some_and(|at| now >= at)
+            && self.running > 0
+        {
+            let text = format!(
+                "{} exited with code 0 without calling MPI_Finalize, and others have not ended",
+                self.name(deserters.first)
+            );
+            self.fail(Some(deserters.first), self.code.max(1), text);
+        }
+        match (self.phase, self.limit) {
+            (Phase::Running, Some((at, limit))) if now >= at => {
+                let seconds = limit.as_secs_f64();
+                let text = format!("the job ran into its time limit of {seconds} seconds");
+                self.blame(None, TIMED_OUT, text);
+                self.children.send(&Down::Where {});
+                self.phase = Phase::LastWords {
+                    least: now + LAST_WORDS,
+                    most: now + LAST_WORDS_OF_ALL,
+                };
+            }
+            (Phase::LastWords { least, most }, _)
+                if now >= most || (now >= least && self.hosts.iter().all(|host| host.spoken)) =>
+            {
+                self.ask();
+            }
+            (Phase::Asked(at), _) if now >= at => self.kill(),
+            _ => {}
+        }
+    }
+
+    /// Whether ranks were killed, and agents had their time to say so.
+    pub(super) fn is_given_up(&self) -> bool {
+        matches!(self.phase, Phase::Killed(until) if Instant::now() >= until)
+    }
+
+    /// Does without a rank: the others' fences don't wait for it.
+    fn lose(&mut self, rank: usize) {
+        if !self.cleanup {
+            self.ranks[rank].lost = true;
+            let host = self.ranks[rank].host as u32;
+            let rank = rank as u32;
+            self.children.send(&Down::Lose { host, rank });
+        }
+    }
+
+    /// Ends the job because of what `text` says, unless it ends already, or because of the loss of a
+    /// rank that the others are to survive.
+    pub(super) fn fail(&mut self, culprit: Option<usize>, code: u8, text: String) {
+        let gone = culprit.filter(|&rank| self.ranks[rank].ending.is_some());
+        if let (Some(rank), false, None) = (gone, self.cleanup, &self.cause) {
+            message(
+                &mut self.output.sinks[1],
+                &format!("{text}\nthe others go on"),
+            );
+            self.keep(code.into());
+            self.lose(rank);
+            return;
+        }
+        if self.cause.is_none() {
+            self.blame(culprit, code, text);
+            self.ask();
+        }
+    }
+
+    fn blame(&mut self, culprit: Option<usize>, code: u8, text: String) {
+        let runs = |rank: &usize| {
+            let state = &self.ranks[*rank];
+            state.pid.is_some() && state.ending.is_none() && culprit != Some(*rank)
+        };
+        let others = (0..self.ranks.len()).filter(runs).collect();
+        self.cause = Some(Cause { code, text, others });
+    }
+
+    fn ask(&mut self) {
+        self.children.give_up_the_unborn();
+        self.signal(libc::SIGTERM);
+        // A process that is stopped gets to see the above when it goes on.
+        self.signal(libc::SIGCONT);
+        self.phase = Phase::Asked(Instant::now() + GRACE);
+    }
+
+    fn kill(&mut self) {
+        if !matches!(self.phase, Phase::Killed(_)) {
+            self.children.send(&Down::Kill {});
+            self.phase = Phase::Killed(Instant::now() + REPORTS);
+        }
+    }
+
+    /// Says what happened; the result is the job's exit code, if that says more than the ranks' own.
+    pub(super) fn tell_end(&mut self) -> u8 {
+        let mut code = 0;
+        if let Some(cause) = &self.cause {
+            let all = self.ranks.iter().filter(|rank| rank.pid.is_some()).count();
+            let text = format!(
+                "{}\n{}",
+                cause.text,
+                self.ended.tell(cause.others.len(), all)
+            );
+            self.output.sinks[0].write_ready();
+            message(&mut self.output.sinks[1], &text);
+            code = cause.code;
+        }
+        let said = |cause: &Cause| cause.text.contains("without calling MPI_Finalize");
+        if let (false, Some(deserters)) = (self.cause.as_ref().is_some_and(said), &self.deserters) {
+            let others = match deserters.count {
+                1 => String::new(),
+                n => format!(", and so did {} more", n - 1),
+            };
+            let text = format!(
+                "warning: {} exited with code 0 without calling MPI_Finalize{others}",
+                self.name(deserters.first)
+            );
+            message(&mut self.output.sinks[1], &text);
+        }
+        code
+    }
+
+    pub(super) fn name(&self, rank: usize) -> String {
+        let state = &self.ranks[rank];
+        let pid = state.pid.unwrap_or(0);
+        format!("rank {rank} on {} (pid {pid})", self.hosts[state.host].name)
+    }
+}
+
+impl Ended {
+    /// What became of the `others`; they may be `all`, if no rank was the cause.
+    fn tell(&self, others: usize, all: usize) -> String {
+        let head = match others {
+            0 => return "no other rank was running".to_owned(),
+            1 if all == 1 => "the rank was ended".to_owned(),
+            n if n == all => format!("all {n} ranks were ended"),
+            1 => "the other rank was ended".to_owned(),
+            n => format!("the {n} other ranks were ended"),
+        };
+        let mut parts = Vec::new();
+        let mut add = |count: usize, how: &str| {
+            if count > 0 {
+                parts.push(format!("{count} {how}"));
+            }
+        };
+        add(self.asked, "by SIGTERM or the like");
+        add(self.killed, "by SIGKILL");
+        add(self.themselves, "by exiting");
+        add(
+            others.saturating_sub(self.asked + self.killed + self.themselves),
+            "with their agents",
+        );
+        format!("{head}: {}", parts.join(", "))
+    }
+}
+
+/// The exit code for a rank's, which the kernel has cut to 8 bits already.
+fn exit_code(code: i32) -> u8 {
+    (code & 0xff) as u8
+}
+
+/// The exit code for one given to MPI_Abort. A job that was aborted has failed, which 0 would hide.
+fn abort_code(code: i32) -> u8 {
+    exit_code(code).max(1)
+}

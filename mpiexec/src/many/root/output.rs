@@ -1,0 +1,138 @@
+//! What ranks of all hosts print, on its way to our own streams or to files.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+
+use crate::options::{self, Options};
+use crate::output::{Sink, message};
+
+/// Where it goes.
+pub struct Output {
+    /// Our standard output and standard error.
+    pub sinks: [Sink; 2],
+    told: [bool; 2],
+    label: bool,
+    patterns: [Option<String>; 2],
+    files: HashMap<String, Option<File>>,
+    /// For each rank and stream the file's name.
+    names: Vec<[Option<String>; 2]>,
+    /// With labels: lines without an end so far.
+    lines: HashMap<(usize, usize), Vec<u8>>,
+    /// Bytes that agents wait for leave to send, by host.
+    owed: HashMap<u32, u32>,
+}
+
+/// A line longer than this is passed on in pieces.
+const LONGEST: usize = 16 << 20;
+
+impl Output {
+    /// For ranks on hosts of these names and numbers.
+    pub fn new(options: &Options, hosts: Vec<String>, nodes: &[usize]) -> Output {
+        let name = |rank: usize, stream: usize| {
+            let pattern = options.files[stream].as_deref()?;
+            Some(options::expand(pattern, rank, &hosts[rank], nodes[rank]))
+        };
+        Output {
+            sinks: [Sink::new(1), Sink::new(2)],
+            told: [false; 2],
+            label: options.label,
+            patterns: options.files.clone(),
+            files: HashMap::new(),
+            names: (0..hosts.len())
+                .map(|rank| [name(rank, 0), name(rank, 1)])
+                .collect(),
+            lines: HashMap::new(),
+            owed: HashMap::new(),
+        }
+    }
+
+    /// Takes in what a rank has printed.
+    pub fn push(&mut self, rank: usize, stream: usize, bytes: &[u8], host: u32) {
+        *self.owed.entry(host).or_default() += bytes.len() as u32;
+        if self.patterns[stream].is_some() {
+            return self.file_away(rank, stream, bytes);
+        }
+        let sink = &mut self.sinks[stream];
+        if !self.label {
+            return sink.push(bytes);
+        }
+        let label = format!("[{rank}] ");
+        let line = self.lines.entry((rank, stream)).or_default();
+        for piece in bytes.split_inclusive(|&b| b == b'\n') {
+            line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || line.len() > LONGEST {
+                sink.push(label.as_bytes());
+                sink.push(line);
+                if !piece.ends_with(b"\n") {
+                    sink.push(b"\n");
+                }
+                line.clear();
+            }
+        }
+    }
+
+    fn file_away(&mut self, rank: usize, stream: usize, bytes: &[u8]) {
+        let Some(name) = self.names[rank][stream].clone() else {
+            return;
+        };
+        let sinks = &mut self.sinks;
+        let mut failed = |error: std::io::Error| {
+            let text = format!("can't write to '{name}': {error}. What ranks print there is lost");
+            message(&mut sinks[1], &text);
+            None
+        };
+        let file = self
+            .files
+            .entry(name.clone())
+            .or_insert_with(|| File::create(&name).map_or_else(&mut failed, Some));
+        if let Some(open) = file
+            && let Err(error) = open.write_all(bytes)
+        {
+            *file = failed(error);
+        }
+    }
+
+    /// Writes what there is room for; returns what agents may send more.
+    pub fn write(&mut self) -> Vec<(u32, u32)> {
+        self.sinks.iter_mut().for_each(Sink::write_ready);
+        match self.sinks.iter().any(Sink::is_full) {
+            true => Vec::new(),
+            false => self.owed.drain().collect(),
+        }
+    }
+
+    /// Says once why a stream can't be written to; whether there was something new to say.
+    pub fn tell_failures(&mut self) -> bool {
+        let mut new = false;
+        for (stream, name) in [(0, "standard output"), (1, "standard error")] {
+            let Some(error) = self.sinks[stream].failure() else {
+                continue;
+            };
+            let text = format!(
+                "{name} can't be written to: {error}. What the ranks print there from now on is lost"
+            );
+            if !std::mem::replace(&mut self.told[stream], true) {
+                new = true;
+                message(&mut self.sinks[1], &text);
+            }
+        }
+        new
+    }
+
+    /// Passes on lines that have no end.
+    pub fn finish(&mut self) {
+        let mut rest: Vec<_> = self
+            .lines
+            .drain()
+            .filter(|(_, line)| !line.is_empty())
+            .collect();
+        rest.sort_unstable();
+        for ((rank, stream), line) in rest {
+            let sink = &mut self.sinks[stream];
+            sink.push(format!("[{rank}] ").as_bytes());
+            sink.push(&line);
+            sink.push(b"\n");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The tree of agents: who starts whom, who has whom below, and what of a fence has come.
+
+use super::messages::{Down, Member, Pair};
+
+/// An agent to start, and those that it is to start in turn.
+pub fn branches(hosts: &[Member], width: usize) -> Vec<Vec<Member>> {
+    let count = width.max(1).min(hosts.len());
+    let share = |n: usize| n * hosts.len() / count.max(1);
+    (0..count)
+        .map(|n| hosts[share(n)..share(n + 1)].to_vec())
+        .collect()
+}
+
+/// How a message finds its way down.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Way {
+    /// To all agents.
+    All,
+    /// To this host's agent.
+    Host(u32),
+}
+
+/// Who a message is for.
+pub fn way(message: &Down) -> Way {
+    match message {
+        Down::Answer { host, .. }
+        | Down::Input { host, .. }
+        | Down::Credit { host, .. }
+        | Down::Lose { host, .. } => Way::Host(*host),
+        Down::Plan { .. }
+        | Down::Release { .. }
+        | Down::Signal { .. }
+        | Down::Where {}
+        | Down::Kill {}
+        | Down::Quit {} => Way::All,
+    }
+}
+
+/// Which hosts are below which child.
+#[derive(Debug, Default)]
+pub struct Routes {
+    /// Pairs of a host and a child, in order of hosts.
+    ways: Vec<(u32, usize)>,
+}
+
+impl Routes {
+    /// The routes to the hosts of `branches`, which belong to the children in turn.
+    pub fn new<'a>(branches: impl IntoIterator<Item = &'a [Member]>) -> Routes {
+        let mut ways: Vec<(u32, usize)> = Vec::new();
+        for (child, branch) in branches.into_iter().enumerate() {
+            ways.extend(branch.iter().map(|member| (member.number, child)));
+        }
+        ways.sort_unstable();
+        Routes { ways }
+    }
+
+    /// The child to go by to a host.
+    pub fn to(&self, host: u32) -> Option<usize> {
+        let at = self.ways.binary_search_by_key(&host, |way| way.0).ok()?;
+        Some(self.ways[at].1)
+    }
+
+    /// The hosts below a child.
+    pub fn below(&self, child: usize) -> Vec<u32> {
+        let mine = self.ways.iter().filter(|way| way.1 == child);
+        mine.map(|way| way.0).collect()
+    }
+}
+
+/// A fence, as an agent or `mpiexec` sees it: the agent's own ranks and each child must have come.
+#[derive(Debug)]
+pub struct Fence {
+    /// Whether they have, the own ranks first.
+    come: Vec<bool>,
+    /// Who is waited for no longer.
+    gone: Vec<bool>,
+    missing: usize,
+    pairs: Vec<Pair>,
+}
+
+/// The place of the own ranks in a [`Fence`].
+pub const OWN: usize = 0;
+
+impl Fence {
+    /// A fence over the own ranks, if there are some, and `children`.
+    pub fn new(own: bool, children: usize) -> Fence {
+        let mut fence = Fence {
+            come: vec![false; children + 1],
+            gone: vec![false; children + 1],
+            missing: children + 1,
+            pairs: Vec::new(),
+        };
+        if !own {
+            fence.leave(OWN);
+        }
+        fence
+    }
+
+    /// Whoever has the number `who` has come and brings these; returns everything once all have.
+    pub fn come(&mut self, who: usize, pairs: Vec<Pair>) -> Option<Vec<Pair>> {
+        if self.pairs.is_empty() {
+            self.pairs = pairs;
+        } else {
+            self.pairs.extend(pairs);
+        }
+        if !std::mem::replace(&mut self.come[who], true) && !self.gone[who] {
+            self.missing -= 1;
+        }
+        self.complete()
+    }
+
+    /// Whoever has the number `who` is waited for no longer.
+    pub fn leave(&mut self, who: usize) -> Option<Vec<Pair>> {
+        if !std::mem::replace(&mut self.gone[who], true) && !self.come[who] {
+            self.missing -= 1;
+        }
+        self.complete()
+    }
+
+    fn complete(&mut self) -> Option<Vec<Pair>> {
+        if self.missing > 0 || !self.come.contains(&true) {
+            return None;
+        }
+        for (come, gone) in self.come.iter_mut().zip(&self.gone) {
+            *come = false;
+            self.missing += usize::from(!gone);
+        }
+        Some(std::mem::take(&mut self.pairs))
+    }
+
+    /// Whether nobody is left to come.
+    pub fn is_over(&self) -> bool {
+        !self.gone.contains(&false)
+    }
+
+    /// How many have come and wait.
+    pub fn waiting(&self) -> usize {
+        self.come.iter().filter(|come| **come).count()
+    }
+
+    /// Whether `who` has come and waits.
+    pub fn has_come(&self, who: usize) -> bool {
+        self.come[who]
+    }
+
+    /// Whether children have come and wait.
+    pub fn children_wait(&self) -> bool {
+        self.come[1..].contains(&true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::many::wire::Bytes;
+
+    fn members(count: u32) -> Vec<Member> {
+        let member = |number| Member {
+            number,
+            ..Member::default()
+        };
+        (0..count).map(member).collect()
+    }
+
+    fn depth(hosts: &[Member], width: usize) -> usize {
+        let below = |branch: &Vec<Member>| 1 + depth(&branch[1..], width);
+        branches(hosts, width).iter().map(below).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn trees_are_flat_and_hold_everybody() {
+        for (count, width, expected) in [
+            (0, 4, 0),
+            (1, 4, 1),
+            (4, 4, 1),
+            (5, 4, 2),
+            (20, 4, 2),
+            (21, 4, 3),
+            (1024, 32, 2),
+            (16384, 32, 3),
+            (9, 1, 9),
+        ] {
+            assert_eq!(depth(&members(count), width), expected, "{count}/{width}");
+        }
+        let all: Vec<Member> = branches(&members(11), 3).concat();
+        assert_eq!(all, members(11));
+    }
+
+    #[test]
+    fn routes_lead_to_the_branch() {
+        let branches = branches(&members(7), 3);
+        let routes = Routes::new(branches.iter().map(Vec::as_slice));
+        for (child, branch) in branches.iter().enumerate() {
+            let numbers: Vec<u32> = branch.iter().map(|member| member.number).collect();
+            assert!(numbers.iter().all(|n| routes.to(*n) == Some(child)));
+            assert_eq!(routes.below(child), numbers);
+        }
+        assert_eq!(routes.to(7), None);
+    }
+
+    fn pair(text: &str) -> Pair {
+        (Bytes(text.into()), Bytes(Vec::new()))
+    }
+
+    #[test]
+    fn fences_open_when_all_have_come() {
+        let mut fence = Fence::new(true, 2);
+        assert_eq!(fence.come(1, vec![pair("a")]), None);
+        assert_eq!(fence.come(OWN, vec![pair("b")]), None);
+        assert_eq!((fence.waiting(), fence.children_wait()), (2, true));
+        let all = fence.come(2, vec![]).unwrap();
+        assert_eq!(all, [pair("a"), pair("b")]);
+        // The next one.
+        assert_eq!(fence.waiting(), 0);
+        assert_eq!(fence.come(2, vec![]), None);
+        assert_eq!(fence.leave(1), None);
+        assert_eq!(fence.come(OWN, vec![]), Some(vec![]));
+    }
+
+    #[test]
+    fn who_has_nothing_of_its_own_waits_for_children() {
+        let mut fence = Fence::new(false, 1);
+        assert_eq!(fence.come(1, vec![]), Some(vec![]));
+        assert_eq!(fence.come(1, vec![]), Some(vec![]));
+        // Nobody waits where all have left.
+        assert_eq!(fence.leave(1), None);
+    }
+}

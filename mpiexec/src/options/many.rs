@@ -1,0 +1,311 @@
+//! Options about hosts: which there are, who goes where, and how agents are started there.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use crate::binding::{self, Bind, To};
+use crate::hosts::batch::SYSTEMS;
+use crate::hosts::place::Order;
+use crate::hosts::{self, Host};
+use crate::many::KINDS;
+use crate::topology::Kind;
+
+use super::contents;
+
+/// What the options say.
+#[derive(Debug)]
+pub struct Many {
+    /// Hosts for all sections.
+    pub hosts: Vec<Host>,
+    /// Ranks on each host.
+    pub per_host: Option<usize>,
+    /// In which order ranks take slots.
+    pub order: Order,
+    /// Whether hosts may get more ranks than they have slots.
+    pub oversubscribe: bool,
+    /// Whether this machine is to have no ranks.
+    pub skip_this: bool,
+    /// The batch system to ask; `user` for none.
+    pub rmk: Option<String>,
+    /// How agents are started.
+    pub bootstrap: Option<String>,
+    /// The command for that.
+    pub exec: Option<OsString>,
+    /// Words for it.
+    pub words: Vec<OsString>,
+    /// The network between agents.
+    pub interface: Option<String>,
+    /// Where Weft is on the other hosts.
+    pub prefix: Option<PathBuf>,
+    /// How many agents one starts at most.
+    pub width: usize,
+    /// Seconds for a host to answer.
+    pub patience: u32,
+    /// Who gets standard input.
+    pub input: Input,
+    /// Whether to print who is where.
+    pub print_map: bool,
+    /// Whether to show what ranks are bound to.
+    pub report_bindings: bool,
+    /// Whether to say how much went over the connections.
+    pub verbose: bool,
+}
+
+/// Who gets standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Nobody.
+    None,
+    /// Everybody.
+    All,
+    /// These ranks.
+    Ranks(Vec<usize>),
+}
+
+impl Default for Many {
+    fn default() -> Many {
+        Many {
+            hosts: Vec::new(),
+            per_host: None,
+            order: Order::Slots,
+            oversubscribe: true,
+            skip_this: false,
+            rmk: None,
+            bootstrap: None,
+            exec: None,
+            words: Vec::new(),
+            interface: None,
+            prefix: None,
+            width: 32,
+            patience: 20,
+            input: Input::Ranks(vec![0]),
+            print_map: false,
+            report_bindings: false,
+            verbose: false,
+        }
+    }
+}
+
+/// The names of these options.
+pub const NAMES: &[&str] = &[
+    "hosts",
+    "host",
+    "hostlist",
+    "f",
+    "hostfile",
+    "machinefile",
+    "default-hostfile",
+    "ppn",
+    "perhost",
+    "npernode",
+    "N",
+    "pernode",
+    "grr",
+    "rr",
+    "bynode",
+    "byslot",
+    "map-by",
+    "bycore",
+    "npersocket",
+    "bind-to-core",
+    "bind-to-socket",
+    "bind-to-none",
+    "cpus-per-proc",
+    "cpus-per-rank",
+    "report-bindings",
+    "oversubscribe",
+    "nooversubscribe",
+    "skip-launch-node",
+    "nolocal",
+    "rmk",
+    "launcher",
+    "bootstrap",
+    "launcher-exec",
+    "bootstrap-exec",
+    "launcher-exec-args",
+    "bootstrap-exec-args",
+    "iface",
+    "prefix",
+    "bootstrap-width",
+    "bootstrap-timeout",
+    "s",
+    "stdin",
+    "print-rank-map",
+    "display-map",
+    "v",
+    "verbose",
+];
+
+/// Takes an option of these; `false` if it is none. `own` are the hosts of the section.
+pub fn option(
+    name: &str,
+    value: &mut impl FnMut(&str) -> Result<OsString, String>,
+    many: &mut Many,
+    own: &mut Option<Vec<Host>>,
+    bind: &mut Bind,
+) -> Result<bool, String> {
+    let said = |why: String| format!("option -{name}: {why}");
+    match name {
+        // Hydra's and Open MPI's, for one section.
+        "host" => {
+            let text = text(&value("names")?);
+            own.get_or_insert_default()
+                .extend(hosts::list(&text).map_err(said)?);
+        }
+        "hosts" | "hostlist" => {
+            let text = text(&value("names")?);
+            many.hosts.extend(hosts::list(&text).map_err(said)?);
+        }
+        "f" | "hostfile" | "machinefile" | "default-hostfile" => {
+            let file = value("a file name")?;
+            let words = contents(name, &file)?;
+            let hosts = hosts::file::read(&text(&file), &words);
+            many.hosts.extend(hosts.map_err(said)?);
+        }
+        "ppn" | "perhost" | "npernode" | "N" => {
+            many.per_host = Some(super::count(name, &value("a number of ranks")?)?);
+        }
+        "pernode" => many.per_host = Some(1),
+        "grr" => {
+            let count = super::count(name, &value("a number of ranks")?)?;
+            many.order = Order::Nodes(count);
+        }
+        "rr" | "bynode" => many.order = Order::Nodes(1),
+        "byslot" => many.order = Order::Slots,
+        "bycore" => bind.map = Some((Kind::Core, 1)),
+        "npersocket" => {
+            let count = super::count(name, &value("a number of ranks")?)?;
+            bind.map = Some((Kind::Socket, count));
+        }
+        "bind-to-core" => bind.to = To::Objects(Kind::Core, 1),
+        "bind-to-socket" => bind.to = To::Objects(Kind::Socket, 1),
+        "bind-to-none" => bind.to = To::None,
+        "cpus-per-proc" | "cpus-per-rank" => {
+            let count = super::count(name, &value("a number of cores")?)?;
+            bind.to = To::Objects(Kind::Core, count);
+        }
+        "report-bindings" => many.report_bindings = true,
+        "map-by" => map_by(&text(&value("'slot', 'node' or the like")?), many, bind)?,
+        "oversubscribe" => many.oversubscribe = true,
+        "nooversubscribe" => many.oversubscribe = false,
+        "skip-launch-node" | "nolocal" => many.skip_this = true,
+        "rmk" => {
+            let system = text(&value("a batch system")?);
+            if system != "user" && !SYSTEMS.contains(&system.as_str()) {
+                return Err(format!(
+                    "option -rmk takes 'user' or one of {}, not '{system}'",
+                    SYSTEMS.join(", ")
+                ));
+            }
+            many.rmk = Some(system);
+        }
+        "launcher" | "bootstrap" => {
+            let kind = text(&value("a kind")?);
+            many.bootstrap = match kind.as_str() {
+                "auto" => None,
+                kind if KINDS.contains(&kind) => Some(kind.to_owned()),
+                kind => {
+                    return Err(format!(
+                        "option -{name} takes one of {}, not '{kind}'",
+                        KINDS.join(", ")
+                    ));
+                }
+            };
+        }
+        "launcher-exec" | "bootstrap-exec" => many.exec = Some(value("a command")?),
+        "launcher-exec-args" | "bootstrap-exec-args" => {
+            let words = super::split(&text(&value("words for the command")?));
+            let words = words.ok_or_else(|| said("a quotation mark lacks its partner".into()))?;
+            many.words.extend(words);
+        }
+        "iface" => many.interface = Some(text(&value("an interface")?)),
+        "prefix" => many.prefix = Some(PathBuf::from(value("a folder")?)),
+        "bootstrap-width" => many.width = super::count(name, &value("a number")?)?,
+        "bootstrap-timeout" => {
+            let seconds = super::count(name, &value("a number of seconds")?)?;
+            many.patience = u32::try_from(seconds).unwrap_or(u32::MAX).min(86_400);
+        }
+        "s" | "stdin" => many.input = input(name, &text(&value("a rank, 'all' or 'none'")?))?,
+        "print-rank-map" | "display-map" => many.print_map = true,
+        "v" | "verbose" => many.verbose = true,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn text(value: &OsStr) -> String {
+    value.to_string_lossy().into_owned()
+}
+
+fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
+    // Open MPI's modifiers stand behind a colon.
+    let (what, modifiers) = match how.strip_prefix("ppr:") {
+        Some(_) => (how, ""),
+        None => how.split_once(':').unwrap_or((how, "")),
+    };
+    for modifier in modifiers.split([',', ':']).filter(|m| !m.is_empty()) {
+        match modifier.to_ascii_lowercase().as_str() {
+            "oversubscribe" => many.oversubscribe = true,
+            "nooversubscribe" => many.oversubscribe = false,
+            _ => {
+                return Err(format!(
+                    "option -map-by: '{modifier}' in '{how}' is not known; 'oversubscribe' and \
+                     'nooversubscribe' are"
+                ));
+            }
+        }
+    }
+    match what.to_ascii_lowercase().as_str() {
+        "slot" | "" => many.order = Order::Slots,
+        "node" => many.order = Order::Nodes(1),
+        "seq" => many.order = Order::Mentions,
+        what => {
+            let per_node = what
+                .strip_prefix("ppr:")
+                .and_then(|rest| rest.strip_suffix(":node"))
+                .and_then(|number| number.parse().ok())
+                .filter(|number| *number > 0);
+            if let Some(number) = per_node {
+                many.per_host = Some(number);
+                many.order = Order::Slots;
+                return Ok(());
+            }
+            let map = binding::map(what).ok_or_else(|| {
+                format!(
+                    "option -map-by takes 'slot', 'node', 'seq', one of hwthread, core, l2cache, \
+                     l3cache, numa and socket, or 'ppr:N:' and 'node' or one of these, not '{how}'"
+                )
+            })?;
+            bind.map = Some(map);
+        }
+    }
+    Ok(())
+}
+
+fn input(name: &str, who: &str) -> Result<Input, String> {
+    match who {
+        "all" => Ok(Input::All),
+        "none" => Ok(Input::None),
+        list => {
+            let ranks = list.split(',').map(|rank| rank.trim().parse().ok());
+            let ranks: Option<Vec<usize>> = ranks.collect();
+            ranks.map(Input::Ranks).ok_or_else(|| {
+                format!("option -{name} takes a rank, ranks with commas between them, 'all' or 'none', not '{list}'")
+            })
+        }
+    }
+}
+
+impl Input {
+    /// The ranks of a job of this size that get it.
+    pub fn ranks(&self, size: usize) -> Vec<u32> {
+        match self {
+            Input::None => Vec::new(),
+            Input::All => (0..size as u32).collect(),
+            Input::Ranks(ranks) => {
+                let there = ranks.iter().filter(|rank| **rank < size);
+                there.map(|rank| *rank as u32).collect()
+            }
+        }
+    }
+}

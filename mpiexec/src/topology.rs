@@ -1,0 +1,316 @@
+//! What this machine is made of, as /sys tells: hardware threads, cores, caches, NUMA nodes, sockets.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+/// Something that ranks can be bound to or dealt out by, from small to large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A hardware thread, what the kernel calls a CPU.
+    Thread,
+    /// A core.
+    Core,
+    /// A second-level cache.
+    L2,
+    /// A third-level cache.
+    L3,
+    /// A NUMA node.
+    Numa,
+    /// A socket.
+    Socket,
+    /// The whole machine.
+    Board,
+}
+
+impl Kind {
+    /// The kind of this name, as Hydra, Open MPI or Intel MPI have it.
+    pub fn named(name: &str) -> Option<Kind> {
+        Some(match name {
+            "hwthread" | "pu" | "thread" => Kind::Thread,
+            // A core has one of each.
+            "core" | "l1cache" | "l1" => Kind::Core,
+            "l2cache" | "l2" => Kind::L2,
+            "l3cache" | "l3" => Kind::L3,
+            "numa" | "numanode" => Kind::Numa,
+            "socket" | "package" => Kind::Socket,
+            "board" | "machine" => Kind::Board,
+            _ => return None,
+        })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Thread => "hwthread",
+            Kind::Core => "core",
+            Kind::L2 => "l2cache",
+            Kind::L3 => "l3cache",
+            Kind::Numa => "numa",
+            Kind::Socket => "socket",
+            Kind::Board => "board",
+        }
+    }
+}
+
+/// A hardware thread and what it belongs to, each known by its first CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Thread {
+    cpu: usize,
+    core: usize,
+    l2: usize,
+    l3: usize,
+    numa: usize,
+    socket: usize,
+}
+
+/// The machine, as far as this process may use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// Neighbours stand next to each other.
+    threads: Vec<Thread>,
+}
+
+impl Machine {
+    /// Reads what is below `root`, which is `/sys`, about these CPUs. What is not told is taken to be
+    /// a machine of one socket and node, with cores of one thread.
+    pub fn read(root: &Path, allowed: &[usize]) -> Machine {
+        let node_of = nodes(root);
+        let first = |list: Option<Vec<usize>>, cpu: usize| {
+            let list = list.unwrap_or_default();
+            // Believed only if the CPU itself is in it.
+            let min = list.iter().copied().min();
+            min.filter(|_| list.contains(&cpu))
+        };
+        let mut packages: HashMap<i64, usize> = HashMap::new();
+        let mut threads = Vec::new();
+        for &cpu in allowed {
+            let dir = root.join(format!("devices/system/cpu/cpu{cpu}"));
+            let list = |name: &str| {
+                let text = fs::read_to_string(dir.join(name)).ok()?;
+                cpu_list(text.trim())
+            };
+            let siblings = || list("topology/thread_siblings_list");
+            let core = first(list("topology/core_cpus_list").or_else(siblings), cpu);
+            let core = core.unwrap_or(cpu);
+            let package = fs::read_to_string(dir.join("topology/physical_package_id"));
+            let package = package
+                .ok()
+                .and_then(|text| text.trim().parse::<i64>().ok());
+            let socket = *packages.entry(package.unwrap_or(0)).or_insert(cpu);
+            let numa = node_of.get(&cpu).copied().unwrap_or(0);
+            let cache = |level: &str| {
+                (0..10).find_map(|index| {
+                    let index = dir.join(format!("cache/index{index}"));
+                    let read = |name: &str| fs::read_to_string(index.join(name)).ok();
+                    let fits =
+                        read("level")?.trim() == level && read("type")?.trim() != "Instruction";
+                    fits.then(|| first(cpu_list(read("shared_cpu_list")?.trim()), cpu))?
+                })
+            };
+            let l2 = cache("2").unwrap_or(core);
+            threads.push(Thread {
+                cpu,
+                core,
+                l2,
+                l3: cache("3").unwrap_or(socket + numa),
+                numa,
+                socket,
+            });
+        }
+        threads.sort_by_key(|t| (t.socket, t.numa, t.l3, t.l2, t.core, t.cpu));
+        Machine { threads }
+    }
+
+    /// The CPUs of each object of a kind, neighbours next to each other.
+    pub fn objects(&self, kind: Kind) -> Vec<Vec<usize>> {
+        let mut objects: Vec<((usize, usize), Vec<usize>)> = Vec::new();
+        for thread in &self.threads {
+            let name = match kind {
+                Kind::Thread => (thread.cpu, 0),
+                Kind::Core => (thread.core, 0),
+                Kind::L2 => (thread.l2, 0),
+                // Where no cache is told, a node of a socket stands for it.
+                Kind::L3 => (thread.l3, thread.numa),
+                Kind::Numa => (thread.numa, 0),
+                Kind::Socket => (thread.socket, 0),
+                Kind::Board => (0, 0),
+            };
+            match objects.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, cpus)) => cpus.push(thread.cpu),
+                None => objects.push((name, vec![thread.cpu])),
+            }
+        }
+        objects.into_iter().map(|(_, cpus)| cpus).collect()
+    }
+
+    /// A picture of the machine in which the CPUs of a set stand out: sockets in brackets, cores
+    /// between strokes, a sign for each thread.
+    pub fn picture(&self, set: &[usize]) -> String {
+        let mut text = String::new();
+        let mut last: Option<&Thread> = None;
+        for thread in &self.threads {
+            match last {
+                Some(last) if last.socket != thread.socket => text += "] [",
+                Some(last) if last.core != thread.core => text.push('/'),
+                Some(_) => {}
+                None => text.push('['),
+            }
+            text.push(if set.contains(&thread.cpu) { 'B' } else { '.' });
+            last = Some(thread);
+        }
+        text.push(']');
+        text
+    }
+}
+
+/// The NUMA node of each CPU.
+fn nodes(root: &Path) -> HashMap<usize, usize> {
+    let mut all = HashMap::new();
+    let entries = fs::read_dir(root.join("devices/system/node"));
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(number) = name.strip_prefix("node").and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        let text = fs::read_to_string(entry.path().join("cpulist")).unwrap_or_default();
+        let cpus = cpu_list(text.trim()).unwrap_or_default();
+        all.extend(cpus.into_iter().map(|cpu| (cpu, number)));
+    }
+    all
+}
+
+/// Reads a list like `0,4-6`.
+pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
+    let mut list: Vec<usize> = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        // No machine has more than this; a longer list is not to be believed.
+        if first > last || last > 1 << 16 {
+            return None;
+        }
+        list.extend(first..=last);
+    }
+    Some(list)
+}
+
+/// Writes a list like `0,4-6`.
+pub fn show_list(cpus: &[usize]) -> String {
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for cpu in sorted {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let show = |(first, last): (usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let parts: Vec<String> = parts.into_iter().map(show).collect();
+    parts.join(",")
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A /sys of 2 sockets with 2 nodes each, 4 cores of 2 threads in each node, which share a cache;
+    /// the second threads are numbered behind all first ones, as Linux does.
+    pub fn sys() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: String, text: String| {
+            let path = dir.path().join("devices/system").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text + "\n").unwrap();
+        };
+        for cpu in 0..32 {
+            let core = cpu % 16;
+            let node = core / 4;
+            let pair = format!("{core},{}", core + 16);
+            let whole = format!(
+                "{}-{},{}-{}",
+                node * 4,
+                node * 4 + 3,
+                node * 4 + 16,
+                node * 4 + 19
+            );
+            write(
+                format!("cpu/cpu{cpu}/topology/core_cpus_list"),
+                pair.clone(),
+            );
+            write(
+                format!("cpu/cpu{cpu}/topology/physical_package_id"),
+                (node / 2).to_string(),
+            );
+            for (index, level, kind, shared) in [
+                (0, 1, "Data", &pair),
+                (1, 1, "Instruction", &pair),
+                (2, 2, "Unified", &pair),
+                (3, 3, "Unified", &whole),
+            ] {
+                let dir = format!("cpu/cpu{cpu}/cache/index{index}");
+                write(format!("{dir}/level"), level.to_string());
+                write(format!("{dir}/type"), kind.to_owned());
+                write(format!("{dir}/shared_cpu_list"), shared.clone());
+            }
+            write(format!("node/node{node}/cpulist"), whole);
+        }
+        dir
+    }
+
+    #[test]
+    fn objects_hold_their_threads() {
+        let dir = sys();
+        let machine = Machine::read(dir.path(), &(0..32).collect::<Vec<_>>());
+        let counts = |kind| machine.objects(kind).len();
+        let kinds = [
+            Kind::Thread,
+            Kind::Core,
+            Kind::L2,
+            Kind::L3,
+            Kind::Numa,
+            Kind::Socket,
+            Kind::Board,
+        ];
+        assert_eq!(kinds.map(counts), [32, 16, 16, 4, 4, 2, 1]);
+        assert_eq!(machine.objects(Kind::Core)[5], [5, 21]);
+        assert_eq!(machine.objects(Kind::Thread)[..3], [[0], [16], [1]]);
+        assert_eq!(machine.objects(Kind::Numa)[1], [4, 20, 5, 21, 6, 22, 7, 23]);
+        assert_eq!(machine.objects(Kind::L3), machine.objects(Kind::Numa));
+        assert_eq!(machine.objects(Kind::Socket)[1].len(), 16);
+        assert_eq!(
+            machine.picture(&[1, 17, 8]),
+            "[../BB/../../../../../..] [B./../../../../../../..]"
+        );
+    }
+
+    #[test]
+    fn only_what_is_allowed_counts() {
+        let dir = sys();
+        let machine = Machine::read(dir.path(), &[2, 3, 18, 9]);
+        assert_eq!(machine.objects(Kind::Core), [vec![2, 18], vec![3], vec![9]]);
+        assert_eq!(machine.objects(Kind::Socket), [vec![2, 18, 3], vec![9]]);
+    }
+
+    #[test]
+    fn without_facts_each_thread_is_a_core() {
+        let machine = Machine::read(Path::new("/nowhere"), &[0, 1, 5]);
+        assert_eq!(machine.objects(Kind::Core), [[0], [1], [5]]);
+        for kind in [Kind::L3, Kind::Numa, Kind::Socket, Kind::Board] {
+            assert_eq!(machine.objects(kind), [[0, 1, 5]], "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(cpu_list("0-1,8"), Some(vec![0, 1, 8]));
+        assert_eq!(cpu_list("x"), None);
+        assert_eq!(cpu_list("3-1"), None);
+        assert_eq!(cpu_list("0-99999999999"), None);
+        assert_eq!(show_list(&[8, 0, 1, 2]), "0-2,8");
+    }
+}

@@ -1,0 +1,118 @@
+//! Jobs over agents that are all on this machine.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{all_gone, mpiexec, run, start, start_with_input, words};
+
+/// `mpiexec` with hosts whose agents it starts by itself.
+fn on(hosts: &str) -> Vec<&str> {
+    vec!["-bootstrap", "fork", "-hosts", hosts]
+}
+
+#[test]
+fn ranks_know_where_they_are() {
+    let script = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS $PWD";
+    let args = [
+        &on("a:2,b:1")[..],
+        &["-l", "-wdir", "/tmp", "-n", "5", "sh", "-c", script],
+    ]
+    .concat();
+    let outcome = run(&args);
+    outcome.expect(0);
+    let mut lines: Vec<&str> = outcome.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "[0] 0/5 0/4 /tmp",
+            "[1] 1/5 1/4 /tmp",
+            "[2] 2/5 0/1 /tmp",
+            "[3] 3/5 2/4 /tmp",
+            "[4] 4/5 3/4 /tmp",
+        ]
+    );
+}
+
+/// What `-verbose` counts at the root: messages and bytes sent, and the same received.
+fn traffic(hosts: usize, width: &str) -> [u64; 4] {
+    let list = format!("h[1-{hosts}]");
+    let args = [
+        &on(&list)[..],
+        &["-v", "-s", "none", "-bootstrap-width", width],
+    ]
+    .concat();
+    let ranks = (hosts * 2).to_string();
+    let outcome = run(&[&args[..], &["-ppn", "2", "-n", &ranks, "true"]].concat());
+    outcome.expect(0);
+    let line = outcome
+        .err
+        .lines()
+        .find(|line| line.contains("agents: sent"));
+    let line = line.unwrap_or_else(|| panic!("{}", outcome.err));
+    let numbers = line.split_once("sent").unwrap().1.split_whitespace();
+    let numbers: Vec<u64> = numbers.filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().unwrap()
+}
+
+#[test]
+fn the_root_sends_to_its_children_only() {
+    let [sent, _, got, _] = traffic(16, "4");
+    // A plan and the end, for each of four.
+    assert_eq!(sent, 8);
+    // Each host's start and its ranks' end, which may come in two parts, and each child's farewell.
+    assert!((16 + 16 + 4..=16 + 32 + 4).contains(&got), "{got}");
+    let [sent, ..] = traffic(16, "32");
+    assert_eq!(sent, 32);
+}
+
+#[test]
+fn a_deep_tree_ends_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pids");
+    let script = "echo $$ $PPID >> $PIDS; test $PMI_RANK != 6 || exit 9; trap '' TERM; while :; do sleep 1; done";
+    let mut command = mpiexec();
+    command.env("PIDS", &file);
+    command
+        .args(on("h[0-6]"))
+        .args(["-bootstrap-width", "1", "-n", "7", "sh", "-c"]);
+    let began = Instant::now();
+    let running = start(command.arg(format!("sleep 0.5; {script}")));
+    let pids = words(&file, 14);
+    let outcome = running.finish();
+    outcome.expect(9).says("rank 6 on h6");
+    all_gone(&pids, 14);
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        outcome.took
+    );
+}
+
+#[test]
+fn input_and_its_end_reach_the_chosen_rank() {
+    let mut command = mpiexec();
+    command.args(on("a,b")).args([
+        "-stdin",
+        "1",
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "echo $PMI_RANK $(cat)",
+    ]);
+    let outcome = start_with_input(&mut command, Some(b"one\ntwo".to_vec()));
+    let outcome = outcome.finish();
+    outcome.expect(0);
+    let mut lines: Vec<&str> = outcome.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0", "1 one two"]);
+}
+
+#[test]
+fn an_agent_wants_its_line() {
+    let mut command = mpiexec();
+    let outcome = start_with_input(command.arg("-weft-agent"), Some(b"hello\n".to_vec())).finish();
+    outcome.expect(1).says("pass its standard input on");
+}

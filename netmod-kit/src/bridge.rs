@@ -1,0 +1,384 @@
+//! A transport under other numbers.
+//!
+//! Transports number the processes that they connect from 0, as a launcher does. Two jobs that meet at run
+//! time open transports for their connection alone, in which all members of both have numbers of that
+//! connection; a bridge puts those in the place of the numbers by which the process knows them. So no
+//! transport needs to know that there is more than one job, and all that a connection has taken goes with it.
+
+use std::sync::Arc;
+
+use netmod::{
+    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, OpenError, Peer,
+    RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId, WakeUp,
+};
+
+/// Which numbers of the process stand for which of a connection: a run of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Numbers {
+    /// The first, as the process knows it.
+    pub outer: Peer,
+    /// The same in the connection.
+    pub inner: Peer,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl Numbers {
+    /// The number in the connection of a peer of the process.
+    #[inline]
+    pub fn inside(&self, peer: Peer) -> Peer {
+        peer.wrapping_sub(self.outer).wrapping_add(self.inner)
+    }
+
+    /// The number in the process of a peer of the connection; none if it is no other job's.
+    #[inline]
+    pub fn outside(&self, peer: Peer) -> Option<Peer> {
+        let place = peer.wrapping_sub(self.inner);
+        (place < self.count).then(|| self.outer + place)
+    }
+
+    fn error(&self, error: LaneError) -> LaneError {
+        match error {
+            LaneError::PeerLost(mut lost) => {
+                lost.peer = self.outside(lost.peer).unwrap_or(lost.peer);
+                LaneError::PeerLost(lost)
+            }
+            other => other,
+        }
+    }
+}
+
+/// A transport whose peers have the process's numbers.
+pub struct Bridge {
+    inner: Arc<dyn Transport>,
+    numbers: Numbers,
+}
+
+impl Bridge {
+    /// Puts numbers of the process in the place of those of a transport.
+    pub fn new(inner: Arc<dyn Transport>, numbers: Numbers) -> Bridge {
+        Bridge { inner, numbers }
+    }
+}
+
+impl Transport for Bridge {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn considered(&self) -> Vec<String> {
+        self.inner.considered()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
+        Ok(Box::new(BridgedLane {
+            inner: self.inner.open_lane(vci)?,
+            numbers: self.numbers,
+        }))
+    }
+
+    fn address(&self, vci: VciId) -> Vec<u8> {
+        self.inner.address(vci)
+    }
+
+    unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.expose(ptr, len) }
+    }
+
+    fn withdraw(&self, key: &RemoteKey) {
+        self.inner.withdraw(key);
+    }
+
+    fn shared_memory(&self) -> Option<&dyn SharedMemory> {
+        self.inner.shared_memory()
+    }
+}
+
+struct BridgedLane {
+    inner: Box<dyn Lane>,
+    numbers: Numbers,
+}
+
+/// Reports to a sink under the process's numbers.
+struct Through<'a> {
+    sink: &'a mut dyn Sink,
+    numbers: Numbers,
+}
+
+impl Sink for Through<'_> {
+    fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
+        if let Some(from) = self.numbers.outside(from) {
+            self.sink.message(from, header, payload);
+        }
+    }
+
+    fn place(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+        let from = self.numbers.outside(from)?;
+        self.sink.place(from, header, len)
+    }
+
+    fn complete(&mut self, token: Token, result: Result<(), LaneError>) {
+        let result = result.map_err(|error| self.numbers.error(error));
+        self.sink.complete(token, result);
+    }
+
+    fn peer_lost(&mut self, peer: Peer, why: String) {
+        if let Some(peer) = self.numbers.outside(peer) {
+            self.sink.peer_lost(peer, why);
+        }
+    }
+}
+
+impl BridgedLane {
+    fn inside(&self, peer: Peer) -> Peer {
+        self.numbers.inside(peer)
+    }
+
+    fn told<T>(&self, result: Result<T, LaneError>) -> Result<T, LaneError> {
+        result.map_err(|error| self.numbers.error(error))
+    }
+}
+
+impl Lane for BridgedLane {
+    fn send(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        let result = self.inner.send(self.inside(to), vci, header, payload);
+        self.told(result)
+    }
+
+    fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
+        let numbers = self.numbers;
+        let awaited: Vec<Peer> = awaited.iter().map(|peer| numbers.inside(*peer)).collect();
+        self.inner
+            .check_peers(&awaited, &mut Through { sink, numbers });
+    }
+
+    fn send_with(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), LaneError> {
+        let result = self
+            .inner
+            .send_with(self.inside(to), vci, header, len, fill);
+        self.told(result)
+    }
+
+    unsafe fn send_zcopy(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let to = self.inside(to);
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.inner.send_zcopy(to, vci, header, payload, len, token) };
+        self.told(result)
+    }
+
+    fn coalesce(&mut self, on: bool) {
+        self.inner.coalesce(on);
+    }
+
+    fn coalesces(&self) -> bool {
+        self.inner.coalesces()
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
+        let numbers = self.numbers;
+        self.inner.poll(&mut Through { sink, numbers }, budget)
+    }
+
+    unsafe fn get(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let peer = self.inside(peer);
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.inner.get(peer, vci, local, len, remote, token) };
+        self.told(result)
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let peer = self.inside(peer);
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.inner.put(peer, vci, local, len, remote, token) };
+        self.told(result)
+    }
+
+    fn signal(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<(), LaneError> {
+        let peer = self.inside(peer);
+        let result = self.inner.signal(peer, vci, data, remote, words, at);
+        self.told(result)
+    }
+
+    unsafe fn atomic(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        op: AtomicOp,
+        operand: u64,
+        compare: u64,
+        result: *mut u64,
+        remote: RemoteAddr,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let peer = self.inside(peer);
+        // SAFETY: the caller's promise.
+        let issued = unsafe {
+            self.inner
+                .atomic(peer, vci, op, operand, compare, result, remote, token)
+        };
+        self.told(issued)
+    }
+
+    fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
+        let result = self.inner.flush(self.inside(peer), token);
+        self.told(result)
+    }
+
+    fn drained(&mut self) -> bool {
+        self.inner.drained()
+    }
+
+    fn wake_up(&self) -> WakeUp {
+        self.inner.wake_up()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.inner.disarm();
+    }
+
+    fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
+        match self.inner.direct_copy() {
+            Some(_) => Some(self),
+            None => None,
+        }
+    }
+}
+
+impl DirectCopy for BridgedLane {
+    unsafe fn read(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *mut u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError> {
+        let (peer, numbers) = (self.inside(peer), self.numbers);
+        let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
+        // SAFETY: the caller's promise.
+        let result = unsafe { copy.read(peer, vci, local, len, address) };
+        result.map_err(|error| numbers.error(error))
+    }
+
+    unsafe fn write(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: *const u8,
+        len: usize,
+        address: u64,
+    ) -> Result<(), LaneError> {
+        let (peer, numbers) = (self.inside(peer), self.numbers);
+        let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
+        // SAFETY: the caller's promise.
+        let result = unsafe { copy.write(peer, vci, local, len, address) };
+        result.map_err(|error| numbers.error(error))
+    }
+
+    unsafe fn readv(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[IoVec],
+        address: u64,
+    ) -> Result<(), LaneError> {
+        let (peer, numbers) = (self.inside(peer), self.numbers);
+        let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
+        // SAFETY: the caller's promise.
+        let result = unsafe { copy.readv(peer, vci, local, address) };
+        result.map_err(|error| numbers.error(error))
+    }
+
+    unsafe fn writev(
+        &mut self,
+        peer: Peer,
+        vci: VciId,
+        local: &[IoVec],
+        address: u64,
+    ) -> Result<(), LaneError> {
+        let (peer, numbers) = (self.inside(peer), self.numbers);
+        let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
+        // SAFETY: the caller's promise.
+        let result = unsafe { copy.writev(peer, vci, local, address) };
+        result.map_err(|error| numbers.error(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Numbers;
+
+    #[test]
+    fn numbers_go_there_and_back_and_strangers_have_none() {
+        let numbers = Numbers {
+            outer: 300,
+            inner: 2,
+            count: 3,
+        };
+        for peer in 300..303 {
+            assert_eq!(numbers.outside(numbers.inside(peer)), Some(peer));
+        }
+        assert_eq!(numbers.inside(301), 3);
+        for stranger in [0, 1, 5, u32::MAX] {
+            assert_eq!(numbers.outside(stranger), None);
+        }
+    }
+}

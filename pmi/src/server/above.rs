@@ -1,0 +1,172 @@
+//! A server for a part of a job's ranks, those of a host, below another one that knows all.
+//!
+//! What ranks put is kept here and told to the one above when all of them have come to a fence; what
+//! the others have put comes back with the fence's end. Questions about the key-value space are
+//! answered here. Names and what else concerns others goes up as it came.
+
+use super::{Action, Server};
+
+/// A key and its value, as they travelled.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// What a server below another one keeps for it.
+#[derive(Debug)]
+pub(super) struct Above {
+    /// What was put since the last fence.
+    fresh: Vec<Pair>,
+    /// Whether it knows that all are in the fence.
+    told: bool,
+    /// Lines of a block, for each rank.
+    blocks: Vec<Vec<u8>>,
+}
+
+/// Commands that the server above answers.
+const ITS: &[&[u8]] = &[b"publish_name", b"unpublish_name", b"lookup_name", b"spawn"];
+
+impl Server {
+    /// Makes this the server of a part of a job whose universe has this size.
+    pub fn below(mut self, universe_size: usize) -> Server {
+        self.universe_size = universe_size;
+        self.above = Some(Above {
+            fresh: Vec::new(),
+            told: false,
+            blocks: vec![Vec::new(); self.ranks.len()],
+        });
+        self
+    }
+
+    /// Notes what was put.
+    pub(super) fn keep_for_above(&mut self, key: &[u8], value: &[u8]) {
+        if let Some(above) = &mut self.above {
+            above.fresh.push((key.to_vec(), value.to_vec()));
+        }
+    }
+
+    /// Passes a line on if it is for the server above; says whether it is.
+    pub(super) fn pass_on(
+        &mut self,
+        rank: usize,
+        command: &[u8],
+        line: &[u8],
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let its = self.above.is_some() && ITS.contains(&command);
+        if its {
+            let line = [line, b"\n"].concat();
+            actions.push(Action::Up { rank, line });
+        }
+        its
+    }
+
+    /// Collects the lines of a block, and passes it on at its end; says whether it did either.
+    pub(super) fn pass_block_on(
+        &mut self,
+        rank: usize,
+        line: &[u8],
+        ends: bool,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let Some(above) = &mut self.above else {
+            return false;
+        };
+        let block = &mut above.blocks[rank];
+        block.extend_from_slice(line);
+        block.push(b'\n');
+        if ends {
+            let line = std::mem::take(block);
+            actions.push(Action::Up { rank, line });
+        }
+        true
+    }
+
+    /// All ranks here have come to the fence: tells the server above, once. `false` if there is none.
+    pub(super) fn tell_above(&mut self, actions: &mut Vec<Action>) -> bool {
+        let Some(above) = &mut self.above else {
+            return false;
+        };
+        if !std::mem::replace(&mut above.told, true) {
+            let pairs = std::mem::take(&mut above.fresh);
+            actions.push(Action::Fence { pairs });
+        }
+        true
+    }
+
+    /// All ranks of the job have come to the fence, and this is what they have put.
+    pub fn release(&mut self, pairs: impl IntoIterator<Item = Pair>, actions: &mut Vec<Action>) {
+        self.keys.extend(pairs);
+        if let Some(above) = &mut self.above
+            && std::mem::take(&mut above.told)
+        {
+            self.let_go(actions);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn say(server: &mut Server, rank: usize, text: &str) -> Vec<Action> {
+        let mut actions = Vec::new();
+        server.receive(rank, text.as_bytes(), &mut actions);
+        actions
+    }
+
+    fn answer(rank: usize, text: &str) -> Action {
+        Action::Send {
+            rank,
+            line: format!("{text}\n").into_bytes(),
+        }
+    }
+
+    #[test]
+    fn a_fence_goes_up_once_and_ends_with_what_others_put() {
+        let mut server = Server::new("k", &[0, 0]).below(9);
+        let put = say(&mut server, 0, "cmd=put kvsname=k key=a value=x\\ y\n");
+        assert_eq!(put, [answer(0, "cmd=put_result rc=0 msg=success")]);
+        assert_eq!(say(&mut server, 0, "cmd=barrier_in\n"), []);
+        let pairs = vec![(b"a".to_vec(), b"x\\ y".to_vec())];
+        assert_eq!(
+            say(&mut server, 1, "cmd=barrier_in\n"),
+            [Action::Fence { pairs }]
+        );
+        assert_eq!(server.waiting(), 2);
+        let mut actions = Vec::new();
+        server.release([(b"b".to_vec(), b"z".to_vec())], &mut actions);
+        let out = |rank| answer(rank, "cmd=barrier_out rc=0");
+        assert_eq!(actions, [out(0), out(1)]);
+        let got = say(&mut server, 1, "cmd=get kvsname=k key=b\n");
+        assert_eq!(got, [answer(1, "cmd=get_result rc=0 msg=success value=z")]);
+        // The next one brings nothing that was told.
+        say(&mut server, 0, "cmd=barrier_in\n");
+        let pairs = vec![];
+        assert_eq!(
+            say(&mut server, 1, "cmd=barrier_in\n"),
+            [Action::Fence { pairs }]
+        );
+    }
+
+    #[test]
+    fn a_rank_that_is_gone_is_not_waited_for() {
+        let mut server = Server::new("k", &[0, 0]).below(2);
+        say(&mut server, 0, "cmd=barrier_in\n");
+        let mut actions = Vec::new();
+        server.lose(1, &mut actions);
+        assert_eq!(actions, [Action::Fence { pairs: vec![] }]);
+    }
+
+    #[test]
+    fn names_and_blocks_go_up() {
+        let mut server = Server::new("k", &[0]).below(7);
+        let line = "cmd=publish_name service=s port=p\n";
+        let up = |line: &str| Action::Up {
+            rank: 0,
+            line: line.into(),
+        };
+        assert_eq!(say(&mut server, 0, line), [up(line)]);
+        let block = "mcmd=spawn\nnprocs=2\nendcmd\n";
+        assert_eq!(say(&mut server, 0, block), [up(block)]);
+        let size = say(&mut server, 0, "cmd=get_universe_size\n");
+        assert_eq!(size, [answer(0, "cmd=universe_size rc=0 size=7")]);
+    }
+}

@@ -1,0 +1,76 @@
+//! Programs of `tests/c` that are compiled and run a second time, with the header and library of the
+//! standard ABI.
+//!
+//! All that only use what is in both ABIs, and no integers as handles, could be among them; these use
+//! something of every chapter and take little time.
+
+use crate::job::Variant;
+use crate::program::Program;
+
+const NAMES: [&str; 44] = [
+    "attr_comm",
+    "attr_finalize",
+    "attr_type",
+    "bottom_displacements",
+    "coll_errors",
+    "coll_inter",
+    "coll_lengths",
+    "coll_neighbor",
+    "coll_nonblocking",
+    "coll_reduce",
+    "coll_types",
+    "comm",
+    "comm_create",
+    "comm_intercomm",
+    "completion",
+    "count_limits",
+    "endpoints",
+    "environment",
+    "errhandler",
+    "errhandler_file",
+    "failure",
+    "finalize",
+    "grequest",
+    "info_basics",
+    "levels",
+    "mpi_t_cvars",
+    "mpi_t_pvars",
+    "op_beyond",
+    "op_char",
+    "persistent",
+    "proc_null",
+    "requests_collective",
+    "ring",
+    "rma_attached",
+    "rma_epochs",
+    "rma_errors",
+    "rma_mixed",
+    "rma_transfer",
+    "sendrecv",
+    "topo_cart",
+    "topo_graph",
+    "truncate",
+    "vcis_hints",
+    "win_alloc_mem",
+];
+
+/// The same programs for the standard ABI: named `NAME-abi`, over shared memory.
+pub fn twins(programs: &[Program]) -> Vec<Program> {
+    let wanted = programs
+        .iter()
+        .filter(|program| NAMES.contains(&program.name.as_str()));
+    wanted
+        .map(|program| {
+            let mut twin = program.build("abi", &["-abi=standard".to_owned()]);
+            twin.variants = vec![Variant::Shm];
+            twin.ranks.drain(..twin.ranks.len() - 1);
+            twin
+        })
+        .collect()
+}
+
+/// The names that no program has.
+pub fn unknown(programs: &[Program]) -> Vec<&'static str> {
+    let is_there = |name: &&str| programs.iter().any(|program| program.name == **name);
+    NAMES.into_iter().filter(|name| !is_there(name)).collect()
+}
