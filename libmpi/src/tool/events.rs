@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 
 use super::state::Result;
 use crate::abi::{
-    MPI_Count, MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE, MPI_T_CB_REQUIRE_NONE, MPI_T_ERR_INVALID,
+    MPI_Count, MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE, MPI_T_CB_REQUIRE_MPI_RESTRICTED,
+    MPI_T_CB_REQUIRE_NONE, MPI_T_CB_REQUIRE_THREAD_SAFE, MPI_T_ERR_INVALID,
     MPI_T_ERR_INVALID_HANDLE, MPI_T_cb_safety, MPI_T_event_cb_function,
 };
 
@@ -139,7 +140,10 @@ pub fn check(number: usize) -> Result {
 /// `MPI_T_ERR_INVALID`.
 pub fn level(safety: MPI_T_cb_safety) -> Result<usize> {
     match safety {
-        MPI_T_CB_REQUIRE_NONE..=MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE => Ok(safety as usize),
+        MPI_T_CB_REQUIRE_NONE => Ok(0),
+        MPI_T_CB_REQUIRE_MPI_RESTRICTED => Ok(1),
+        MPI_T_CB_REQUIRE_THREAD_SAFE => Ok(2),
+        MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE => Ok(3),
         _ => Err(MPI_T_ERR_INVALID),
     }
 }
