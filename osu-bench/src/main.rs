@@ -53,6 +53,8 @@ enum Command {
     /// mbw_mr with several threads per rank, each with a communicator of its own.
     #[command(name = "mbw_mr_mt")]
     MbwMrMt(Options),
+    /// 64 partitions that threads mark ready, until they are acknowledged, beside a message by each thread.
+    Partitioned(Options),
     /// Ping-pongs of several pairs of ranks at once.
     #[command(name = "multi_lat")]
     MultiLat(Options),
@@ -158,6 +160,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Bibw(options) => (Name::Bibw, options),
         Command::MbwMr(options) => (Name::MbwMr, options),
         Command::MbwMrMt(options) => (Name::MbwMrMt, options),
+        Command::Partitioned(options) => (Name::Partitioned, options),
         Command::MultiLat(options) => (Name::MultiLat, options),
         Command::Barrier(options) => (Name::Barrier, options),
         Command::Bcast(options) => (Name::Bcast, options),

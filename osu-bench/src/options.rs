@@ -48,7 +48,7 @@ pub struct Options {
     /// Pairs of ranks that communicate (mbw_mr, multi_lat); half of the ranks when absent.
     #[arg(short = 'p', long, value_name = "PAIRS")]
     pub pairs: Option<usize>,
-    /// Threads per rank (mbw_mr_mt).
+    /// Threads per rank (mbw_mr_mt, partitioned).
     #[arg(short = 't', long, value_name = "THREADS", default_value_t = 2,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,

@@ -7,7 +7,7 @@ use netmod::{Transport, VciId};
 
 use crate::collective::{Buffers, Call};
 use crate::comm::Comm;
-use crate::comm::vci_map::{Plan, VciMap, Wishes};
+use crate::comm::vci_map::{Plan, Spread, VciMap, Wishes};
 use crate::datatype::{Datatype, Predefined};
 use crate::error::{Class, Error, Result};
 use crate::process::{CriticalSections, Process};
@@ -87,6 +87,23 @@ pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<
         }
     }
     try_vcis(process, comm, &plan, pool, false).map(drop)
+}
+
+/// Gives a communicator VCIs, by the tag, that all its members have open and know the addresses of; nothing is
+/// agreed on, and it must not be in use.
+///
+/// # Errors
+/// One is not open, or is used without a lock.
+pub fn use_known_vcis(process: &Process, comm: &Comm, vcis: &[VciId]) -> Result<()> {
+    let map = vcis
+        .iter()
+        .try_for_each(|vci| process.lock_vci(*vci).map(drop))
+        .map(|()| VciMap::new(Spread::Tag, vcis.to_vec(), process.users(), false))?;
+    match map {
+        Some(map) => comm.use_vcis(Arc::new(map)),
+        None => return Err(Error::new(Class::Intern, "a VCI is used without a lock")),
+    }
+    Ok(())
 }
 
 /// Carries out a plan. Returns whether all members could.

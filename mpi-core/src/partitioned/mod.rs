@@ -30,8 +30,12 @@ use crate::pt2pt::buffer::Buffer;
 /// Something that keeps a communicator alive.
 pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
 
-/// Bytes of a group, about: as much as makes a message worth its while.
+/// Bytes of a group at least, about: as much as makes a message worth its while.
 const GROUP: usize = 64 << 10;
+/// The most, unless a partition alone has more.
+const LARGE_GROUP: usize = 1 << 20;
+/// Groups of a VCI, if there is much data.
+const GROUPS_OF_VCI: usize = 4;
 /// The most groups of a send.
 const MOST_GROUPS: usize = 1024;
 

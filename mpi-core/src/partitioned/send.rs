@@ -7,7 +7,9 @@ use netmod::VciId;
 use parking_lot::Mutex;
 
 use super::waiting::wait_among;
-use super::{GROUP, Holder, MOST_GROUPS, Partitions, Plan, TAGS, Words, vci_of};
+use super::{
+    GROUP, GROUPS_OF_VCI, Holder, LARGE_GROUP, MOST_GROUPS, Partitions, Plan, TAGS, Words, vci_of,
+};
 use crate::comm::{Comm, Purpose, send_by};
 use crate::error::{Class, Error, Result};
 use crate::process::loan::Loan;
@@ -299,7 +301,9 @@ fn per_group(number: usize, bytes: usize, vcis: usize) -> usize {
     if bytes == 0 {
         return number.max(1); // one message says that all are ready
     }
-    let by_size = GROUP / bytes;
+    // Of much data groups are larger: each VCI has a few, of which one is filled while others travel.
+    let group = (number * bytes / (GROUPS_OF_VCI * vcis.max(1))).clamp(GROUP, LARGE_GROUP);
+    let by_size = group / bytes;
     // Each VCI is to have something to do, and small ones are not worth a message each.
     let by_vcis = number.div_ceil(vcis.max(1));
     let least = number.div_ceil(MOST_GROUPS);
@@ -342,6 +346,8 @@ mod tests {
         assert_eq!(per_group(64, 4096, 8), 8);
         assert_eq!(per_group(64, 8, 1), 64);
         assert_eq!(per_group(4, 1 << 20, 2), 1);
+        assert_eq!(per_group(64, 64 << 10, 2), 8);
+        assert_eq!(per_group(1024, 64 << 10, 1), 16);
         assert_eq!(per_group(1 << 20, 1 << 20, 1), 1024);
         assert_eq!(per_group(0, 8, 1), 1);
         assert_eq!(per_group(10, 0, 1), 10);

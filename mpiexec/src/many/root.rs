@@ -21,6 +21,7 @@ use super::wire::Bytes;
 use crate::hosts::place::Placement;
 use crate::options::Options;
 use crate::output::message;
+use crate::report::exit_codes;
 use crate::system::{self, Ending, Signals};
 
 /// Signals that this program handles itself.
@@ -105,6 +106,7 @@ struct Root {
     stuck: usize,
     /// Whether to say at the end how much went over the connections.
     verbose: bool,
+    print_codes: bool,
     events: Vec<Event>,
 }
 
@@ -172,6 +174,7 @@ impl Root {
             bereaved: None,
             stuck: 0,
             verbose: options.many.verbose,
+            print_codes: options.print_codes,
             hosts,
             events,
         })
@@ -454,6 +457,10 @@ impl Root {
             message(&mut self.output.sinks[1], &text);
         }
         let code = self.tell_end();
+        if self.print_codes {
+            let endings = self.ranks.iter().map(|rank| rank.ending);
+            message(&mut self.output.sinks[1], &exit_codes(endings));
+        }
         // Standard output last: its reader may be in no hurry.
         self.output.sinks[1].write_all();
         self.output.sinks[0].write_all();

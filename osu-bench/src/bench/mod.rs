@@ -6,6 +6,7 @@ mod forms;
 mod model;
 mod onesided;
 mod pairs;
+mod partitioned;
 mod pt2pt;
 mod startup;
 mod threads;
@@ -78,6 +79,7 @@ pub enum Name {
     GetAccLatency,
     FopLatency,
     CasLatency,
+    Partitioned,
     Init,
     Hello,
     RmaModel,
@@ -146,7 +148,7 @@ impl Name {
 pub fn run(name: Name, options: &Options) -> Result<()> {
     let table = Table::open()?;
     let start = Instant::now();
-    let world = World::init(table, name == Name::MbwMrMt)?;
+    let world = World::init(table, matches!(name, Name::MbwMrMt | Name::Partitioned))?;
     let init = start.elapsed();
     let outcome = match name {
         Name::Init => startup::init(&world, options, init),
@@ -157,6 +159,7 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         Name::Bibw => pt2pt::bidirectional(&world, options),
         Name::MbwMr => pairs::bandwidth_and_rate(&world, options),
         Name::MbwMrMt => threads::bandwidth_and_rate(&world, options),
+        Name::Partitioned => partitioned::latency(&world, options),
         Name::MultiLat => pairs::latency(&world, options),
         Name::PutLatency
         | Name::GetLatency

@@ -367,7 +367,7 @@ fn measure(
     sizes: &[usize],
     chrt: bool,
 ) -> Result<std::result::Result<Vec<f64>, String>> {
-    let threads = if bench == Name::MbwMrMt {
+    let threads = if matches!(bench, Name::MbwMrMt | Name::Partitioned) {
         usize::from(options.threads)
     } else {
         1
@@ -383,7 +383,7 @@ fn measure(
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
         command.arg("--sizes").arg(sizes.join(","));
     }
-    if bench == Name::MbwMrMt {
+    if matches!(bench, Name::MbwMrMt | Name::Partitioned) {
         command.arg("--threads").arg(options.threads.to_string());
     }
     command.args(&options.extra);

@@ -3,11 +3,13 @@
 
 pub mod constants;
 mod form;
+mod partitioned;
 mod table;
 mod window;
 mod world;
 
 pub use form::{Collective, Shape};
+pub use partitioned::Partitioned;
 pub use table::{
     Accumulate, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, Put, Request, Table, Wait, WinTwo,
 };

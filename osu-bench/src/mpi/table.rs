@@ -66,7 +66,7 @@ pub type InitThread =
     unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int) -> c_int;
 /// `MPI_Comm_dup`.
 pub type CommDup = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
-/// `MPI_Comm_free`, `MPI_Win_free`.
+/// `MPI_Comm_free`, `MPI_Win_free`, `MPI_Start`, `MPI_Request_free`.
 pub type Free = unsafe extern "C" fn(*mut c_int) -> c_int;
 /// `MPI_Comm_dup_with_info`: communicator, hints, copy.
 pub type CommDupWithInfo = unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int;
@@ -94,6 +94,32 @@ pub type Irecv =
     unsafe extern "C" fn(Buffer, c_int, c_int, c_int, c_int, c_int, *mut Request) -> c_int;
 /// `MPI_Wait`.
 pub type Wait = unsafe extern "C" fn(*mut Request, Status) -> c_int;
+/// `MPI_Psend_init`: buffer, partitions, count, datatype, destination, tag, communicator, hints, request.
+pub type PsendInit = unsafe extern "C" fn(
+    ConstBuffer,
+    c_int,
+    i64,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *mut Request,
+) -> c_int;
+/// `MPI_Precv_init`: as `MPI_Psend_init`.
+pub type PrecvInit = unsafe extern "C" fn(
+    Buffer,
+    c_int,
+    i64,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *mut Request,
+) -> c_int;
+/// `MPI_Pready`: partition, request.
+pub type Pready = unsafe extern "C" fn(c_int, Request) -> c_int;
 /// `MPI_Waitall`.
 pub type Waitall = unsafe extern "C" fn(c_int, *mut Request, Status) -> c_int;
 /// `MPI_Barrier`.
@@ -203,6 +229,11 @@ pub struct Table {
     pub irecv: Entry<Irecv>,
     pub wait: Entry<Wait>,
     pub waitall: Entry<Waitall>,
+    pub psend_init: Entry<PsendInit>,
+    pub precv_init: Entry<PrecvInit>,
+    pub pready: Entry<Pready>,
+    pub start: Entry<Free>,
+    pub request_free: Entry<Free>,
     pub barrier: Entry<Barrier>,
     pub bcast: Entry<Bcast>,
     pub allreduce: Entry<Allreduce>,
@@ -333,6 +364,11 @@ impl Table {
                 irecv: Entry::find(library, "MPI_Irecv"),
                 wait: Entry::find(library, "MPI_Wait"),
                 waitall: Entry::find(library, "MPI_Waitall"),
+                psend_init: Entry::find(library, "MPI_Psend_init"),
+                precv_init: Entry::find(library, "MPI_Precv_init"),
+                pready: Entry::find(library, "MPI_Pready"),
+                start: Entry::find(library, "MPI_Start"),
+                request_free: Entry::find(library, "MPI_Request_free"),
                 barrier: Entry::find(library, "MPI_Barrier"),
                 bcast: Entry::find(library, "MPI_Bcast"),
                 allreduce: Entry::find(library, "MPI_Allreduce"),

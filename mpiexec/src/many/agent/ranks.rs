@@ -187,7 +187,7 @@ impl Agent {
                 local: (index, count),
                 group: self.guardian.group(),
                 cpus,
-                label: false,
+                label: None,
                 stdin: if reads { Stdio::piped() } else { Stdio::null() },
                 files: [None, None],
                 signals: &self.signals,
