@@ -29,8 +29,9 @@ pub unsafe fn sendrecv(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if let Some((to, len)) = plain_send(sendbuf, sendcount, sendtype, dest, sendtag, comm)
-        && let Some(room) = types::plain_len(recvbuf, recvcount, recvtype)
+    if let Ok(count) = c_int::try_from(sendcount)
+        && let Some((to, len)) = plain_send(sendbuf, count, sendtype, dest, sendtag, comm)
+        && let Some(room) = types::plain_len_large(recvbuf, recvcount, recvtype)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
         // SAFETY: the caller's contract.
