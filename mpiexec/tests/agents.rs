@@ -166,6 +166,17 @@ fn output_has_labels_times_and_files() {
 }
 
 #[test]
+fn a_reader_that_leaves_ends_the_job() {
+    let script = format!(
+        "{} -bootstrap fork -hosts a,b -n 2 yes | head -n 1",
+        env!("CARGO_BIN_EXE_mpiexec")
+    );
+    let outcome = start(std::process::Command::new("sh").args(["-c", &script])).finish();
+    assert_eq!(outcome.out, "y\n");
+    outcome.says("SIGPIPE");
+}
+
+#[test]
 fn bindings_are_reported() {
     for hosts in [vec![], on("a")] {
         let words = ["-report-bindings", "-bind-to", "board", "-n", "1", "true"];

@@ -3,8 +3,8 @@
  * interleaved with the others'; afterwards all read all.
  * ranks: 1 2 4 8
  * variants: shm tcp
- * compiler: h5pcc.mpich
- * cflags: -shlib
+ * compiler: mpicc.mpich
+ * cflags: -Wl,--no-as-needed -I/usr/include/hdf5/mpich -lhdf5_mpich
  * timeout: 60
  */
 #include <hdf5.h>

@@ -31,7 +31,7 @@ const OPTIONAL: &[(&str, &[Package])] = &[
         "mpich",
         &[
             ("libmpich-dev", "/usr/lib/*/libmpich.so"),
-            ("libhdf5-mpich-dev", "/usr/bin/h5pcc.mpich"),
+            ("libhdf5-mpich-dev", "/usr/include/hdf5/mpich/hdf5.h"),
         ],
     ),
     ("libfabric", &[("libfabric1", "/usr/lib/*/libfabric.so.1")]),

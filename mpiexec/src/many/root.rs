@@ -108,6 +108,8 @@ struct Root {
     verbose: bool,
     print_codes: bool,
     events: Vec<Event>,
+    /// How many hosts had started when agents were last told that a stream is not read.
+    deaf: [usize; 2],
 }
 
 #[derive(Clone, Copy)]
@@ -177,6 +179,7 @@ impl Root {
             print_codes: options.print_codes,
             hosts,
             events,
+            deaf: [0; 2],
         })
     }
 
@@ -223,6 +226,18 @@ impl Root {
         }
         if self.output.tell_failures() {
             self.keep(1);
+        }
+        self.tell_deaf();
+    }
+
+    /// Tells agents, once they have started, which of our streams nobody reads any more.
+    fn tell_deaf(&mut self) {
+        let settled = self.hosts.iter().filter(|host| host.settled).count();
+        for (stream, sink) in [0, 1].into_iter().zip(&self.output.sinks) {
+            if sink.is_broken() && self.deaf[usize::from(stream)] != settled {
+                self.deaf[usize::from(stream)] = settled;
+                self.children.send(&Down::Deaf { stream });
+            }
         }
     }
 

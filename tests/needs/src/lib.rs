@@ -77,7 +77,7 @@ needs! {
             "/usr/bin/mpicc.mpich",
             "/usr/bin/mpicxx.mpich",
             "/usr/bin/mpif90.mpich",
-            "/usr/bin/h5pcc.mpich",
+            "/usr/include/hdf5/mpich/hdf5.h",
         ])
             .and_then(|()| library("libmpich.so.12"));
     /// A Fortran compiler.
