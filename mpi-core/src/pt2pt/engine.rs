@@ -240,7 +240,7 @@ impl Engine {
 
     /// Ends an operation whose other side is lost.
     #[cold]
-    fn fail_if_lost(&mut self, id: RequestId, peer: Peer) {
+    pub fn fail_if_lost(&mut self, id: RequestId, peer: Peer) {
         let lost = self.lost.iter().find(|(lost, _)| *lost == peer);
         if let Some((peer, why)) = lost {
             let error = lost_peer(*peer, why);
