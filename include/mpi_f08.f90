@@ -308,6 +308,12 @@ module mpi_f08
       integer :: len
       type(MPI_Datatype) :: datatype
     end subroutine
+    subroutine MPI_User_function_c(invec, inoutvec, len, datatype)
+      import
+      type(c_ptr), value :: invec, inoutvec
+      integer(kind=MPI_COUNT_KIND) :: len
+      type(MPI_Datatype) :: datatype
+    end subroutine
     subroutine MPI_Comm_copy_attr_function(oldcomm, comm_keyval, extra_state, &
         attribute_val_in, attribute_val_out, flag, ierror)
       import
@@ -411,6 +417,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Send_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='mpi_send_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Send
@@ -426,6 +444,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Send_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='pmpi_send_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Recv
@@ -435,6 +465,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Recv_c_f08ts(buf, count, datatype, source, tag, comm, status, ierror) bind(C, &
+        name='mpi_recv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
       integer, intent(in) :: tag
@@ -458,6 +501,19 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Recv_c_f08ts(buf, count, datatype, source, tag, comm, status, ierror) bind(C, &
+        name='pmpi_recv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Get_count
@@ -467,6 +523,14 @@ module mpi_f08
       type(MPI_Status), intent(in) :: status
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(out) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Get_count_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -480,6 +544,14 @@ module mpi_f08
       integer, intent(out) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Get_count_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Bsend
@@ -489,6 +561,18 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Bsend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='mpi_bsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -510,6 +594,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Bsend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='pmpi_bsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ssend
@@ -519,6 +615,18 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ssend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='mpi_ssend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -540,6 +648,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ssend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='pmpi_ssend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Rsend
@@ -549,6 +669,18 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Rsend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='mpi_rsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -570,6 +702,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Rsend_c_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
+        name='pmpi_rsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Buffer_attach
@@ -578,6 +722,14 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buffer
       integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Buffer_attach_c_f08ts(buffer, size, ierror) bind(C, &
+        name='mpi_buffer_attach_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -590,24 +742,46 @@ module mpi_f08
       integer, intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Buffer_attach_c_f08ts(buffer, size, ierror) bind(C, &
+        name='pmpi_buffer_attach_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Buffer_detach
-    subroutine MPI_Buffer_detach_f08ts(buffer_addr, size, ierror) bind(C, &
-        name='mpi_buffer_detach_f08ts_cdesc')
+    subroutine MPI_Buffer_detach_f08(buffer_addr, size, ierror)
+      import :: c_ptr
       implicit none
-      type(*), dimension(..), asynchronous :: buffer_addr
+      type(c_ptr), intent(out) :: buffer_addr
       integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Buffer_detach_c_f08(buffer_addr, size, ierror)
+      import :: MPI_COUNT_KIND, c_ptr
+      implicit none
+      type(c_ptr), intent(out) :: buffer_addr
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Buffer_detach
-    subroutine PMPI_Buffer_detach_f08ts(buffer_addr, size, ierror) bind(C, &
-        name='pmpi_buffer_detach_f08ts_cdesc')
+    subroutine PMPI_Buffer_detach_f08(buffer_addr, size, ierror)
+      import :: c_ptr
       implicit none
-      type(*), dimension(..), asynchronous :: buffer_addr
+      type(c_ptr), intent(out) :: buffer_addr
       integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Buffer_detach_c_f08(buffer_addr, size, ierror)
+      import :: MPI_COUNT_KIND, c_ptr
+      implicit none
+      type(c_ptr), intent(out) :: buffer_addr
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -619,6 +793,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Isend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_isend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -642,6 +829,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Isend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_isend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ibsend
@@ -651,6 +851,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ibsend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_ibsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -674,6 +887,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ibsend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_ibsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Issend
@@ -683,6 +909,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Issend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_issend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -706,6 +945,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Issend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_issend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Irsend
@@ -715,6 +967,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Irsend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_irsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -738,6 +1003,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Irsend_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_irsend_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Irecv
@@ -754,6 +1032,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Irecv_c_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
+        name='mpi_irecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Irecv
@@ -763,6 +1054,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Irecv_c_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
+        name='pmpi_irecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
       integer, intent(in) :: tag
@@ -1204,6 +1508,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Mrecv_c_f08ts(buf, count, datatype, message, status, ierror) bind(C, &
+        name='mpi_mrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Message, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Message), intent(inout) :: message
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Mrecv
@@ -1213,6 +1528,17 @@ module mpi_f08
       implicit none
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Message), intent(inout) :: message
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Mrecv_c_f08ts(buf, count, datatype, message, status, ierror) bind(C, &
+        name='pmpi_mrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Message, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
       type(MPI_Status) :: status
@@ -1232,6 +1558,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Imrecv_c_f08ts(buf, count, datatype, message, request, ierror) bind(C, &
+        name='mpi_imrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Message, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Message), intent(inout) :: message
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Imrecv
@@ -1241,6 +1578,17 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Message), intent(inout) :: message
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Imrecv_c_f08ts(buf, count, datatype, message, request, ierror) bind(C, &
+        name='pmpi_imrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Message, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
       type(MPI_Request), intent(out) :: request
@@ -1300,6 +1648,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Send_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_send_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Send_init
@@ -1309,6 +1670,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Send_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_send_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -1332,6 +1706,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Bsend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_bsend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Bsend_init
@@ -1341,6 +1728,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Bsend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_bsend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -1364,6 +1764,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ssend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_ssend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ssend_init
@@ -1373,6 +1786,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ssend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_ssend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -1396,6 +1822,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Rsend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='mpi_rsend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Rsend_init
@@ -1405,6 +1844,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Rsend_init_c_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
+        name='pmpi_rsend_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: tag
@@ -1428,6 +1880,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Recv_init_c_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
+        name='mpi_recv_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Recv_init
@@ -1437,6 +1902,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: source
+      integer, intent(in) :: tag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Recv_init_c_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
+        name='pmpi_recv_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
       integer, intent(in) :: tag
@@ -1504,6 +1982,25 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Sendrecv_c_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, status, ierror) bind(C, &
+        name='mpi_sendrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Sendrecv
@@ -1519,6 +2016,25 @@ module mpi_f08
       integer, intent(in) :: sendtag
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Sendrecv_c_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, status, ierror) bind(C, &
+        name='pmpi_sendrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
       integer, intent(in) :: recvtag
@@ -1544,6 +2060,21 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Sendrecv_replace_c_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, status, ierror) bind(C, name='mpi_sendrecv_replace_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Sendrecv_replace
@@ -1553,6 +2084,21 @@ module mpi_f08
       implicit none
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Sendrecv_replace_c_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, status, ierror) bind(C, name='pmpi_sendrecv_replace_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Status
+      implicit none
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: sendtag
@@ -1584,6 +2130,25 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Isendrecv_c_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, request, ierror) bind(C, &
+        name='mpi_isendrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Isendrecv
@@ -1599,6 +2164,25 @@ module mpi_f08
       integer, intent(in) :: sendtag
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Isendrecv_c_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, &
+        recvcount, recvtype, source, recvtag, comm, request, ierror) bind(C, &
+        name='pmpi_isendrecv_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
       integer, intent(in) :: recvtag
@@ -1624,6 +2208,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Isendrecv_replace_c_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, request, ierror) bind(C, name='mpi_isendrecv_replace_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Isendrecv_replace
@@ -1633,6 +2232,21 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: dest
+      integer, intent(in) :: sendtag
+      integer, intent(in) :: source
+      integer, intent(in) :: recvtag
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Isendrecv_replace_c_f08ts(buf, count, datatype, dest, sendtag, source, &
+        recvtag, comm, request, ierror) bind(C, name='pmpi_isendrecv_replace_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
       integer, intent(in) :: sendtag
@@ -1811,6 +2425,14 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_contiguous_c_f08(count, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_contiguous
@@ -1818,6 +2440,14 @@ module mpi_f08
       import :: MPI_Datatype
       implicit none
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_contiguous_c_f08(count, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1835,6 +2465,16 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_vector_c_f08(count, blocklength, stride, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: stride
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_vector
@@ -1848,6 +2488,16 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_vector_c_f08(count, blocklength, stride, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: stride
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_hvector
@@ -1857,6 +2507,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: blocklength
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: stride
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_create_hvector_c_f08(count, blocklength, stride, oldtype, newtype, &
+        ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: stride
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1875,6 +2536,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_create_hvector_c_f08(count, blocklength, stride, oldtype, newtype, &
+        ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: stride
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_indexed
@@ -1885,6 +2557,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: array_of_blocklengths(*)
       integer, intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_indexed_c_f08(count, array_of_blocklengths, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1903,6 +2586,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_indexed_c_f08(count, array_of_blocklengths, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_hindexed
@@ -1913,6 +2607,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: array_of_blocklengths(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_create_hindexed_c_f08(count, array_of_blocklengths, &
+        array_of_displacements, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1931,6 +2636,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_create_hindexed_c_f08(count, array_of_blocklengths, &
+        array_of_displacements, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_indexed_block
@@ -1941,6 +2657,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: blocklength
       integer, intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_create_indexed_block_c_f08(count, blocklength, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1959,6 +2686,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_create_indexed_block_c_f08(count, blocklength, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_hindexed_block
@@ -1969,6 +2707,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: blocklength
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Type_create_hindexed_block_c_f08(count, blocklength, array_of_displacements, &
+        oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -1987,6 +2736,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Type_create_hindexed_block_c_f08(count, blocklength, &
+        array_of_displacements, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: blocklength
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Type_create_struct
@@ -2001,6 +2761,17 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_create_struct_c_f08(count, array_of_blocklengths, &
+        array_of_displacements, array_of_types, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: array_of_types(*)
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_create_struct
@@ -2011,6 +2782,17 @@ module mpi_f08
       integer, intent(in) :: count
       integer, intent(in) :: array_of_blocklengths(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: array_of_displacements(*)
+      type(MPI_Datatype), intent(in) :: array_of_types(*)
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_create_struct_c_f08(count, array_of_blocklengths, &
+        array_of_displacements, array_of_types, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_blocklengths(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_displacements(*)
       type(MPI_Datatype), intent(in) :: array_of_types(*)
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
@@ -2031,6 +2813,19 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_create_subarray_c_f08(ndims, array_of_sizes, array_of_subsizes, &
+        array_of_starts, order, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer, intent(in) :: ndims
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_sizes(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_subsizes(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_starts(*)
+      integer, intent(in) :: order
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_create_subarray
@@ -2042,6 +2837,19 @@ module mpi_f08
       integer, intent(in) :: array_of_sizes(*)
       integer, intent(in) :: array_of_subsizes(*)
       integer, intent(in) :: array_of_starts(*)
+      integer, intent(in) :: order
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_create_subarray_c_f08(ndims, array_of_sizes, array_of_subsizes, &
+        array_of_starts, order, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer, intent(in) :: ndims
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_sizes(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_subsizes(*)
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_starts(*)
       integer, intent(in) :: order
       type(MPI_Datatype), intent(in) :: oldtype
       type(MPI_Datatype), intent(out) :: newtype
@@ -2066,6 +2874,22 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_create_darray_c_f08(size, rank, ndims, array_of_gsizes, &
+        array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer, intent(in) :: size
+      integer, intent(in) :: rank
+      integer, intent(in) :: ndims
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_gsizes(*)
+      integer, intent(in) :: array_of_distribs(*)
+      integer, intent(in) :: array_of_dargs(*)
+      integer, intent(in) :: array_of_psizes(*)
+      integer, intent(in) :: order
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_create_darray
@@ -2077,6 +2901,22 @@ module mpi_f08
       integer, intent(in) :: rank
       integer, intent(in) :: ndims
       integer, intent(in) :: array_of_gsizes(*)
+      integer, intent(in) :: array_of_distribs(*)
+      integer, intent(in) :: array_of_dargs(*)
+      integer, intent(in) :: array_of_psizes(*)
+      integer, intent(in) :: order
+      type(MPI_Datatype), intent(in) :: oldtype
+      type(MPI_Datatype), intent(out) :: newtype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_create_darray_c_f08(size, rank, ndims, array_of_gsizes, &
+        array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      integer, intent(in) :: size
+      integer, intent(in) :: rank
+      integer, intent(in) :: ndims
+      integer(kind=MPI_COUNT_KIND), intent(in) :: array_of_gsizes(*)
       integer, intent(in) :: array_of_distribs(*)
       integer, intent(in) :: array_of_dargs(*)
       integer, intent(in) :: array_of_psizes(*)
@@ -2153,6 +2993,13 @@ module mpi_f08
       integer, intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_size_c_f08(datatype, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_size
@@ -2161,6 +3008,13 @@ module mpi_f08
       implicit none
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_size_c_f08(datatype, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2362,6 +3216,14 @@ module mpi_f08
       integer, intent(out) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Get_elements_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Get_elements
@@ -2371,6 +3233,14 @@ module mpi_f08
       type(MPI_Status), intent(in) :: status
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(out) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Get_elements_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(in) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2409,6 +3279,18 @@ module mpi_f08
       integer, intent(out) :: combiner
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_get_envelope_c_f08(datatype, num_integers, num_addresses, &
+        num_large_counts, num_datatypes, combiner, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_integers
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_addresses
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_large_counts
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_datatypes
+      integer, intent(out) :: combiner
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_get_envelope
@@ -2420,6 +3302,18 @@ module mpi_f08
       integer, intent(out) :: num_integers
       integer, intent(out) :: num_addresses
       integer, intent(out) :: num_datatypes
+      integer, intent(out) :: combiner
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_get_envelope_c_f08(datatype, num_integers, num_addresses, &
+        num_large_counts, num_datatypes, combiner, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_integers
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_addresses
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_large_counts
+      integer(kind=MPI_COUNT_KIND), intent(out) :: num_datatypes
       integer, intent(out) :: combiner
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -2439,6 +3333,22 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Type_get_contents_c_f08(datatype, max_integers, max_addresses, &
+        max_large_counts, max_datatypes, array_of_integers, array_of_addresses, &
+        array_of_large_counts, array_of_datatypes, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_integers
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_addresses
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_large_counts
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_datatypes
+      integer, intent(out) :: array_of_integers(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
+      integer(kind=MPI_COUNT_KIND), intent(out) :: array_of_large_counts(*)
+      type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Type_get_contents
@@ -2452,6 +3362,22 @@ module mpi_f08
       integer, intent(in) :: max_datatypes
       integer, intent(out) :: array_of_integers(*)
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
+      type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Type_get_contents_c_f08(datatype, max_integers, max_addresses, &
+        max_large_counts, max_datatypes, array_of_integers, array_of_addresses, &
+        array_of_large_counts, array_of_datatypes, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_integers
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_addresses
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_large_counts
+      integer(kind=MPI_COUNT_KIND), intent(in) :: max_datatypes
+      integer, intent(out) :: array_of_integers(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: array_of_addresses(*)
+      integer(kind=MPI_COUNT_KIND), intent(out) :: array_of_large_counts(*)
       type(MPI_Datatype), intent(out) :: array_of_datatypes(*)
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -2493,6 +3419,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Pack_c_f08ts(inbuf, incount, datatype, outbuf, outsize, position, comm, &
+        ierror) bind(C, name='mpi_pack_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Pack
@@ -2509,6 +3448,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Pack_c_f08ts(inbuf, incount, datatype, outbuf, outsize, position, comm, &
+        ierror) bind(C, name='pmpi_pack_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Unpack
@@ -2521,6 +3473,19 @@ module mpi_f08
       integer, intent(inout) :: position
       type(*), dimension(..) :: outbuf
       integer, intent(in) :: outcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Unpack_c_f08ts(inbuf, insize, position, outbuf, outcount, datatype, comm, &
+        ierror) bind(C, name='mpi_unpack_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: insize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2541,6 +3506,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Unpack_c_f08ts(inbuf, insize, position, outbuf, outcount, datatype, comm, &
+        ierror) bind(C, name='pmpi_unpack_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: insize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Pack_size
@@ -2553,6 +3531,15 @@ module mpi_f08
       integer, intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Pack_size_c_f08(incount, datatype, comm, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Comm), intent(in) :: comm
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Pack_size
@@ -2563,6 +3550,15 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
       integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Pack_size_c_f08(incount, datatype, comm, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Comm), intent(in) :: comm
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2581,6 +3577,19 @@ module mpi_f08
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Pack_external_c_f08ts(datarep, inbuf, incount, datatype, outbuf, outsize, &
+        position, ierror) bind(C, name='mpi_pack_external_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Pack_external
@@ -2597,6 +3606,19 @@ module mpi_f08
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Pack_external_c_f08ts(datarep, inbuf, incount, datatype, outbuf, outsize, &
+        position, ierror) bind(C, name='pmpi_pack_external_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Unpack_external
@@ -2610,6 +3632,19 @@ module mpi_f08
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       type(*), dimension(..) :: outbuf
       integer, intent(in) :: outcount
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Unpack_external_c_f08ts(datarep, inbuf, insize, position, outbuf, outcount, &
+        datatype, ierror) bind(C, name='mpi_unpack_external_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: insize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -2629,6 +3664,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Unpack_external_c_f08ts(datarep, inbuf, insize, position, outbuf, outcount, &
+        datatype, ierror) bind(C, name='pmpi_unpack_external_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      type(*), dimension(..), intent(in) :: inbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: insize
+      integer(kind=MPI_COUNT_KIND), intent(inout) :: position
+      type(*), dimension(..) :: outbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Pack_external_size
@@ -2641,6 +3689,15 @@ module mpi_f08
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Pack_external_size_c_f08(datarep, incount, datatype, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Pack_external_size
@@ -2651,6 +3708,15 @@ module mpi_f08
       integer, intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Pack_external_size_c_f08(datarep, incount, datatype, size, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype
+      implicit none
+      character(len=*), intent(in) :: datarep
+      integer(kind=MPI_COUNT_KIND), intent(in) :: incount
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -2685,6 +3751,17 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Bcast_c_f08ts(buffer, count, datatype, root, comm, ierror) bind(C, &
+        name='mpi_bcast_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..) :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Bcast
@@ -2694,6 +3771,17 @@ module mpi_f08
       implicit none
       type(*), dimension(..) :: buffer
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Bcast_c_f08ts(buffer, count, datatype, root, comm, ierror) bind(C, &
+        name='pmpi_bcast_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..) :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2716,6 +3804,20 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Gather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, ierror) bind(C, name='mpi_gather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Gather
@@ -2728,6 +3830,20 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Gather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, ierror) bind(C, name='pmpi_gather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2751,6 +3867,21 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Gatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, ierror) bind(C, name='mpi_gatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Gatherv
@@ -2764,6 +3895,21 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Gatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, ierror) bind(C, name='pmpi_gatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2786,6 +3932,20 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scatter_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, ierror) bind(C, name='mpi_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scatter
@@ -2798,6 +3958,20 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scatter_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, ierror) bind(C, name='pmpi_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2821,6 +3995,21 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scatterv_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, ierror) bind(C, name='mpi_scatterv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scatterv
@@ -2834,6 +4023,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scatterv_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, ierror) bind(C, name='pmpi_scatterv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -2855,6 +4059,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='mpi_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allgather
@@ -2867,6 +4084,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='pmpi_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2888,6 +4118,20 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, ierror) bind(C, name='mpi_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allgatherv
@@ -2901,6 +4145,20 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, ierror) bind(C, name='pmpi_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2921,6 +4179,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        comm, ierror) bind(C, name='mpi_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoall
@@ -2933,6 +4204,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='pmpi_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2955,6 +4239,21 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, ierror) bind(C, name='mpi_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoallv
@@ -2969,6 +4268,22 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, ierror) bind(C, &
+        name='pmpi_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -2991,6 +4306,22 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, ierror) bind(C, &
+        name='mpi_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtypes(*)
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoallw
@@ -3005,6 +4336,22 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, ierror) bind(C, &
+        name='pmpi_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtypes(*)
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -3025,6 +4372,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Reduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) bind(C, &
+        name='mpi_reduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Reduce
@@ -3035,6 +4395,19 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Reduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) bind(C, &
+        name='pmpi_reduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       integer, intent(in) :: root
@@ -3059,6 +4432,28 @@ module mpi_f08
       import :: MPI_Op, MPI_User_function
       implicit none
       procedure(MPI_User_function) :: user_fn
+      logical, intent(in) :: commute
+      type(MPI_Op), intent(out) :: op
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Op_create_c
+    subroutine MPI_Op_create_c_f08(user_fn, commute, op, ierror)
+      import :: MPI_Op, MPI_User_function_c
+      implicit none
+      procedure(MPI_User_function_c) :: user_fn
+      logical, intent(in) :: commute
+      type(MPI_Op), intent(out) :: op
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Op_create_c
+    subroutine PMPI_Op_create_c_f08(user_fn, commute, op, ierror)
+      import :: MPI_Op, MPI_User_function_c
+      implicit none
+      procedure(MPI_User_function_c) :: user_fn
       logical, intent(in) :: commute
       type(MPI_Op), intent(out) :: op
       integer, optional, intent(out) :: ierror
@@ -3096,6 +4491,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allreduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='mpi_allreduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allreduce
@@ -3106,6 +4513,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allreduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='pmpi_allreduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3125,6 +4544,17 @@ module mpi_f08
       type(MPI_Op), intent(in) :: op
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Reduce_local_c_f08ts(inbuf, inoutbuf, count, datatype, op, ierror) bind(C, &
+        name='mpi_reduce_local_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      type(*), dimension(..) :: inoutbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Reduce_local
@@ -3135,6 +4565,17 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: inbuf
       type(*), dimension(..) :: inoutbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Reduce_local_c_f08ts(inbuf, inoutbuf, count, datatype, op, ierror) bind(C, &
+        name='pmpi_reduce_local_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: inbuf
+      type(*), dimension(..) :: inoutbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       integer, optional, intent(out) :: ierror
@@ -3174,6 +4615,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Reduce_scatter_block_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, ierror) bind(C, name='mpi_reduce_scatter_block_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Reduce_scatter_block
@@ -3184,6 +4637,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Reduce_scatter_block_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, ierror) bind(C, name='pmpi_reduce_scatter_block_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3204,6 +4669,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Reduce_scatter_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        ierror) bind(C, name='mpi_reduce_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Reduce_scatter
@@ -3214,6 +4691,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Reduce_scatter_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        ierror) bind(C, name='pmpi_reduce_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3234,6 +4723,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='mpi_scan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scan
@@ -3244,6 +4745,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='pmpi_scan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3264,6 +4777,18 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Exscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='mpi_exscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Exscan
@@ -3274,6 +4799,18 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: sendbuf
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Exscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
+        name='pmpi_exscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3314,6 +4851,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ibcast_c_f08ts(buffer, count, datatype, root, comm, request, ierror) bind(C, &
+        name='mpi_ibcast_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ibcast
@@ -3323,6 +4872,18 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buffer
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ibcast_c_f08ts(buffer, count, datatype, root, comm, request, ierror) bind(C, &
+        name='pmpi_ibcast_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3347,6 +4908,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Igather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, request, ierror) bind(C, name='mpi_igather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Igather
@@ -3359,6 +4935,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Igather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, request, ierror) bind(C, name='pmpi_igather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3384,6 +4975,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Igatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, request, ierror) bind(C, name='mpi_igatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Igatherv
@@ -3397,6 +5004,22 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Igatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+        recvtype, root, comm, request, ierror) bind(C, name='pmpi_igatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3421,6 +5044,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iscatter_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
+        root, comm, request, ierror) bind(C, name='mpi_iscatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iscatter
@@ -3433,6 +5071,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iscatter_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, request, ierror) bind(C, name='pmpi_iscatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3458,6 +5111,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iscatterv_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, request, ierror) bind(C, name='mpi_iscatterv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iscatterv
@@ -3471,6 +5140,23 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iscatterv_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, request, ierror) bind(C, &
+        name='pmpi_iscatterv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3494,6 +5180,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iallgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='mpi_iallgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iallgather
@@ -3506,6 +5206,20 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iallgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='pmpi_iallgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -3529,6 +5243,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iallgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, request, ierror) bind(C, name='mpi_iallgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iallgatherv
@@ -3542,6 +5271,21 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iallgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, request, ierror) bind(C, name='pmpi_iallgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -3564,6 +5308,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ialltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='mpi_ialltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ialltoall
@@ -3576,6 +5334,20 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ialltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='pmpi_ialltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -3601,6 +5373,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ialltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, request, ierror) bind(C, &
+        name='mpi_ialltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ialltoallv
@@ -3616,6 +5405,23 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ialltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ialltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -3641,6 +5447,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ialltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, request, ierror) bind(C, &
+        name='mpi_ialltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ialltoallw
@@ -3661,6 +5484,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ialltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, request, ierror) bind(C, &
+        name='pmpi_ialltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ireduce
@@ -3671,6 +5511,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ireduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, request, &
+        ierror) bind(C, name='mpi_ireduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       integer, intent(in) :: root
@@ -3695,6 +5549,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ireduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, request, &
+        ierror) bind(C, name='pmpi_ireduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Iallreduce
@@ -3705,6 +5573,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Iallreduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, &
+        ierror) bind(C, name='mpi_iallreduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3727,6 +5608,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Iallreduce_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, &
+        ierror) bind(C, name='pmpi_iallreduce_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ireduce_scatter_block
@@ -3737,6 +5631,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ireduce_scatter_block_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, request, ierror) bind(C, name='mpi_ireduce_scatter_block_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3759,6 +5666,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ireduce_scatter_block_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, request, ierror) bind(C, name='pmpi_ireduce_scatter_block_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ireduce_scatter
@@ -3769,6 +5689,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ireduce_scatter_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        request, ierror) bind(C, name='mpi_ireduce_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3791,6 +5724,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ireduce_scatter_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, &
+        request, ierror) bind(C, name='pmpi_ireduce_scatter_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Iscan
@@ -3801,6 +5747,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Iscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) bind(C, &
+        name='mpi_iscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3823,6 +5782,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Iscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) bind(C, &
+        name='pmpi_iscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Iexscan
@@ -3839,6 +5811,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Iexscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, &
+        ierror) bind(C, name='mpi_iexscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Iexscan
@@ -3849,6 +5834,19 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Iexscan_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, &
+        ierror) bind(C, name='pmpi_iexscan_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -3893,6 +5891,19 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Bcast_init_c_f08ts(buffer, count, datatype, root, comm, info, request, &
+        ierror) bind(C, name='mpi_bcast_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Bcast_init
@@ -3902,6 +5913,19 @@ module mpi_f08
       implicit none
       type(*), dimension(..), asynchronous :: buffer
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Bcast_init_c_f08ts(buffer, count, datatype, root, comm, info, request, &
+        ierror) bind(C, name='pmpi_bcast_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3928,6 +5952,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Gather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_gather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Gather_init
@@ -3941,6 +5982,23 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Gather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_gather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -3969,6 +6027,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Gatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_gatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Gatherv_init
@@ -3983,6 +6059,24 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Gatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_gatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -4010,6 +6104,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scatter_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_scatter_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scatter_init
@@ -4023,6 +6134,23 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scatter_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_scatter_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -4051,6 +6179,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Scatterv_init_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='mpi_scatterv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Scatterv_init
@@ -4065,6 +6211,24 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Scatterv_init_c_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, &
+        recvcount, recvtype, root, comm, info, request, ierror) bind(C, &
+        name='pmpi_scatterv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
       type(MPI_Comm), intent(in) :: comm
@@ -4090,6 +6254,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allgather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='mpi_allgather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allgather_init
@@ -4102,6 +6281,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allgather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='pmpi_allgather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -4128,6 +6322,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Allgatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_allgatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Allgatherv_init
@@ -4142,6 +6353,23 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Allgatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, &
+        displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_allgatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -4166,6 +6394,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoall_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='mpi_alltoall_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoall_init
@@ -4178,6 +6421,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoall_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, info, request, ierror) bind(C, name='pmpi_alltoall_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -4205,6 +6463,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoallv_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_alltoallv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoallv_init
@@ -4220,6 +6496,24 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Alltoallv_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_alltoallv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -4247,6 +6541,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Alltoallw_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='mpi_alltoallw_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Alltoallw_init
@@ -4268,6 +6580,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Alltoallw_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='pmpi_alltoallw_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Reduce_init
@@ -4278,6 +6608,21 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Reduce_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, info, &
+        request, ierror) bind(C, name='mpi_reduce_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       integer, intent(in) :: root
@@ -4304,6 +6649,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Reduce_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, &
+        info, request, ierror) bind(C, name='pmpi_reduce_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      integer, intent(in) :: root
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Allreduce_init
@@ -4314,6 +6674,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Allreduce_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_allreduce_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -4338,6 +6712,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Allreduce_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_allreduce_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Reduce_scatter_block_init
@@ -4348,6 +6736,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Reduce_scatter_block_init_c_f08ts(sendbuf, recvbuf, recvcount, datatype, op, &
+        comm, info, request, ierror) bind(C, name='mpi_reduce_scatter_block_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -4372,6 +6774,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Reduce_scatter_block_init_c_f08ts(sendbuf, recvbuf, recvcount, datatype, &
+        op, comm, info, request, ierror) bind(C, &
+        name='pmpi_reduce_scatter_block_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Reduce_scatter_init
@@ -4382,6 +6799,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Reduce_scatter_init_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, &
+        comm, info, request, ierror) bind(C, name='mpi_reduce_scatter_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -4406,6 +6837,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Reduce_scatter_init_c_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, &
+        comm, info, request, ierror) bind(C, name='pmpi_reduce_scatter_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Scan_init
@@ -4416,6 +6861,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Scan_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_scan_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -4440,6 +6899,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Scan_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_scan_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Exscan_init
@@ -4457,6 +6930,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Exscan_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='mpi_exscan_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Exscan_init
@@ -4467,6 +6954,20 @@ module mpi_f08
       type(*), dimension(..), intent(in), asynchronous :: sendbuf
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Exscan_init_c_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, &
+        request, ierror) bind(C, name='pmpi_exscan_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
@@ -6157,6 +8658,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='mpi_neighbor_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_allgather
@@ -6169,6 +8683,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, ierror) bind(C, name='pmpi_neighbor_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -6186,6 +8713,21 @@ module mpi_f08
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Neighbor_allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, ierror) bind(C, &
+        name='mpi_neighbor_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -6208,6 +8750,21 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Neighbor_allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, ierror) bind(C, &
+        name='pmpi_neighbor_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Neighbor_alltoall
@@ -6224,6 +8781,19 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='mpi_neighbor_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoall
@@ -6236,6 +8806,19 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, ierror) bind(C, name='pmpi_neighbor_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
@@ -6259,6 +8842,22 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, ierror) bind(C, &
+        name='mpi_neighbor_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoallv
@@ -6278,6 +8877,22 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Neighbor_alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Neighbor_alltoallw
@@ -6292,6 +8907,22 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       type(*), dimension(..) :: recvbuf
       integer, intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Neighbor_alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+        recvcounts, rdispls, recvtypes, comm, ierror) bind(C, &
+        name='mpi_neighbor_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtypes(*)
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
@@ -6316,6 +8947,22 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Neighbor_alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype
+      implicit none
+      type(*), dimension(..), intent(in) :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtypes(*)
+      type(*), dimension(..) :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ineighbor_allgather
@@ -6333,6 +8980,21 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ineighbor_allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, request, ierror) bind(C, &
+        name='mpi_ineighbor_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ineighbor_allgather
@@ -6345,6 +9007,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ineighbor_allgather_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_allgather_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -6369,6 +9046,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ineighbor_allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, request, ierror) bind(C, &
+        name='mpi_ineighbor_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ineighbor_allgatherv
@@ -6383,6 +9076,22 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ineighbor_allgatherv_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_allgatherv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -6405,6 +9114,20 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ineighbor_alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+        recvtype, comm, request, ierror) bind(C, name='mpi_ineighbor_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ineighbor_alltoall
@@ -6417,6 +9140,21 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Ineighbor_alltoall_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_alltoall_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
@@ -6442,6 +9180,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Ineighbor_alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+        recvcounts, rdispls, recvtype, comm, request, ierror) bind(C, &
+        name='mpi_ineighbor_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Ineighbor_alltoallv
@@ -6462,6 +9217,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ineighbor_alltoallv_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_alltoallv_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Ineighbor_alltoallw
@@ -6476,6 +9248,23 @@ module mpi_f08
       type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Ineighbor_alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, request, ierror) bind(C, &
+        name='mpi_ineighbor_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
@@ -6502,6 +9291,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Ineighbor_alltoallw_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, request, ierror) bind(C, &
+        name='pmpi_ineighbor_alltoallw_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Neighbor_allgather_init
@@ -6521,6 +9327,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_allgather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_allgather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_allgather_init
@@ -6534,6 +9356,22 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_allgather_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_allgather_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -6560,6 +9398,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_allgatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_allgatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_allgatherv_init
@@ -6574,6 +9429,23 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: displs(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_allgatherv_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcounts, displs, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_allgatherv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -6599,6 +9471,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoall_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoall_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoall_init
@@ -6612,6 +9500,22 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: sendtype
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in) :: recvcount
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_alltoall_init_c_f08ts(sendbuf, sendcount, sendtype, recvbuf, &
+        recvcount, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoall_init_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -6639,6 +9543,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoallv_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoallv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoallv_init
@@ -6654,6 +9576,24 @@ module mpi_f08
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
       integer, intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in) :: recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_alltoallv_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtype, &
+        recvbuf, recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallv_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
@@ -6681,6 +9621,24 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Neighbor_alltoallw_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='mpi_neighbor_alltoallw_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Neighbor_alltoallw_init
@@ -6695,6 +9653,24 @@ module mpi_f08
       type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
       type(*), dimension(..), asynchronous :: recvbuf
       integer, intent(in), asynchronous :: recvcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Neighbor_alltoallw_init_c_f08ts(sendbuf, sendcounts, sdispls, sendtypes, &
+        recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
+        name='pmpi_neighbor_alltoallw_init_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: sendbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: sendcounts(*)
+      integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: sdispls(*)
+      type(MPI_Datatype), intent(in), asynchronous :: sendtypes(*)
+      type(*), dimension(..), asynchronous :: recvbuf
+      integer(kind=MPI_COUNT_KIND), intent(in), asynchronous :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in), asynchronous :: rdispls(*)
       type(MPI_Datatype), intent(in), asynchronous :: recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
@@ -8139,6 +11115,18 @@ module mpi_f08
       type(MPI_Win), intent(out) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Win_create_c_f08ts(base, size, disp_unit, info, comm, win, ierror) bind(C, &
+        name='mpi_win_create_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: base
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Win_create
@@ -8154,6 +11142,18 @@ module mpi_f08
       type(MPI_Win), intent(out) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Win_create_c_f08ts(base, size, disp_unit, info, comm, win, ierror) bind(C, &
+        name='pmpi_win_create_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: base
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Win_allocate
@@ -8162,6 +11162,17 @@ module mpi_f08
       implicit none
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer, intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(c_ptr), intent(out) :: baseptr
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Win_allocate_c_f08(size, disp_unit, info, comm, baseptr, win, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win, c_ptr
+      implicit none
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
       type(MPI_Info), intent(in) :: info
       type(MPI_Comm), intent(in) :: comm
       type(c_ptr), intent(out) :: baseptr
@@ -8182,6 +11193,17 @@ module mpi_f08
       type(MPI_Win), intent(out) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Win_allocate_c_f08(size, disp_unit, info, comm, baseptr, win, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win, c_ptr
+      implicit none
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(c_ptr), intent(out) :: baseptr
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Win_allocate_shared
@@ -8190,6 +11212,17 @@ module mpi_f08
       implicit none
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer, intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(c_ptr), intent(out) :: baseptr
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Win_allocate_shared_c_f08(size, disp_unit, info, comm, baseptr, win, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win, c_ptr
+      implicit none
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
       type(MPI_Info), intent(in) :: info
       type(MPI_Comm), intent(in) :: comm
       type(c_ptr), intent(out) :: baseptr
@@ -8210,6 +11243,17 @@ module mpi_f08
       type(MPI_Win), intent(out) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine PMPI_Win_allocate_shared_c_f08(size, disp_unit, info, comm, baseptr, win, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Comm, MPI_Info, MPI_Win, c_ptr
+      implicit none
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Comm), intent(in) :: comm
+      type(c_ptr), intent(out) :: baseptr
+      type(MPI_Win), intent(out) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface MPI_Win_shared_query
@@ -8223,6 +11267,16 @@ module mpi_f08
       type(c_ptr), intent(out) :: baseptr
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Win_shared_query_c_f08(win, rank, size, disp_unit, baseptr, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Win, c_ptr
+      implicit none
+      type(MPI_Win), intent(in) :: win
+      integer, intent(in) :: rank
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: disp_unit
+      type(c_ptr), intent(out) :: baseptr
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Win_shared_query
@@ -8233,6 +11287,16 @@ module mpi_f08
       integer, intent(in) :: rank
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
       integer, intent(out) :: disp_unit
+      type(c_ptr), intent(out) :: baseptr
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Win_shared_query_c_f08(win, rank, size, disp_unit, baseptr, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Win, c_ptr
+      implicit none
+      type(MPI_Win), intent(in) :: win
+      integer, intent(in) :: rank
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: size
+      integer(kind=MPI_ADDRESS_KIND), intent(out) :: disp_unit
       type(c_ptr), intent(out) :: baseptr
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -8400,6 +11464,21 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Put_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, ierror) bind(C, &
+        name='mpi_put_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Put
@@ -8414,6 +11493,21 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Put_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, ierror) bind(C, &
+        name='pmpi_put_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
@@ -8436,6 +11530,21 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Get_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, ierror) bind(C, &
+        name='mpi_get_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Get
@@ -8450,6 +11559,21 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Get_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, ierror) bind(C, &
+        name='pmpi_get_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
@@ -8473,6 +11597,22 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, op, win, ierror) bind(C, &
+        name='mpi_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Accumulate
@@ -8487,6 +11627,22 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, op, win, ierror) bind(C, &
+        name='pmpi_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Win), intent(in) :: win
@@ -8514,6 +11670,25 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Get_accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        result_addr, result_count, result_datatype, target_rank, target_disp, target_count, &
+        target_datatype, op, win, ierror) bind(C, name='mpi_get_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      type(*), dimension(..), asynchronous :: result_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
+      type(MPI_Datatype), intent(in) :: result_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Get_accumulate
@@ -8531,6 +11706,25 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Get_accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        result_addr, result_count, result_datatype, target_rank, target_disp, target_count, &
+        target_datatype, op, win, ierror) bind(C, name='pmpi_get_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      type(*), dimension(..), asynchronous :: result_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
+      type(MPI_Datatype), intent(in) :: result_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Win), intent(in) :: win
@@ -8619,6 +11813,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Rput_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, request, ierror) bind(C, &
+        name='mpi_rput_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Rput
@@ -8633,6 +11843,22 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Rput_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, request, ierror) bind(C, &
+        name='pmpi_rput_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Win), intent(in) :: win
       type(MPI_Request), intent(out) :: request
@@ -8657,6 +11883,22 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Rget_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, request, ierror) bind(C, &
+        name='mpi_rget_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Rget
@@ -8671,6 +11913,22 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Rget_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, win, request, ierror) bind(C, &
+        name='pmpi_rget_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Win), intent(in) :: win
       type(MPI_Request), intent(out) :: request
@@ -8696,6 +11954,23 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Raccumulate_c_f08ts(origin_addr, origin_count, origin_datatype, target_rank, &
+        target_disp, target_count, target_datatype, op, win, request, ierror) bind(C, &
+        name='mpi_raccumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Raccumulate
@@ -8710,6 +11985,23 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Raccumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        target_rank, target_disp, target_count, target_datatype, op, win, request, ierror) bind(C, &
+        name='pmpi_raccumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Win), intent(in) :: win
@@ -8740,6 +12032,27 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Rget_accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        result_addr, result_count, result_datatype, target_rank, target_disp, target_count, &
+        target_datatype, op, win, request, ierror) bind(C, &
+        name='mpi_rget_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      type(*), dimension(..), asynchronous :: result_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
+      type(MPI_Datatype), intent(in) :: result_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Rget_accumulate
@@ -8758,6 +12071,27 @@ module mpi_f08
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
       integer, intent(in) :: target_count
+      type(MPI_Datatype), intent(in) :: target_datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Win), intent(in) :: win
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Rget_accumulate_c_f08ts(origin_addr, origin_count, origin_datatype, &
+        result_addr, result_count, result_datatype, target_rank, target_disp, target_count, &
+        target_datatype, op, win, request, ierror) bind(C, &
+        name='pmpi_rget_accumulate_c_f08ts_cdesc')
+      import :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win
+      implicit none
+      type(*), dimension(..), intent(in), asynchronous :: origin_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
+      type(MPI_Datatype), intent(in) :: origin_datatype
+      type(*), dimension(..), asynchronous :: result_addr
+      integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
+      type(MPI_Datatype), intent(in) :: result_datatype
+      integer, intent(in) :: target_rank
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
+      integer(kind=MPI_COUNT_KIND), intent(in) :: target_count
       type(MPI_Datatype), intent(in) :: target_datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Win), intent(in) :: win
@@ -9119,6 +12453,14 @@ module mpi_f08
       integer, intent(in) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_Status_set_elements_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_Status_set_elements
@@ -9128,6 +12470,14 @@ module mpi_f08
       type(MPI_Status), intent(inout) :: status
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: count
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Status_set_elements_c_f08(status, datatype, count, ierror)
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_Status
+      implicit none
+      type(MPI_Status), intent(inout) :: status
+      type(MPI_Datatype), intent(in) :: datatype
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -9615,6 +12965,18 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_at_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_at
@@ -9626,6 +12988,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_at_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9645,6 +13019,18 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_at_all_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_at_all
@@ -9656,6 +13042,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_at_all_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9675,6 +13073,18 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_at_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_at
@@ -9686,6 +13096,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_at_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9705,6 +13127,18 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_at_all_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_at_all
@@ -9716,6 +13150,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_at_all_c_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9735,6 +13181,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_at_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread_at
@@ -9746,6 +13204,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_at_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9765,6 +13235,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_at_all_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread_at_all
@@ -9776,6 +13258,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_at_all_c_f08ts(fh, offset, buf, count, datatype, request, &
+        ierror) bind(C, name='pmpi_file_iread_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9795,6 +13289,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_at_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite_at
@@ -9806,6 +13312,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_at_c_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_at_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9825,6 +13343,18 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_at_all_c_f08ts(fh, offset, buf, count, datatype, request, &
+        ierror) bind(C, name='mpi_file_iwrite_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite_at_all
@@ -9836,6 +13366,18 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_at_all_c_f08ts(fh, offset, buf, count, datatype, request, &
+        ierror) bind(C, name='pmpi_file_iwrite_at_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9854,6 +13396,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read
@@ -9864,6 +13417,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9882,6 +13446,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_all_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_all
@@ -9892,6 +13467,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_all_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9910,6 +13496,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write
@@ -9920,6 +13517,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9938,6 +13546,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_all_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_all
@@ -9948,6 +13567,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_all_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -9966,6 +13596,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread
@@ -9976,6 +13617,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -9994,6 +13646,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_all_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread_all
@@ -10004,6 +13667,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_all_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -10022,6 +13696,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite
@@ -10032,6 +13717,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -10050,6 +13746,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_all_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite_all
@@ -10060,6 +13767,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_all_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_all_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -10142,6 +13860,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_shared_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_shared
@@ -10152,6 +13881,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_shared_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -10170,6 +13910,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_shared_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_shared
@@ -10180,6 +13931,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_shared_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -10198,6 +13960,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iread_shared_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iread_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iread_shared
@@ -10208,6 +13981,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iread_shared_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iread_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -10226,6 +14010,17 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_iwrite_shared_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='mpi_file_iwrite_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_iwrite_shared
@@ -10236,6 +14031,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_iwrite_shared_c_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
+        name='pmpi_file_iwrite_shared_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Request
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in), asynchronous :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
@@ -10254,6 +14060,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_ordered_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_read_ordered_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_ordered
@@ -10264,6 +14081,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_ordered_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_read_ordered_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -10282,6 +14110,17 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_ordered_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='mpi_file_write_ordered_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_ordered
@@ -10292,6 +14131,17 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_ordered_c_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
+        name='pmpi_file_write_ordered_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_Status
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
@@ -10352,6 +14202,17 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_at_all_begin_c_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_at_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_at_all_begin
@@ -10363,6 +14224,17 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_at_all_begin_c_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_at_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10404,6 +14276,17 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_at_all_begin_c_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_at_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_at_all_begin
@@ -10415,6 +14298,17 @@ module mpi_f08
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_at_all_begin_c_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_at_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File, MPI_OFFSET_KIND
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10455,6 +14349,16 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_all_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_all_begin
@@ -10465,6 +14369,16 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_all_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10505,6 +14419,16 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_all_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_all_begin
@@ -10515,6 +14439,16 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_all_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_all_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10555,6 +14489,16 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_read_ordered_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_read_ordered_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_read_ordered_begin
@@ -10565,6 +14509,16 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_read_ordered_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_read_ordered_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -10605,6 +14559,16 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+    subroutine MPI_File_write_ordered_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='mpi_file_write_ordered_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface PMPI_File_write_ordered_begin
@@ -10615,6 +14579,16 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(*), dimension(..), intent(in) :: buf
       integer, intent(in) :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_File_write_ordered_begin_c_f08ts(fh, buf, count, datatype, ierror) bind(C, &
+        name='pmpi_file_write_ordered_begin_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
+      implicit none
+      type(MPI_File), intent(in) :: fh
+      type(*), dimension(..), intent(in) :: buf
+      integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine

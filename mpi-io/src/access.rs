@@ -22,6 +22,7 @@ use crate::locks::{Locked, Locks};
 use crate::memory::Memory;
 use crate::posix::MOST_PIECES;
 use crate::view::{Run, View};
+use crate::writers::{Entered, Writers};
 use crate::{sieve, system};
 
 /// An open file as this process's threads share it.
@@ -30,8 +31,20 @@ pub(crate) struct Shared {
     pub amode: Amode,
     pub storage: Box<dyn Storage>,
     pub locks: Locks,
+    pub writers: Writers,
     pub hints: Mutex<Arc<Hints>>,
     pub atomic: AtomicBool,
+}
+
+/// That a write may be made without damage by those who sieve.
+#[allow(dead_code, reason = "guards are kept, not looked at")]
+pub(crate) enum Allowed<'a> {
+    /// The caller has the lock of atomic mode.
+    Atomic,
+    /// Nobody sieves.
+    Entered(Option<Entered<'a>>),
+    /// The bytes are locked.
+    Locked(Locked<'a>),
 }
 
 /// Bytes of data that are packed or unpacked at a time.
@@ -99,16 +112,19 @@ impl Shared {
         })
     }
 
-    /// Where others may sieve, a lock on what is to be written: they write back what they have read.
-    pub fn lock_against_sieving(
-        &self,
-        range: std::ops::Range<u64>,
-    ) -> io::Result<Option<Locked<'_>>> {
-        let sieved = self.hints.lock().ds_write == Choice::Enable;
-        match sieved && !self.is_atomic() {
-            true => self.locks.lock(&*self.storage, range, true).map(Some),
-            false => Ok(None),
+    /// What allows a write, as long as it is kept: where others may sieve, a lock, since they write back
+    /// what they have read.
+    pub fn allow_write(&self, range: std::ops::Range<u64>) -> io::Result<Allowed<'_>> {
+        if self.is_atomic() {
+            return Ok(Allowed::Atomic);
         }
+        if self.hints.lock().ds_write != Choice::Enable
+            && let Some(entered) = self.writers.enter()
+        {
+            return Ok(Allowed::Entered(entered));
+        }
+        let locked = self.locks.lock(&*self.storage, range, true)?;
+        Ok(Allowed::Locked(locked))
     }
 
     fn move_unlocked(
@@ -121,8 +137,8 @@ impl Shared {
         let len = buffer.len() as u64;
         if view.is_one_run(position, len) {
             let at = view.place(position);
-            let _locked = match direction {
-                Direction::Write => self.lock_against_sieving(at..at + len)?,
+            let _allowed = match direction {
+                Direction::Write => Some(self.allow_write(at..at + len)?),
                 Direction::Read => None,
             };
             return move_run(&*self.storage, at, buffer, direction);
@@ -166,6 +182,10 @@ impl Shared {
         if sieve::is_better(self, &hints, view, position, len, direction) {
             return sieve::transfer(self, &hints, view, position, start, len, direction);
         }
+        let _allowed = match direction {
+            Direction::Write => Some(self.allow_write(view.span(position, len))?),
+            Direction::Read => None,
+        };
         let mut done = 0;
         for run in view.runs(position, len) {
             let here = start.wrapping_add(done as usize);

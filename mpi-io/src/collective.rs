@@ -524,9 +524,9 @@ impl Phases<'_> {
                 .as_mut_ptr()
                 .wrapping_add((stretch.at - reach.start) as usize);
             let written = shared
-                .lock_against_sieving(stretch.at..stretch.end())
+                .allow_write(stretch.at..stretch.end())
                 // SAFETY: the stretch lies in the window.
-                .and_then(|_locked| unsafe {
+                .and_then(|_allowed| unsafe {
                     move_plain(&*shared.storage, stretch, from, Direction::Write)
                 });
             if let Err(error) = written {

@@ -34,6 +34,7 @@ mod sieve;
 mod split;
 mod system;
 mod view;
+mod writers;
 
 pub use amode::Amode;
 pub use datarep::{Conversions, Representation};

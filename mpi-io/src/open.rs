@@ -21,6 +21,7 @@ use crate::hints::Hints;
 use crate::locks::Locks;
 use crate::shared_pointer::SharedPointer;
 use crate::system;
+use crate::writers::Writers;
 
 /// What a file is opened with.
 #[derive(Clone)]
@@ -100,6 +101,7 @@ impl File {
             amode,
             storage,
             locks: Locks::default(),
+            writers: Writers::new(pointer.piece(), comm.rank() as usize, comm.size() as usize),
             hints: Mutex::new(Arc::new(hints)),
             atomic: AtomicBool::new(false),
         };

@@ -12,6 +12,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
@@ -28,22 +29,20 @@ use crate::file::Direction;
 use crate::posix::PosixFile;
 use crate::system;
 use crate::view::Run;
+use crate::writers::piece_len;
 
 /// Where the pointer is.
 pub(crate) enum SharedPointer {
     /// The only member's.
     Own(AtomicI64),
     /// In memory that all members have mapped.
-    Node(Box<dyn SharedSegment>),
+    Node(Arc<dyn SharedSegment>),
     /// In a file, opened when it is first used.
     Hidden {
         path: PathBuf,
         file: Mutex<Option<PosixFile>>,
     },
 }
-
-/// Bytes of a piece of shared memory: a page.
-const PIECE: usize = 4096;
 
 impl SharedPointer {
     /// Makes it, at 0; all members call.
@@ -74,6 +73,15 @@ impl SharedPointer {
             path: hidden(path, unique[0]),
             file: Mutex::default(),
         })
+    }
+
+    /// The memory that all members share, which has room for more than the pointer; see
+    /// [`piece_len`].
+    pub fn piece(&self) -> Option<Arc<dyn SharedSegment>> {
+        match self {
+            SharedPointer::Node(piece) => Some(piece.clone()),
+            _ => None,
+        }
     }
 
     fn word(&self) -> Option<&AtomicI64> {
@@ -179,14 +187,15 @@ fn hidden(path: &Path, unique: u64) -> PathBuf {
 }
 
 /// A piece of memory that all members have mapped; nothing if one of them could not.
-fn share(process: &Process, comm: &Comm) -> Result<Option<Box<dyn SharedSegment>>> {
+fn share(process: &Process, comm: &Comm) -> Result<Option<Arc<dyn SharedSegment>>> {
     let Some(shared) = process.shared_memory() else {
         return Ok(None);
     };
+    let len = piece_len(comm.size() as usize);
     let (mut made, mut key) = (None, [0; 4]);
     if comm.rank() == 0
-        && let Ok(piece) = shared.create(PIECE)
-        && piece.reserve(0, PIECE).is_ok()
+        && let Ok(piece) = shared.create(len)
+        && piece.reserve(0, len).is_ok()
     {
         let RemoteKey { address, words } = piece.key();
         key = [1, address, words[0], words[1]];
@@ -198,12 +207,12 @@ fn share(process: &Process, comm: &Comm) -> Result<Option<Box<dyn SharedSegment>
             address: key[1],
             words: [key[2], key[3]],
         };
-        made = shared.open(&key, PIECE).ok();
+        made = shared.open(&key, len).ok();
     }
     let mut lacking = [u64::from(made.is_none())];
     collective::greatest_u64(process, comm, &mut lacking)?;
     if let Some(piece) = &made {
         piece.settle();
     }
-    Ok(made.filter(|_| lacking[0] == 0))
+    Ok(made.filter(|_| lacking[0] == 0).map(Arc::from))
 }

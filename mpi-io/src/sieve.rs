@@ -2,12 +2,13 @@
 //! picking out, or replacing and writing back, what is wanted.
 //!
 //! Writing back is sound only if nobody else writes in between at the same time. So whoever sieves holds
-//! a lock on the bytes, and where sieving for writing is in force all writers do (`romio_ds_write` is to
-//! be the same on all processes, as each hint that ROMIO has).
+//! a lock on the bytes, and all who write do: where `romio_ds_write` says so from the beginning, otherwise from
+//! when one has announced it (`writers`), which only members of one node can.
 
 #![allow(unsafe_code, reason = "memory of the program is read and written")]
 
 use std::io;
+use std::ops::Range;
 
 use crate::access::{Shared, move_plain};
 use crate::file::Direction;
@@ -15,7 +16,7 @@ use crate::hints::{Choice, Hints};
 use crate::view::{Run, View};
 
 /// What a call of the system's costs, in bytes that are copied meanwhile.
-const CALL: u64 = 4096;
+const CALL: u64 = 8192;
 
 /// How many runs are looked at to find out how dense they are.
 const LOOKED_AT: usize = 32;
@@ -39,8 +40,10 @@ pub(crate) fn is_better(
     if choice == Choice::Enable {
         return true;
     }
-    // Without the program's word other processes may write without locks.
-    if direction == Direction::Write {
+    // Others who write must know.
+    if direction == Direction::Write
+        && !(shared.writers.can_announce() && shared.storage.is_local())
+    {
         return false;
     }
     let (mut runs, mut first, mut end) = (0, 0, 0);
@@ -68,115 +71,96 @@ pub(crate) fn transfer(
         Direction::Read => hints.ind_rd_buffer_size,
         Direction::Write => hints.ind_wr_buffer_size,
     };
+    if direction == Direction::Write {
+        shared.writers.announce();
+    }
     let span = view.span(position, len);
     let mut window = vec![0_u8; room.min(span.end - span.start) as usize];
-    let mut runs = view.runs(position, len).peekable();
-    let mut batch: Vec<Run> = Vec::new();
-    let mut done = 0;
-    loop {
-        // As many runs as the window has room for; one that is too long is cut.
-        batch.clear();
-        let mut first = 0;
-        while let Some(run) = runs.peek_mut() {
-            if batch.is_empty() {
-                first = run.at;
-            }
-            let end = first + window.len() as u64;
-            if run.at >= end {
-                break;
-            }
-            if run.end() > end {
-                let part = end - run.at;
-                batch.push(Run {
-                    at: run.at,
-                    len: part,
-                });
-                run.at += part;
-                run.len -= part;
-                break;
-            }
-            batch.push(*run);
-            runs.next();
-        }
-        let Some(last) = batch.last() else {
-            return Ok(done);
-        };
+    let (mut next, end) = (position, position + len);
+    while next < end {
+        // As much as the window has room for.
+        let first = view.place(next);
+        let after = view.bytes_before(first + window.len() as u64, next + 1, end);
         let covered = Run {
             at: first,
-            len: last.end() - first,
+            len: view.place(after - 1) + 1 - first,
         };
-        let wanted: u64 = batch.iter().map(|run| run.len).sum();
-        let here = start.wrapping_add(done as usize);
-        // SAFETY: the runs are as long as the memory together, and lie in the window.
-        let moved = unsafe { move_window(shared, covered, &batch, &mut window, here, direction)? };
-        done += moved;
-        if moved < wanted {
-            return Ok(done);
+        let window = &mut window[..covered.len as usize];
+        let here = start.wrapping_add((next - position) as usize);
+        let stream = next..after;
+        let moved = match direction {
+            // SAFETY: the memory reaches to the end of the stream's part.
+            Direction::Read => unsafe { read(shared, view, covered, stream, window, here)? },
+            // SAFETY: as above.
+            Direction::Write => unsafe { write(shared, view, covered, stream, window, here)? },
+        };
+        next += moved;
+        if next < after {
+            break;
         }
     }
+    Ok(next - position)
 }
 
-/// Moves runs that lie in the window's reach. Returns how many bytes of them there are in the file.
+/// Reads part of the stream, which lies in `covered`. Returns how much of it there is.
 ///
 /// # Safety
-/// `start` is valid for as many bytes as the runs have.
-unsafe fn move_window(
+/// `start` is valid for as many bytes as the part has.
+unsafe fn read(
     shared: &Shared,
+    view: &View,
     covered: Run,
-    runs: &[Run],
+    stream: Range<u64>,
     window: &mut [u8],
     start: *mut u8,
-    direction: Direction,
+) -> io::Result<u64> {
+    let to = window.as_mut_ptr();
+    // SAFETY: the window is as long as what is covered.
+    let there = unsafe { move_plain(&*shared.storage, covered, to, Direction::Read)? };
+    let end = match there < covered.len {
+        true => view.bytes_before(covered.at + there, stream.start, stream.end),
+        false => stream.end,
+    };
+    let len = (end - stream.start) as usize;
+    // SAFETY: by the contract of this function; the window is not the program's memory.
+    let out = unsafe { std::slice::from_raw_parts_mut(start, len) };
+    view.gather(window, covered.at, stream.start, out);
+    Ok(len as u64)
+}
+
+/// Writes part of the stream, which lies in `covered`, and what stands between once more.
+///
+/// # Safety
+/// As for [`read`].
+unsafe fn write(
+    shared: &Shared,
+    view: &View,
+    covered: Run,
+    stream: Range<u64>,
+    window: &mut [u8],
+    start: *mut u8,
 ) -> io::Result<u64> {
     let storage = &*shared.storage;
-    let window = &mut window[..covered.len as usize];
-    if direction == Direction::Read {
-        // SAFETY: the window is a local variable.
-        let there = unsafe { move_plain(storage, covered, window.as_mut_ptr(), direction)? };
-        let mut done = 0;
-        for run in runs {
-            let from = run.at - covered.at;
-            let part = there.saturating_sub(from).min(run.len);
-            let to = start.wrapping_add(done as usize);
-            // SAFETY: by the contract of this function; the window is not the program's memory.
-            unsafe {
-                to.copy_from_nonoverlapping(window.as_ptr().add(from as usize), part as usize)
-            };
-            done += part;
-            if part < run.len {
-                break;
-            }
-        }
-        return Ok(done);
-    }
     // In atomic mode the lock is had already.
-    let locked = match shared.is_atomic() {
+    let _locked = match shared.is_atomic() {
         true => None,
-        false => Some(
-            shared
-                .locks
-                .lock(storage, covered.at..covered.end(), true)?,
-        ),
+        false => {
+            let range = covered.at..covered.end();
+            Some(shared.locks.lock(storage, range, true)?)
+        }
     };
-    let is_gapless = runs.iter().map(|run| run.len).sum::<u64>() == covered.len;
-    if !is_gapless {
-        // SAFETY: as above.
-        let there = unsafe { move_plain(storage, covered, window.as_mut_ptr(), Direction::Read)? };
+    let len = stream.end - stream.start;
+    if len < covered.len {
+        let to = window.as_mut_ptr();
+        // SAFETY: the window is as long as what is covered.
+        let there = unsafe { move_plain(storage, covered, to, Direction::Read)? };
         // Beyond the end of the file there are zeros.
         window[there as usize..].fill(0);
     }
-    let mut done = 0;
-    for run in runs {
-        let to = &mut window[(run.at - covered.at) as usize..][..run.len as usize];
-        // SAFETY: by the contract of this function.
-        unsafe {
-            to.as_mut_ptr()
-                .copy_from_nonoverlapping(start.wrapping_add(done as usize), to.len());
-        }
-        done += run.len;
-    }
+    // SAFETY: by the contract of this function.
+    let data = unsafe { std::slice::from_raw_parts(start, len as usize) };
+    view.scatter(data, stream.start, window, covered.at);
     // SAFETY: as above.
     unsafe { move_plain(storage, covered, window.as_mut_ptr(), Direction::Write)? };
-    drop(locked);
-    Ok(done)
+    Ok(len)
 }

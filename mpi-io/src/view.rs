@@ -211,6 +211,38 @@ impl View {
         low
     }
 
+    /// Copies part of the stream, from `position` on, out of memory that holds the file from byte `first` on.
+    #[allow(unsafe_code, reason = "places in the file are places in the window")]
+    pub fn gather(&self, window: &[u8], first: u64, position: u64, out: &mut [u8]) {
+        assert!(self.lies_in(window.len(), first, position, out.len()));
+        let base = window
+            .as_ptr()
+            .wrapping_sub((first as usize).wrapping_sub(self.displacement as usize));
+        // SAFETY: the part's first and last byte lie in the window, and so all between, since offsets
+        // never fall.
+        unsafe { self.in_file.pack(base, self.times, position as usize, out) };
+    }
+
+    /// Copies data, which is the stream from `position` on, to memory that holds the file from byte `first`
+    /// on.
+    #[allow(unsafe_code, reason = "places in the file are places in the window")]
+    pub fn scatter(&self, data: &[u8], position: u64, window: &mut [u8], first: u64) {
+        assert!(self.lies_in(window.len(), first, position, data.len()));
+        let before = (first as usize).wrapping_sub(self.displacement as usize);
+        let base = window.as_mut_ptr().wrapping_sub(before);
+        // SAFETY: as in `gather`.
+        unsafe {
+            self.in_file
+                .unpack(base, self.times, position as usize, data)
+        };
+    }
+
+    /// Whether part of the stream lies within so many bytes of the file.
+    fn lies_in(&self, room: usize, first: u64, position: u64, len: usize) -> bool {
+        let span = self.span(position, len as u64);
+        len == 0 || (span.start >= first && span.end <= first + room as u64)
+    }
+
     /// The offset in etypes that a position in the stream is, rounded down.
     pub fn offset_of(&self, position: u64) -> i64 {
         (position / self.etype_size) as i64

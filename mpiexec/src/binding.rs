@@ -181,21 +181,21 @@ mod tests {
     use crate::topology::show_list;
     use crate::topology::tests::sys;
 
-    fn sets(to: &str, by: &str, ranks: usize) -> String {
-        let dir = sys();
-        let machine = Machine::read(dir.path(), &(0..32).collect::<Vec<_>>());
+    fn sets(machine: &Machine, to: &str, by: &str, ranks: usize) -> String {
         let bind = Bind {
             to: super::to(to).unwrap(),
             map: (!by.is_empty()).then(|| map(by).unwrap()),
         };
         assert_eq!(Bind::read(&bind.show()), Some(bind.clone()));
-        let sets = bind.sets(ranks, &machine);
+        let sets = bind.sets(ranks, machine);
         let sets: Vec<String> = sets.iter().map(|set| show_list(set)).collect();
         sets.join(" ")
     }
 
     #[test]
     fn every_rank_is_where_it_should_be() {
+        let dir = sys();
+        let machine = Machine::read(dir.path(), &(0..32).collect::<Vec<_>>());
         for (to, by, ranks, expected) in [
             ("hwthread", "", 3, "0 16 1"),
             ("rr", "", 2, "0 16"),
@@ -229,7 +229,7 @@ mod tests {
             ("socket", "core", 2, "0-7,16-23 0-7,16-23"),
             ("auto", "socket", 2, "0,16 8,24"),
         ] {
-            assert_eq!(sets(to, by, ranks), expected, "{to} by {by}");
+            assert_eq!(sets(&machine, to, by, ranks), expected, "{to} by {by}");
         }
     }
 

@@ -20,6 +20,7 @@ const PLACING: &str = "ranks are placed by -bind-to only";
 const HERE: &str = "use -info to see what this launcher does";
 const OPEN_MPI: &str =
     "it sets Open MPI's own parameters; Weft's are the variables in docs/tuning.md";
+const CHECKPOINTS: &str = "there are no checkpoints";
 const SPAWN: &str = "there are no dynamic processes yet";
 
 const ALL: &[Foreign] = &[
@@ -29,12 +30,6 @@ const ALL: &[Foreign] = &[
     foreign("topolib", 1, ""),
     foreign("membind", 1, PLACING),
     foreign("demux", 1, ""),
-    foreign(
-        "print-all-exitcodes",
-        0,
-        "a message names the first rank that failed",
-    ),
-    foreign("prepend-pattern", 1, "-l labels lines with their ranks"),
     foreign("profile", 0, HERE),
     foreign("nameserver", 1, SPAWN),
     foreign("disable-hostname-propagation", 0, ""),
@@ -42,6 +37,21 @@ const ALL: &[Foreign] = &[
     foreign("order-nodes", 1, ONE_MACHINE),
     foreign("localhost", 1, ""),
     foreign("usize", 1, SPAWN),
+    foreign("umask", 1, "programs inherit ours"),
+    foreign("soft", 1, "as many ranks as -n says are started"),
+    foreign("arch", 1, "hosts are chosen by -host"),
+    foreign("prefork", 0, ""),
+    foreign("eac", 0, ""),
+    foreign("debug", 0, HERE),
+    foreign("dbg", 0, HERE),
+    foreign("binding", 1, PLACING),
+    foreign("bindlib", 1, ""),
+    foreign("ckpointlib", 1, CHECKPOINTS),
+    foreign("ckpoint-prefix", 1, CHECKPOINTS),
+    foreign("ckpoint-num", 1, CHECKPOINTS),
+    foreign("ckpoint-interval", 1, CHECKPOINTS),
+    foreign("hostname-propagation", 0, ""),
+    foreign("gpu-subdevs-per-proc", 1, "GPUs are not assigned to ranks"),
     foreign("pmi-port", 0, "ranks inherit a socket (PMI_FD)"),
     foreign("gpus-per-proc", 1, "GPUs are not assigned to ranks"),
     foreign("enable-auto-cleanup", 0, ""),
@@ -62,12 +72,6 @@ const ALL: &[Foreign] = &[
     foreign("use-hwthread-cpus", 0, PLACING),
     foreign("rankfile", 1, PLACING),
     foreign("rf", 1, PLACING),
-    foreign("timestamp-output", 0, "-l labels lines with their ranks"),
-    foreign(
-        "output-filename",
-        1,
-        "use -outfile-pattern and -errfile-pattern",
-    ),
     foreign("noprefix", 0, ""),
     foreign("preload-binary", 0, ""),
     foreign("quiet", 0, ""),

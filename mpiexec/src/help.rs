@@ -17,6 +17,8 @@ For the whole job:
   -genv NAME VALUE, -genvall, -genvnone, -genvlist A,B, -x NAME[=VALUE]
                         like -env..., for all programs
   -l, -prepend-rank     start each line of output with its rank: [3] text
+  -prepend-pattern P, -timestamp-output
+                        with %r for the rank, %h the host and %t the time; with the time
   -outfile-pattern P, -errfile-pattern P
                         standard output (error) of each rank to a file of this name,
                         in which %r stands for the rank and %h for the host
@@ -51,7 +53,7 @@ For several hosts (see docs/run.md):
   -print-rank-map       say who is where
   -nameserver HOST[:PORT]
                         publish and look up names (MPI_Publish_name) at the name server there,
-                        which 'mpiexec -name-server' is; without it names are for this job and
+                        which 'mpiexec -name-server [PORT]' is; without it names are for this job and
                         those that it spawns
   -info                 say what the launcher sees of this machine, and how MPI would
                         start here: launchers, transports, what is refused and why

@@ -17,11 +17,13 @@ use ending::{Bereaved, Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
 
 use crate::affinity;
 use crate::guardian::Guardian;
+use crate::label;
 use crate::names::{Asker, Upstream};
-use crate::options::{self, Options, Section};
-use crate::output::Sink;
+use crate::options::{Options, Section};
+use crate::output::{self, Sink};
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::rank::{Place, Rank};
+use crate::report::host;
 use crate::spawned::SpawnedJob;
 use crate::stdin::{Typing, for_rank_0};
 use crate::strays;
@@ -88,6 +90,8 @@ struct Job {
     code: u8,
     /// Whether the loss of a rank ends the others.
     cleanup: bool,
+    /// Whether to print how each rank has ended.
+    print_codes: bool,
     /// Ranks that ended with 0 but without MPI_Finalize.
     deserters: Option<Deserters>,
     /// The first rank that ended because it has found another lost.
@@ -174,6 +178,7 @@ impl Job {
             ended: Ended::default(),
             code: 0,
             cleanup: options.cleanup,
+            print_codes: options.print_codes,
             deserters: None,
             bereaved: None,
             not_ours,
@@ -182,7 +187,7 @@ impl Job {
             sections: options.sections.clone(),
             is_spawned: options.spawned.is_some(),
         };
-        let mut files = Files::default();
+        let mut files = Files(HashMap::new(), options.folders);
         for ((rank, &appnum), cpus) in appnums.iter().enumerate().zip(masks) {
             let place = Place {
                 rank,
@@ -191,7 +196,7 @@ impl Job {
                 local: (rank, size),
                 group: job.guardian.group(),
                 cpus,
-                label: options.label,
+                label: (options.label.as_ref()).map(|pattern| label::of(pattern, rank, &host(), 0)),
                 stdin: if rank == 0 && options.spawned.is_none() {
                     for_rank_0()
                 } else {
@@ -358,7 +363,8 @@ impl Job {
             return;
         }
         // Once our own reader has left, the ranks' reader leaves, too, and they learn of it.
-        let open = source.read(sink, state.label.as_deref()) && !sink.is_broken();
+        let label = state.label.as_deref().map(label::now);
+        let open = source.read(sink, label.as_deref()) && !sink.is_broken();
         sink.hold(rank, open);
         if !open {
             state.sources[stream] = None;
@@ -444,9 +450,8 @@ impl Job {
     }
 }
 
-/// The files that ranks write to, which those of the same name share.
-#[derive(Default)]
-struct Files(HashMap<String, File>);
+/// The files that ranks write to, which those of the same name share, and whether to make folders for them.
+struct Files(HashMap<String, File>, bool);
 
 impl Files {
     fn of(
@@ -462,11 +467,11 @@ impl Files {
         let Some(pattern) = pattern else {
             return Ok(None);
         };
-        let name = options::expand(pattern, rank, &crate::report::host(), 0);
+        let name = label::of(pattern, rank, &host(), 0);
         let failed = |e| unfit(&format!("can't write to '{name}'"), e);
         let file = match self.0.entry(name.clone()) {
             Entry::Occupied(file) => file.into_mut(),
-            Entry::Vacant(place) => place.insert(File::create(&name).map_err(failed)?),
+            Entry::Vacant(place) => place.insert(output::create(&name, self.1).map_err(failed)?),
         };
         file.try_clone().map(Some).map_err(failed)
     }

@@ -13,6 +13,7 @@ mod guardian;
 mod help;
 mod hosts;
 mod job;
+mod label;
 mod many;
 mod names;
 mod options;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
         Ok(Request::Version) => print(&report::version()),
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
         Ok(Request::Probe(library)) => probe::start(&library),
-        Ok(Request::NameServer) => names::serve(),
+        Ok(Request::NameServer(port)) => names::serve(port),
         Ok(Request::Run(options)) => many::run(*options),
         Err(message) => {
             if !spawned::refuse(&args, &message) {

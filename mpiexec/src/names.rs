@@ -137,9 +137,8 @@ struct Client {
 }
 
 /// Keeps names for whoever asks, until it is ended.
-pub fn serve() -> ExitCode {
-    let port = std::env::var("WEFT_NAME_SERVER_PORT").ok();
-    let port = port.and_then(|text| text.parse().ok()).unwrap_or(PORT);
+pub fn serve(port: Option<u16>) -> ExitCode {
+    let port = port.unwrap_or(PORT);
     let listener =
         TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)));
     let listener = match listener.and_then(|one| one.set_nonblocking(true).map(|()| one)) {

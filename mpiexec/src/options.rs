@@ -15,6 +15,7 @@ pub use many::Many;
 use crate::binding::{self, Bind};
 use crate::foreign;
 use crate::hosts::Host;
+use crate::label;
 use crate::spawned::{PREPUT, SPAWNED, Spawned};
 
 /// What the command line asks for.
@@ -28,8 +29,8 @@ pub enum Request {
     Info,
     /// Start MPI from this library and end it again: what `Info` runs to see the choices.
     Probe(OsString),
-    /// Keep published names for jobs on any host.
-    NameServer,
+    /// Keep published names for jobs on any host, at this port.
+    NameServer(Option<u16>),
     /// Run a job.
     Run(Box<Options>),
 }
@@ -39,14 +40,18 @@ pub enum Request {
 pub struct Options {
     /// Parts of the job, each a program and how often to run it.
     pub sections: Vec<Section>,
-    /// Start each line of output with its rank.
-    pub label: bool,
+    /// What each line of output starts with, by a pattern.
+    pub label: Option<String>,
+    /// Whether to print how each rank has ended.
+    pub print_codes: bool,
     /// End the job after this time.
     pub timeout: Option<Duration>,
     /// Which cores the ranks may use.
     pub bind: Bind,
     /// Files for the ranks' standard output and standard error, instead of ours.
     pub files: [Option<String>; 2],
+    /// Whether to make the folders that they are in.
+    pub folders: bool,
     /// Whether the loss of a rank ends the others.
     pub cleanup: bool,
     /// Whether a rank of another job has asked for it.
@@ -114,6 +119,15 @@ const KNOWN: &[&str] = &[
     "configfile",
     "prepend-rank",
     "outfile-pattern",
+    "prepend-pattern",
+    "timestamp-output",
+    "tag-output",
+    "output-filename",
+    "print-all-exitcodes",
+    "path",
+    "x",
+    "c",
+    "dac",
     "errfile-pattern",
     "disable-auto-cleanup",
     "nameserver",
@@ -134,10 +148,12 @@ pub fn parse(
 ) -> Result<Request, String> {
     let mut job = Options {
         sections: Vec::new(),
-        label: false,
+        label: None,
+        print_codes: false,
         timeout: None,
         bind: Bind::AUTO,
         files: [None, None],
+        folders: false,
         cleanup: true,
         spawned: None,
         name_server: None,
@@ -272,10 +288,33 @@ fn option<'a>(
         "genvnone" => everywhere.inherit = Inherit::None,
         "genvlist" => everywhere.inherit = list(&value("names")?),
         "wdir" | "wd" => draft.wdir = Some(PathBuf::from(value("a directory")?)),
-        "l" | "prepend-rank" | "tag-output" => job.label = true,
+        "l" | "prepend-rank" | "tag-output" => job.label = Some(with_time(job, label::USUAL)),
+        "prepend-pattern" => {
+            let pattern = pattern(name, &value("a pattern")?)?;
+            job.label = Some(with_time(job, &pattern));
+        }
+        "timestamp-output" => {
+            let label = job.label.take().unwrap_or_default();
+            job.label = Some(format!("%t {}", label.trim_start_matches("%t ")));
+        }
+        // As Open MPI names its files.
+        "output-filename" => {
+            let folder = text(&value("a folder")?).replace('%', "%%");
+            job.folders = true;
+            job.files = ["stdout", "stderr"].map(|one| Some(format!("{folder}/rank.%r/{one}")));
+        }
+        "print-all-exitcodes" => job.print_codes = true,
+        "path" => {
+            let mut path = value("a list of folders")?;
+            if let Some(rest) = std::env::var_os("PATH") {
+                path.push(":");
+                path.push(rest);
+            }
+            draft.set.push(("PATH".into(), path));
+        }
         "outfile-pattern" => job.files[0] = Some(pattern(name, &value("a file name")?)?),
         "errfile-pattern" => job.files[1] = Some(pattern(name, &value("a file name")?)?),
-        "disable-auto-cleanup" => job.cleanup = false,
+        "disable-auto-cleanup" | "dac" => job.cleanup = false,
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
         "configfile" => {
             return Err(
@@ -303,7 +342,16 @@ fn option<'a>(
             }
         }
         "nameserver" => job.name_server = Some(value("a host")?.to_string_lossy().into_owned()),
-        "name-server" => return Ok(Some(Request::NameServer)),
+        "name-server" => {
+            let port = value("a port").ok();
+            let port = port.map(|port| {
+                let number = port.to_str().and_then(|port| port.parse().ok());
+                number.ok_or_else(|| {
+                    "option -name-server takes the number of a port, or nothing".to_string()
+                })
+            });
+            return Ok(Some(Request::NameServer(port.transpose()?)));
+        }
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),
@@ -327,6 +375,18 @@ fn option<'a>(
         }
     }
     Ok(None)
+}
+
+fn text(value: &OsStr) -> String {
+    value.to_string_lossy().into_owned()
+}
+
+/// A label's pattern, behind the time if that was asked for before.
+fn with_time(job: &Options, pattern: &str) -> String {
+    match &job.label {
+        Some(label) if label.starts_with("%t ") => format!("%t {pattern}"),
+        _ => pattern.to_owned(),
+    }
 }
 
 fn count(name: &str, value: &OsStr) -> Result<usize, String> {
@@ -453,169 +513,19 @@ fn split(line: &str) -> Option<Vec<OsString>> {
     open.is_none().then_some(words)
 }
 
-/// A pattern of file names, of which `%r`, `%h` and Hydra's `%g` and `%p` are understood.
+/// A pattern of file names or labels, of which `%r`, `%h` and Hydra's `%g` and `%p` are understood.
 fn pattern(option: &str, text: &OsStr) -> Result<String, String> {
     let text = text.to_string_lossy().into_owned();
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
-        if c == '%' && !rest.next().is_some_and(|c| "rhgp%".contains(c)) {
+        if c == '%' && !rest.next().is_some_and(|c| "rhgpt%".contains(c)) {
             return Err(format!(
-                "option -{option}: in '{text}' only %r, %h, %g, %p and %% can stand for something"
+                "option -{option}: in '{text}' only %r, %h, %g, %p, %t and %% can stand for something"
             ));
         }
     }
     Ok(text)
 }
 
-/// The file name that a pattern is for a rank on a host, which is `node` of the job's.
-pub fn expand(pattern: &str, rank: usize, host: &str, node: usize) -> String {
-    let mut name = String::new();
-    let mut rest = pattern.chars();
-    while let Some(c) = rest.next() {
-        match (c, if c == '%' { rest.next() } else { None }) {
-            ('%', Some('r')) => name += &rank.to_string(),
-            ('%', Some('h')) => name += host,
-            // There is one process group, and a proxy on each host.
-            ('%', Some('g')) => name.push('0'),
-            ('%', Some('p')) => name += &node.to_string(),
-            ('%', Some(other)) => name.push(other),
-            (c, _) => name.push(c),
-        }
-    }
-    name
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(line: &str) -> Result<Request, String> {
-        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        parse(&args, |_| None)
-    }
-
-    fn job(line: &str) -> Options {
-        match read(line) {
-            Ok(Request::Run(options)) => *options,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn sections_have_their_own_and_shared_settings() {
-        let job = job("-genv A 1 -n 2 -env B 2 -wdir /tmp a -l x : --np 3 -genv C 3 -envnone b");
-        assert!(!job.label);
-        let [a, b] = &job.sections[..] else {
-            panic!("{job:?}")
-        };
-        assert_eq!((a.count, b.count), (2, 3));
-        assert_eq!(a.command, ["a", "-l", "x"]);
-        assert_eq!(b.command, ["b"]);
-        assert_eq!(a.wdir.as_deref(), Some("/tmp".as_ref()));
-        let names = |s: &Section| s.set.iter().map(|v| v.0.clone()).collect::<Vec<_>>();
-        assert_eq!(names(a), ["A", "C", "B"]);
-        assert_eq!(names(b), ["A", "C"]);
-        assert_eq!((&a.inherit, &b.inherit), (&Inherit::All, &Inherit::None));
-    }
-
-    #[test]
-    fn options_of_hydra_are_understood() {
-        let job = job(
-            "-hosts localhost:2,127.0.0.1,[::1]:4 -ppn 2 -iface lo -prepend-rank \
-             -outfile-pattern o.%r -disable-auto-cleanup -n 2 a",
-        );
-        assert!(job.label && !job.cleanup);
-        assert_eq!(job.files, [Some("o.%r".to_owned()), None]);
-        assert_eq!(expand("o.%r%%.%g.%h.%p", 3, "a", 2), "o.3%.0.a.2");
-    }
-
-    #[test]
-    fn a_file_holds_sections() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("config");
-        std::fs::write(
-            &file,
-            "# a job\n-n 2 ./a 'b c' \"\"\n\n  -n 1 -env X 1 ./d\n",
-        )
-        .unwrap();
-        let job = job(&format!("-configfile {}", file.display()));
-        let commands: Vec<_> = job.sections.iter().map(|s| (s.count, &s.command)).collect();
-        let expected = [OsString::from("./a"), "b c".into(), "".into()].to_vec();
-        assert_eq!(commands, [(2, &expected), (1, &vec!["./d".into()])]);
-        std::fs::write(&file, "-n 2 'a\n").unwrap();
-        let error = read(&format!("-configfile {}", file.display())).unwrap_err();
-        assert!(error.contains("line 1"), "{error}");
-        let hosts = dir.path().join("hosts");
-        std::fs::write(&hosts, "localhost slots=4 # here\n\nfar.example:x\n").unwrap();
-        let error = read(&format!("-f {} a", hosts.display())).unwrap_err();
-        assert!(error.contains("line 3: 'x'"), "{error}");
-    }
-
-    #[test]
-    fn options_end_at_two_dashes() {
-        assert_eq!(job("-l -- -n").sections[0].command, ["-n"]);
-    }
-
-    #[test]
-    fn ranks_are_bound_to_one_core_or_several() {
-        assert_eq!(job("-bind-to core a").bind.show(), "core:1");
-        assert_eq!(job("-bind-to core:2 a").bind.show(), "core:2");
-        assert_eq!(job("a").bind, Bind::AUTO);
-        let job = job("-bind-to numa -map-by ppr:2:socket -report-bindings a");
-        assert_eq!(job.bind.show(), "numa:1 ppr:2:socket");
-        assert!(job.many.report_bindings);
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        for (line, part) in [
-            ("", "no program"),
-            ("-n 2", "no program"),
-            ("a :", "section 2"),
-            ("-n", "-n needs"),
-            ("-n 0 a", "-n is 0"),
-            ("-np -1 a", "'-1' is none"),
-            ("-n 99999999999999999999 a", "is none"),
-            ("-n 70000 a", "70000 ranks"),
-            ("-nn 2 a", "did you mean -n?"),
-            ("-time 3 a", "unknown option -time"),
-            ("-timout 3 a", "did you mean -timeout?"),
-            ("--bind-too core a", "did you mean -bind-to?"),
-            ("-hostfile /nowhere/x a", "can't be read"),
-            ("-hosts localhost,b:0 a", "0 ranks"),
-            ("-host -oX a", "can't be the name"),
-            ("-map-by moon a", "not 'moon'"),
-            ("-bootstrap moon a", "not 'moon'"),
-            ("-stdin x a", "not 'x'"),
-            ("-n 1 -configfile x a", "must be the first"),
-            ("-outfile-pattern out.%x a", "'out.%x'"),
-            ("-ppn", "-ppn needs"),
-            ("-timeout x a", "'x' is none"),
-            ("-timeout -3 a", "'-3' is none"),
-            ("-timeout nan a", "'nan' is none"),
-            ("-bind-to moon a", "not 'moon'"),
-            ("-env =1 b c", "'=1' is no name"),
-            ("-bind-to core:0 a", "not 'core:0'"),
-            ("-initial-errhandler mpi_errors a", "not 'mpi_errors'"),
-        ] {
-            let error = read(line).expect_err(line);
-            assert!(error.contains(part), "{line}: {error}");
-        }
-    }
-
-    #[test]
-    fn time_limits() {
-        assert_eq!(job("-timeout 0 a").timeout, None);
-        assert_eq!(
-            job("-timeout 1.5 a").timeout,
-            Some(Duration::from_millis(1500))
-        );
-        assert!(job("-timeout inf a").timeout.is_some());
-        let args = [OsString::from("a")];
-        let Ok(Request::Run(job)) = parse(&args, |_| Some("2".into())) else {
-            panic!("not run")
-        };
-        assert_eq!(job.timeout, Some(Duration::from_secs(2)));
-        assert!(parse(&args, |_| Some("x".into())).is_err());
-    }
-}
+mod tests;

@@ -164,6 +164,14 @@ pub struct Source {
     lines: usize,
 }
 
+/// Makes a file that ranks' output goes to; `folder` says whether to make the folder that it is in.
+pub fn create(name: &str, folder: bool) -> io::Result<File> {
+    if let Some(folder) = std::path::Path::new(name).parent().filter(|_| folder) {
+        std::fs::create_dir_all(folder)?;
+    }
+    File::create(name)
+}
+
 /// A line longer than this is passed on in pieces.
 const LONGEST: usize = 16 << 20;
 

@@ -45,8 +45,8 @@ pub struct Place<'a> {
     pub group: Pid,
     /// CPUs to run on, empty for any.
     pub cpus: Mask,
-    /// Whether its output gets labels.
-    pub label: bool,
+    /// What its lines of output start with, if they are to be labelled.
+    pub label: Option<String>,
     /// Where its input comes from.
     pub stdin: Stdio,
     /// Where its output and error output go to, if not to us.
@@ -103,7 +103,7 @@ impl Rank {
             answers: Outbox::default(),
             sources,
             lines_before: 0,
-            label: place.label.then(|| format!("[{}] ", place.rank)),
+            label: place.label,
         };
         Ok((rank, child.stdin.take()))
     }

@@ -1,6 +1,7 @@
 //! Texts for people.
 
 use crate::affinity;
+use crate::system::Ending;
 
 /// The text of `-version`.
 pub fn version() -> String {
@@ -17,7 +18,7 @@ pub fn info() -> String {
     let listed: Vec<String> = cores.iter().map(list).collect();
     format!(
         "{}host:      {}\ncores:     {} that may be used (CPUs {})\nbinding:   up to {} ranks get \
-         equal shares of the cores, more are not bound\nlaunching: on this machine only; PMI-1.1 \
+         equal shares of the cores, more are not bound\nlaunching: on several hosts by agents (-hosts); PMI-1.1 \
          over an inherited socket (PMI_FD)\n",
         version(),
         host(),
@@ -34,6 +35,30 @@ pub fn host() -> String {
         "" => "localhost".to_owned(),
         name => name.to_owned(),
     }
+}
+
+/// How ranks have ended, those that follow each other in the same way together.
+pub fn exit_codes(endings: impl Iterator<Item = Option<Ending>>) -> String {
+    let mut groups: Vec<(usize, usize, Option<Ending>)> = Vec::new();
+    for (rank, ending) in endings.enumerate() {
+        match groups.last_mut() {
+            Some((_, last, same)) if *same == ending => *last = rank,
+            _ => groups.push((rank, rank, ending)),
+        }
+    }
+    let line = |(first, last, ending)| {
+        let how = match ending {
+            Some(Ending::Code(code)) => format!("exit code {code}"),
+            Some(Ending::Signal { number, .. }) => signal_name(number),
+            None => "not started, or its end is not known".to_owned(),
+        };
+        match first == last {
+            true => format!("rank {first}: {how}"),
+            false => format!("ranks {first}-{last}: {how}"),
+        }
+    };
+    let lines: Vec<String> = groups.into_iter().map(line).collect();
+    lines.join("\n")
 }
 
 /// A signal's name, `SIGSEGV`; real-time and unknown ones by number.

@@ -116,3 +116,79 @@ fn an_agent_wants_its_line() {
     let outcome = start_with_input(command.arg("-weft-agent"), Some(b"hello\n".to_vec())).finish();
     outcome.expect(1).says("pass its standard input on");
 }
+
+/// The options of output, on this machine and over agents.
+#[test]
+fn output_has_labels_times_and_files() {
+    for hosts in [vec![], on("a,b")] {
+        let with = |args: &[&str]| run(&[&hosts[..], args].concat());
+        let outcome = with(&["-n", "2", "-prepend-pattern", "<%r/%p> ", "echo", "x"]);
+        let nodes = if hosts.is_empty() { [0, 0] } else { [0, 1] };
+        let mut lines: Vec<&str> = outcome.expect(0).out.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(
+            lines,
+            [format!("<0/{}> x", nodes[0]), format!("<1/{}> x", nodes[1])]
+        );
+
+        let outcome = with(&["-l", "-timestamp-output", "-n", "1", "echo", "x"]);
+        let line = outcome.expect(0).out.trim();
+        assert!(
+            line.starts_with("20") && line.ends_with("Z [0] x"),
+            "{line}"
+        );
+
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("out").display().to_string();
+        let script = "echo $PMI_RANK; echo e >&2";
+        with(&["-output-filename", &folder, "-n", "2", "sh", "-c", script]).expect(0);
+        for rank in [0, 1] {
+            let read = |name: &str| {
+                std::fs::read_to_string(dir.path().join(format!("out/rank.{rank}/{name}"))).unwrap()
+            };
+            assert_eq!(
+                (read("stdout"), read("stderr")),
+                (format!("{rank}\n"), "e\n".into())
+            );
+        }
+
+        let outcome = with(&["-print-all-exitcodes", "-n", "2", "sh", "-c", "exit 0"]);
+        outcome.expect(0).says("ranks 0-1: exit code 0");
+
+        let program = dir.path().join("only-here");
+        std::fs::write(&program, "#!/bin/sh\necho found\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        let path = dir.path().display().to_string();
+        let outcome = with(&["-path", &path, "-n", "1", "only-here"]);
+        assert_eq!(outcome.expect(0).out, "found\n");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_job() {
+    let script = format!(
+        "{} -bootstrap fork -hosts a,b -n 2 yes | head -n 1",
+        env!("CARGO_BIN_EXE_mpiexec")
+    );
+    let outcome = start(std::process::Command::new("sh").args(["-c", &script])).finish();
+    assert_eq!(outcome.out, "y\n");
+    outcome.says("SIGPIPE");
+}
+
+#[test]
+fn bindings_are_reported() {
+    for hosts in [vec![], on("a")] {
+        let words = ["-report-bindings", "-bind-to", "board", "-n", "1", "true"];
+        let outcome = run(&[&hosts[..], &words[..]].concat());
+        outcome
+            .expect(0)
+            .says("rank 0 on ")
+            .says(" is bound to CPUs 0")
+            .says(": [B");
+        let words = ["-report-bindings", "-bind-to", "none", "-n", "1", "true"];
+        run(&[&hosts[..], &words[..]].concat())
+            .expect(0)
+            .says("is not bound");
+    }
+}

@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 use crate::abi::{
-    MPI_Aint, MPI_BYTE, MPI_Comm, MPI_DATATYPE_NULL, MPI_Datatype, MPI_ERR_BUFFER, MPI_SUCCESS,
+    MPI_Aint, MPI_BYTE, MPI_Comm, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype, MPI_ERR_BUFFER,
+    MPI_SUCCESS,
 };
 use crate::convert::finish;
 use crate::imports as c;
@@ -196,12 +197,13 @@ impl Section {
     /// The section is the program's, and has room for the elements.
     pub unsafe fn typed(
         &self,
-        count: c_int,
+        count: impl Into<MPI_Count>,
         datatype: MPI_Datatype,
         chunked: bool,
         waits: bool,
         back: bool,
     ) -> Result<Place, &'static str> {
+        let count = count.into();
         // SAFETY: the caller's contract.
         unsafe {
             if self.is_contiguous() {
@@ -212,7 +214,7 @@ impl Section {
                     .whole(waits, back)
                     .map(|place| place.with(count, datatype));
             };
-            let wanted = usize::try_from(count).unwrap_or(0) * size / self.element;
+            let wanted = usize::try_from(count).unwrap_or(0).saturating_mul(size) / self.element;
             // Below dimension `level` sections are described by nested types; above, elements
             // follow each other at one distance.
             let level = self.regular_from();
@@ -220,25 +222,15 @@ impl Section {
                 .iter()
                 .map(|one| one.extent as usize)
                 .product();
-            if inner > 0 && wanted.is_multiple_of(inner) {
+            // Who passed an int needs one in its place.
+            let fits = |number: usize| number <= c_int::MAX as usize || count > c_int::MAX.into();
+            if inner > 0 && wanted.is_multiple_of(inner) && fits(wanted / inner) {
                 let made = self.nested(level, unit_type);
-                return Ok(Place {
-                    address: self.base,
-                    count: (wanted / inner) as c_int,
-                    datatype: made,
-                    made,
-                    copy: None,
-                });
+                return Ok(Place::made(self.base, wanted / inner, made));
             }
             if !chunked && wanted <= self.len() {
                 let made = self.beginning(wanted, unit_type);
-                return Ok(Place {
-                    address: self.base,
-                    count: 1,
-                    datatype: made,
-                    made,
-                    copy: None,
-                });
+                return Ok(Place::made(self.base, 1, made));
             }
             self.whole(waits, back)
                 .map(|place| place.with(count, datatype))
@@ -263,13 +255,7 @@ impl Section {
             match self.unit_of(datatype) {
                 Some((size, unit)) if size == self.element && self.regular_from() == 0 => {
                     let made = self.nested(0, unit);
-                    Ok(Place {
-                        address: self.base,
-                        count: 0,
-                        datatype: made,
-                        made,
-                        copy: None,
-                    })
+                    Ok(Place::made(self.base, 0, made))
                 }
                 _ => self.whole(waits, back).map(|place| place.with(0, datatype)),
             }
@@ -290,7 +276,14 @@ impl Section {
                  gaps, with this datatype or operation; use a contiguous array",
             );
         }
-        let mut room = vec![0_u8; self.len() * self.element];
+        let size = self.len().saturating_mul(self.element);
+        let mut room: Vec<u8> = Vec::new();
+        if room.try_reserve_exact(size).is_err() {
+            return Err(
+                "there is not enough memory for a copy of the array section; use a contiguous array",
+            );
+        }
+        room.resize(size, 0);
         let mut next = room.as_mut_ptr();
         // SAFETY: the section is the program's; the room has the size of all its elements.
         unsafe {
@@ -299,17 +292,13 @@ impl Section {
                 next = next.add(self.element);
             });
         }
-        Ok(Place {
-            address: room.as_mut_ptr().cast(),
-            count: 0,
-            datatype: MPI_DATATYPE_NULL,
-            made: MPI_DATATYPE_NULL,
-            copy: Some(Copied {
-                section: *self,
-                room,
-                back,
-            }),
-        })
+        let mut place = Place::plain(room.as_mut_ptr().cast(), 0, MPI_DATATYPE_NULL);
+        place.copy = Some(Copied {
+            section: *self,
+            room,
+            back,
+        });
+        Ok(place)
     }
 
     /// Calls `visit` with the address of each element, in array element order.
@@ -333,7 +322,7 @@ impl Section {
         let (mut size, mut lb, mut extent) = (0, 0, 0);
         // SAFETY: local variables; an invalid datatype is reported by the call that comes after.
         unsafe {
-            if c::MPI_Type_size(datatype, &raw mut size) != MPI_SUCCESS
+            if c::MPI_Type_size_c(datatype, &raw mut size) != MPI_SUCCESS
                 || c::MPI_Type_get_extent(datatype, &raw mut lb, &raw mut extent) != MPI_SUCCESS
             {
                 return None;
@@ -392,7 +381,7 @@ impl Section {
         unsafe {
             let Some(below) = level.checked_sub(1) else {
                 if unit == MPI_DATATYPE_NULL {
-                    c::MPI_Type_contiguous(self.element as c_int, MPI_BYTE, &raw mut made);
+                    c::MPI_Type_contiguous_c(self.element as MPI_Count, MPI_BYTE, &raw mut made);
                 } else {
                     c::MPI_Type_dup(unit, &raw mut made);
                 }
@@ -400,10 +389,10 @@ impl Section {
             };
             let inner = self.slab(below, unit);
             let Dimension { extent, stride } = self.dimensions()[below];
-            c::MPI_Type_create_hvector(
-                extent as c_int,
+            c::MPI_Type_create_hvector_c(
+                extent as MPI_Count,
                 1,
-                stride as MPI_Aint,
+                stride as MPI_Count,
                 inner,
                 &raw mut made,
             );
@@ -429,10 +418,10 @@ impl Section {
                 if full > 0 {
                     let slab = self.slab(level, unit);
                     let mut made = MPI_DATATYPE_NULL;
-                    c::MPI_Type_create_hvector(
-                        full as c_int,
+                    c::MPI_Type_create_hvector_c(
+                        full as MPI_Count,
                         1,
-                        stride as MPI_Aint,
+                        stride as MPI_Count,
                         slab,
                         &raw mut made,
                     );
@@ -472,8 +461,10 @@ fn free(mut datatype: MPI_Datatype) {
 pub struct Place {
     /// The buffer's address.
     pub address: *mut c_void,
-    /// The number of elements.
+    /// The number of elements, for functions that take an int.
     pub count: c_int,
+    /// The number of elements, for functions with large counts.
+    pub large_count: MPI_Count,
     /// The datatype.
     pub datatype: MPI_Datatype,
     /// The datatype that was made for this, or none.
@@ -489,18 +480,27 @@ struct Copied {
 }
 
 impl Place {
-    fn plain(address: *mut c_void, count: c_int, datatype: MPI_Datatype) -> Place {
+    fn plain(address: *mut c_void, count: MPI_Count, datatype: MPI_Datatype) -> Place {
         Place {
             address,
-            count,
+            count: c_int::try_from(count).unwrap_or(c_int::MAX),
+            large_count: count,
             datatype,
             made: MPI_DATATYPE_NULL,
             copy: None,
         }
     }
 
-    fn with(mut self, count: c_int, datatype: MPI_Datatype) -> Place {
-        self.count = count;
+    /// Elements of a datatype that was made for this.
+    fn made(address: *mut c_void, count: usize, made: MPI_Datatype) -> Place {
+        let mut place = Place::plain(address, count as MPI_Count, made);
+        place.made = made;
+        place
+    }
+
+    fn with(mut self, count: MPI_Count, datatype: MPI_Datatype) -> Place {
+        self.count = c_int::try_from(count).unwrap_or(c_int::MAX);
+        self.large_count = count;
         self.datatype = datatype;
         self
     }

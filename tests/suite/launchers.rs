@@ -54,7 +54,7 @@ pub fn program() -> Result<PathBuf> {
 }
 
 /// Compiles a program of `tests/c/tools`.
-fn tool(name: &str) -> Result<PathBuf> {
+pub fn tool(name: &str) -> Result<PathBuf> {
     let prefix = prefix::get()?;
     let binary = programs(prefix)?.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("c/tools/{name}.c"));
@@ -259,6 +259,15 @@ fn slurm_runs() -> Result {
         let run = cluster.srun(&hosts, kind, &["abort"], &aborted);
         run.map_err(|error| format!("srun --mpi={kind}, aborting: {error}"))?;
     }
+    let run = cluster.own(&hosts, &[], &four(2));
+    run.map_err(|error| format!("mpiexec in an allocation: {error}\n{}", cluster.logs()))?;
+    let aborted = Case {
+        exit: 7,
+        stderr: vec!["aborted with code 7".to_owned()],
+        ..Case::default()
+    };
+    let run = cluster.own(&hosts, &["abort"], &aborted);
+    run.map_err(|error| format!("mpiexec in an allocation, aborting: {error}"))?;
     let refused = Case {
         exit: 15,
         stderr: vec!["SLURM_STEP_NUM_TASKS=4".into(), "srun --mpi=pmi2".into()],
@@ -418,6 +427,21 @@ impl Cluster {
             "-t",
             "1",
         ]);
+        command.arg(program()?).args(arguments);
+        run(&room, &mut command, case)
+    }
+
+    /// Our own mpiexec within an allocation, which tells it hosts and slots.
+    fn own(&self, hosts: &Hosts, arguments: &[&str], case: &Case) -> Result {
+        let room = Room::new()?;
+        let mut command = room.command(Path::new("ip"));
+        clear(&mut command);
+        command.args(&hosts.prefix(0)[1..]);
+        command.env("SLURM_CONF", self.dir.join("slurm.conf"));
+        let words = "/usr/bin/salloc --quiet -N 2 -n 4 --ntasks-per-node=2 -t 1 --chdir=/";
+        command.args(words.split(' '));
+        command.arg(prefix::get()?.join("bin/mpiexec"));
+        command.args(["-timeout", "60", "-wdir", "/"]);
         command.arg(program()?).args(arguments);
         run(&room, &mut command, case)
     }

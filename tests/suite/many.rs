@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
-use weft_needs::{MOUNTS, NAMESPACES, Need, SSHD};
+use weft_needs::{HYDRA, MOUNTS, NAMESPACES, Need, SSHD};
 
 use crate::hosts::Hosts;
-use crate::launchers::program;
+use crate::launchers::{program, tool};
 use crate::outcome::Outcome;
 use crate::program::Case;
 use crate::sshd::Cluster;
@@ -33,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("two/4", two),
         trial("four/8", four_hosts),
+        trial("sixteen/16", sixteen),
         trial("options/4", options),
         trial("failures/2", failures),
         trial("ends/4", ends),
@@ -112,6 +113,59 @@ fn four_hosts() -> Result {
     let lines = [format!("[0] {b}"), format!("[1] {b}"), format!("[2] {c}")];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     run(&cluster, &words, &case(0, &lines, &[]))
+}
+
+/// Sixteen hosts, flat and as a tree, and what Hydra takes for the same. `WEFT_TEST_PER_HOST` is the
+/// number of ranks on each.
+fn sixteen() -> Result {
+    const HOSTS: usize = 16;
+    let per_host = std::env::var("WEFT_TEST_PER_HOST").ok();
+    let per_host: usize = per_host.and_then(|text| text.parse().ok()).unwrap_or(1);
+    let cluster = Cluster::start(HOSTS)?;
+    let program = tool("start")?.display().to_string();
+    let (names, ppn) = (cluster.names(), per_host.to_string());
+    let size = (HOSTS * per_host).to_string();
+    let line = format!("{size} ranks");
+    let expected = case(0, &[&line], &[]);
+    for width in ["32", "4"] {
+        let words = [
+            "-hosts",
+            &names,
+            "-ppn",
+            &ppn,
+            "-n",
+            &size,
+            "-bootstrap-width",
+            width,
+            &program,
+        ];
+        let began = Instant::now();
+        run(&cluster, &words, &expected)?;
+        let took = began.elapsed().as_secs_f64();
+        println!("{size} ranks on {HOSTS} hosts, width {width}: {took:.2} s");
+    }
+    if HYDRA.lacking().is_none() {
+        let ssh = format!(
+            "#!/bin/sh\nexec ssh -F {} -oLogLevel=ERROR \"$@\"\n",
+            cluster.dir().join("ssh_config").display()
+        );
+        let exec = write_script(&cluster, "ssh", &ssh)?;
+        let mut command = cluster.within(0);
+        crate::job::clear(&mut command);
+        command.current_dir(cluster.dir());
+        command.args([
+            "/usr/bin/mpiexec.hydra",
+            "-launcher",
+            "ssh",
+            "-launcher-exec",
+            &exec,
+        ]);
+        command.args(["-hosts", &names, "-ppn", &ppn, "-n", &size, &program]);
+        let began = Instant::now();
+        judge(&cluster, &mut command, &expected)?;
+        println!("the same by Hydra: {:.2} s", began.elapsed().as_secs_f64());
+    }
+    Ok(())
 }
 
 fn options() -> Result {

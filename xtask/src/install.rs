@@ -76,6 +76,10 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
             tree.copy(&source, &format!("share/doc/weft/{name}"), 0o644)?;
         }
     }
+    let manual = workspace::root().join("docs/mpiexec.1");
+    for name in ["mpiexec", "mpirun"] {
+        tree.copy(&manual, &format!("share/man/man1/{name}.1"), 0o644)?;
+    }
     println!("xtask: Weft is in {}", tree.prefix.display());
     Ok(())
 }

@@ -27,7 +27,13 @@ const REQUIRED: &[Package] = &[
 const OPTIONAL: &[(&str, &[Package])] = &[
     ("fortran", &[("gfortran", "/usr/bin/gfortran")]),
     ("hydra", &[("mpich", "/usr/bin/mpiexec.hydra")]),
-    ("mpich", &[("libmpich-dev", "/usr/lib/*/libmpich.so")]),
+    (
+        "mpich",
+        &[
+            ("libmpich-dev", "/usr/lib/*/libmpich.so"),
+            ("libhdf5-mpich-dev", "/usr/include/hdf5/mpich/hdf5.h"),
+        ],
+    ),
     ("libfabric", &[("libfabric1", "/usr/lib/*/libfabric.so.1")]),
     ("ucx", &[("libucx0", "/usr/lib/*/libucp.so.0")]),
     ("valgrind", &[("valgrind", "/usr/bin/valgrind")]),

@@ -54,6 +54,15 @@ pub unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> Result
 }
 
 /// What `MPI_Get_library_version` says.
+#[cfg(standard_abi)]
+pub(crate) const LIBRARY_VERSION: &str = concat!(
+    "Weft ",
+    env!("CARGO_PKG_VERSION"),
+    " (standard ABI of MPI-5.0: libmpi_abi.so.1)"
+);
+
+/// What `MPI_Get_library_version` says.
+#[cfg(not(standard_abi))]
 pub(crate) const LIBRARY_VERSION: &str = concat!(
     "Weft ",
     env!("CARGO_PKG_VERSION"),

@@ -340,6 +340,13 @@ impl Function {
             .ok_or_else(|| format!("{function} has no parameter `{name}`"))
     }
 
+    /// The name without what says that it has large counts, if it does: `MPI_Send` of `MPI_Send_c`.
+    pub fn narrow_name(&self) -> Option<&str> {
+        self.name
+            .strip_suffix("_c")
+            .filter(|_| self.since >= (4, 0))
+    }
+
     /// Whether the standard names it, so that it has a `PMPI_` twin.
     pub fn is_standard(&self) -> bool {
         self.name.starts_with("MPI_") || self.name.starts_with("MPIX_")

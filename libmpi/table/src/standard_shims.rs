@@ -402,6 +402,9 @@ fn length(function: &Function, array: &Param) -> Option<String> {
     match array.name.as_str() {
         "array_of_requests" | "array_of_types" | "array_of_info" => first(&["incount", "count"]),
         "array_of_datatypes" if has("max_datatypes") => first(&["max_datatypes"]),
+        "array_of_datatypes" if has("num_elements") => Some(
+            "unsafe { num_elements.as_ref() }.map_or(0, |number| i64::from(*number))".to_owned(),
+        ),
         "out_comm_hdls" | "out_win_hdls" => first(&["my_num_ep"]),
         "sendtypes" | "recvtypes" => {
             let neighbors = function.name.contains("eighbor");

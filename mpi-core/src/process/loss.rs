@@ -31,10 +31,11 @@ impl Process {
                 }
                 is_new
             };
+            let owners = self.foreign.owners(peer);
             for vci in self.open_vcis() {
                 let state = self.vci(vci).ok().and_then(Vci::visit_blocking);
                 if let Some(mut state) = state {
-                    state.handle_lost_peer(peer, &why, &|owner| self.foreign.concerns(peer, owner));
+                    state.handle_lost_peer(peer, &why, owners.as_deref());
                     if is_new {
                         state.announce_loss(peer, |peer| self.foreign.is_foreign(peer));
                     }
@@ -51,7 +52,8 @@ impl Process {
         let mut state = self.lock(vci)?;
         for (peer, why) in lost.iter() {
             if !state.engine.lost.iter().any(|(known, _)| known == peer) {
-                state.handle_lost_peer(*peer, why, &|owner| self.foreign.concerns(*peer, owner));
+                let owners = self.foreign.owners(*peer);
+                state.handle_lost_peer(*peer, why, owners.as_deref());
             }
         }
         Ok(())
@@ -132,6 +134,10 @@ impl Process {
                 let sources = self.sources.iter();
                 let mut awaited: Vec<Peer> = sources.flat_map(|one| one.awaited_on(vci)).collect();
                 awaited.extend(self.notes.awaited_on(vci));
+                if self.foreign.any() {
+                    // Nobody else says that one of another job has died.
+                    awaited.extend(self.foreign.members_of(&state.owners_from_any()));
+                }
                 state.check_peers(awaited);
             }
         }

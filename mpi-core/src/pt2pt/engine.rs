@@ -13,6 +13,7 @@ use netmod::{Header, LaneError, Peer, RemoteAddr, Sink, Token, VciId};
 use netmod_kit::PeerTable;
 
 use crate::error::{Class, Error, Result};
+use crate::pt2pt::NOBODY;
 use crate::pt2pt::bad_memory;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::flow::{Stream, cost};
@@ -166,6 +167,8 @@ pub(crate) struct Engine {
     pub window: u32,
     /// Peers found lost, with the reason.
     pub lost: Vec<(Peer, String)>,
+    /// What lost processes of other jobs were members of, as requests name it.
+    pub lost_members: Vec<(Peer, u32)>,
     /// Those of them that the process has been told of.
     pub lost_reported: usize,
 }
@@ -183,6 +186,7 @@ impl Engine {
             remote: Ops::default(),
             window,
             lost: Vec::new(),
+            lost_members: Vec::new(),
             lost_reported: 0,
         }
     }
@@ -241,7 +245,11 @@ impl Engine {
     /// Ends an operation whose other side is lost.
     #[cold]
     pub fn fail_if_lost(&mut self, id: RequestId, peer: Peer) {
-        let lost = self.lost.iter().find(|(lost, _)| *lost == peer);
+        let owner = self.records.owner_of(id);
+        let lost = self.lost.iter().find(|(lost, _)| match peer {
+            NOBODY => self.lost_members.contains(&(*lost, owner)),
+            one => *lost == one,
+        });
         if let Some((peer, why)) = lost {
             let error = lost_peer(*peer, why);
             self.fail(id, error);

@@ -175,6 +175,7 @@ impl VciState {
         self.engine.streams.forget(peer);
         self.waiting.retain(|to: &Address, _| to.peer != peer);
         self.engine.lost.retain(|(lost, _)| *lost != peer);
+        self.engine.lost_members.retain(|(lost, _)| *lost != peer);
         self.engine.lost_reported = self.engine.lost.len();
     }
 }

@@ -28,10 +28,18 @@ impl VciState {
     /// What the transport is at (a read of the peer's memory) it ends itself, and tells; till then
     /// the buffer is not free.
     ///
-    /// `concerns` says whether it matters to what requests have as owner.
-    pub fn handle_lost_peer(&mut self, peer: Peer, why: &str, concerns: &dyn Fn(u32) -> bool) {
+    /// One of another job matters to what has it as a member: `owners`, as requests say. `None`: to all.
+    pub fn handle_lost_peer(&mut self, peer: Peer, why: &str, owners: Option<&[u32]>) {
+        let concerns = |owner| owners.is_none_or(|owners| owners.contains(&owner));
+        let owners = owners.unwrap_or(&[]);
         netmod::Sink::peer_lost(&mut self.engine, peer, why.to_string());
         self.engine.lost_reported = self.engine.lost.len();
+        let members = &mut self.engine.lost_members;
+        for owner in owners {
+            if !members.contains(&(peer, *owner)) {
+                members.push((peer, *owner));
+            }
+        }
         for id in self.engine.records.active() {
             let owner = self.engine.records.owner_of(id);
             let Some(record) = self.engine.records.get(id) else {
@@ -88,6 +96,22 @@ impl VciState {
             }
         }
         self.dispatch();
+    }
+
+    /// The owners of receives that anybody may send to.
+    pub fn owners_from_any(&mut self) -> Vec<u32> {
+        let mut owners = Vec::new();
+        for id in self.engine.records.active() {
+            let owner = self.engine.records.owner_of(id);
+            if let Some(record) = self.engine.records.get(id)
+                && matches!(record.role, Role::Posted(_))
+                && record.peer == NOBODY
+                && !owners.contains(&owner)
+            {
+                owners.push(owner);
+            }
+        }
+        owners
     }
 
     /// Has the transports look whether peers still live, above all those that are waited for: by

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use pmi::server::Stage;
 
 use super::Job;
+use crate::label;
 use crate::options::Options;
 use crate::output::message;
 use crate::rank::Rank;
-use crate::report::{host, signal_hint, signal_name};
+use crate::report::{exit_codes, host, signal_hint, signal_name};
 use crate::strays;
 use crate::system::{self, Ending};
 
@@ -394,7 +395,8 @@ impl Job {
             for rank in order {
                 let rank = &mut self.ranks[rank];
                 if let Some(mut source) = rank.sources[stream].take() {
-                    source.drain(sink, rank.label.as_deref());
+                    let label = rank.label.as_deref().map(label::now);
+                    source.drain(sink, label.as_deref());
                 }
             }
         }
@@ -430,6 +432,10 @@ impl Job {
                 self.name(deserters.first)
             );
             message(&mut self.sinks[1], &text);
+        }
+        if self.print_codes {
+            let endings = self.ranks.iter().map(|rank| rank.ending);
+            message(&mut self.sinks[1], &exit_codes(endings));
         }
         // Standard output last: its reader may be in no hurry.
         self.sinks[1].write_all();

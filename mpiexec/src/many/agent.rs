@@ -311,6 +311,11 @@ impl Agent {
             }
             Down::Credit { bytes, .. } => self.credit += i64::from(bytes),
             Down::Lose { rank, .. } => self.lose(rank),
+            Down::Deaf { stream } => {
+                for output in &mut self.output {
+                    output[usize::from(stream.min(1))].close();
+                }
+            }
             Down::Quit {} => {
                 self.children.give_up_the_unborn();
                 self.quit.get_or_insert(Instant::now() + FAREWELL);

@@ -54,7 +54,8 @@ pub fn command(boot: &Boot, member: &Member) -> Option<Command> {
                 command.arg("-oLogLevel=ERROR");
             }
             "slurm" => {
-                command.args(["--nodes=1", "--ntasks=1", "--overlap", "--mpi=none"]);
+                command.args(["--nodes=1", "--ntasks=1", "--ntasks-per-node=1"]);
+                command.args(["--overlap", "--mpi=none"]);
                 command.args(["--cpu-bind=none", "--quiet", "--export=ALL"]);
             }
             "sge" => {

@@ -29,6 +29,8 @@ pub enum Down {
     Lose { host: u32, rank: u32 },
     /// All is over.
     Quit {},
+    /// Nobody reads this stream any more, and ranks are to learn of it.
+    Deaf { stream: u8 },
 }
 
 fields! {
@@ -43,6 +45,7 @@ fields! {
         8 Credit { host, bytes },
         9 Lose { host, rank },
         10 Quit {},
+        11 Deaf { stream },
     }
 }
 

@@ -46,6 +46,10 @@ pub fn plan(
         .iter()
         .any(|section| section.hosts.is_some());
     let mut hosts = options.many.hosts.clone();
+    // What a rank spawns is beside it, unless other hosts are named.
+    if options.spawned.is_some() && hosts.is_empty() && !own {
+        return Ok(None);
+    }
     let rmk = options.many.rmk.as_deref();
     let mut known = !hosts.is_empty();
     if !known && !own && rmk.is_none() {

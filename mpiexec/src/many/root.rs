@@ -21,6 +21,7 @@ use super::wire::Bytes;
 use crate::hosts::place::Placement;
 use crate::options::Options;
 use crate::output::message;
+use crate::report::exit_codes;
 use crate::system::{self, Ending, Signals};
 
 /// Signals that this program handles itself.
@@ -105,7 +106,10 @@ struct Root {
     stuck: usize,
     /// Whether to say at the end how much went over the connections.
     verbose: bool,
+    print_codes: bool,
     events: Vec<Event>,
+    /// How many hosts had started when agents were last told that a stream is not read.
+    deaf: [usize; 2],
 }
 
 #[derive(Clone, Copy)]
@@ -172,8 +176,10 @@ impl Root {
             bereaved: None,
             stuck: 0,
             verbose: options.many.verbose,
+            print_codes: options.print_codes,
             hosts,
             events,
+            deaf: [0; 2],
         })
     }
 
@@ -220,6 +226,18 @@ impl Root {
         }
         if self.output.tell_failures() {
             self.keep(1);
+        }
+        self.tell_deaf();
+    }
+
+    /// Tells agents, once they have started, which of our streams nobody reads any more.
+    fn tell_deaf(&mut self) {
+        let settled = self.hosts.iter().filter(|host| host.settled).count();
+        for (stream, sink) in [0, 1].into_iter().zip(&self.output.sinks) {
+            if sink.is_broken() && self.deaf[usize::from(stream)] != settled {
+                self.deaf[usize::from(stream)] = settled;
+                self.children.send(&Down::Deaf { stream });
+            }
         }
     }
 
@@ -454,6 +472,10 @@ impl Root {
             message(&mut self.output.sinks[1], &text);
         }
         let code = self.tell_end();
+        if self.print_codes {
+            let endings = self.ranks.iter().map(|rank| rank.ending);
+            message(&mut self.output.sinks[1], &exit_codes(endings));
+        }
         // Standard output last: its reader may be in no hurry.
         self.output.sinks[1].write_all();
         self.output.sinks[0].write_all();

@@ -32,6 +32,7 @@ pub fn way(message: &Down) -> Way {
         | Down::Signal { .. }
         | Down::Where {}
         | Down::Kill {}
+        | Down::Deaf { .. }
         | Down::Quit {} => Way::All,
     }
 }

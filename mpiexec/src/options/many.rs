@@ -1,6 +1,6 @@
 //! Options about hosts: which there are, who goes where, and how agents are started there.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::binding::{self, Bind, To};
@@ -10,7 +10,7 @@ use crate::hosts::{self, Host};
 use crate::many::KINDS;
 use crate::topology::Kind;
 
-use super::contents;
+use super::{contents, text};
 
 /// What the options say.
 #[derive(Debug)]
@@ -231,10 +231,6 @@ pub fn option(
         _ => return Ok(false),
     }
     Ok(true)
-}
-
-fn text(value: &OsStr) -> String {
-    value.to_string_lossy().into_owned()
 }
 
 fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {

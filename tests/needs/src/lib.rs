@@ -72,8 +72,13 @@ needs! {
     /// MPICH's compilers and library.
     MPICH: "mpich",
         "programs that were compiled against MPICH, comparisons with it",
-        "Debian: libmpich-dev",
-        || all(&["/usr/bin/mpicc.mpich", "/usr/bin/mpicxx.mpich", "/usr/bin/mpif90.mpich"])
+        "Debian: libmpich-dev libhdf5-mpich-dev",
+        || all(&[
+            "/usr/bin/mpicc.mpich",
+            "/usr/bin/mpicxx.mpich",
+            "/usr/bin/mpif90.mpich",
+            "/usr/include/hdf5/mpich/hdf5.h",
+        ])
             .and_then(|()| library("libmpich.so.12"));
     /// A Fortran compiler.
     FORTRAN: "fortran", "all in Fortran", "Debian: gfortran", || file("/usr/bin/gfortran");

@@ -110,7 +110,7 @@ impl Table {
         for function in CALLBACKS {
             let _ = writeln!(text, "      EXTERNAL {function}");
         }
-        for routine in routines(self) {
+        for routine in routines(self).iter().filter(|one| !one.is_large()) {
             if routine.is_function() {
                 let name = routine.function.name.to_uppercase();
                 let kind = match routine.function.result.to_c("").as_str() {

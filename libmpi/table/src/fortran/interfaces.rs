@@ -116,9 +116,9 @@ impl Table {
         for name in CALLBACKS {
             let _ = writeln!(text, "  external :: {name}");
         }
-        for routine in routines(self) {
+        for routine in routines(self).iter().filter(|one| !one.is_large()) {
             for prefix in ["", "P"] {
-                interface(&mut text, &routine, prefix, Module::Mpi);
+                interface(&mut text, &[routine], prefix, Module::Mpi);
             }
         }
         sizeof(&mut text);
@@ -152,9 +152,22 @@ impl Table {
         self.constants_text(&mut text, Module::F08);
         text.push_str(F08_VARIABLES);
         text.push_str(F08_CALLBACKS);
-        for routine in routines(self).iter().filter(|routine| routine.in_f08()) {
+        let all = routines(self);
+        for routine in all.iter().filter(|routine| routine.in_f08()) {
+            // The form with large counts has the same generic name, where it is told apart.
+            let name = routine.function.name.as_str();
+            let large = all
+                .iter()
+                .find(|other| other.function.narrow_name() == Some(name) && other.is_told_apart());
+            let forms: Vec<&Routine<'_>> = match routine.function.narrow_name() {
+                None => [Some(routine), large].into_iter().flatten().collect(),
+                Some(_) if routine.function.form.is_none() && !routine.is_told_apart() => {
+                    vec![routine]
+                }
+                Some(_) => continue,
+            };
             for prefix in ["", "P"] {
-                interface(&mut text, routine, prefix, Module::F08);
+                interface(&mut text, &forms, prefix, Module::F08);
             }
         }
         sizeof(&mut text);
@@ -217,6 +230,12 @@ const F08_CALLBACKS: &str = "
       import
       type(c_ptr), value :: invec, inoutvec
       integer :: len
+      type(MPI_Datatype) :: datatype
+    end subroutine
+    subroutine MPI_User_function_c(invec, inoutvec, len, datatype)
+      import
+      type(c_ptr), value :: invec, inoutvec
+      integer(kind=MPI_COUNT_KIND) :: len
       type(MPI_Datatype) :: datatype
     end subroutine
     subroutine MPI_Comm_copy_attr_function(oldcomm, comm_keyval, extra_state, &
@@ -328,21 +347,25 @@ fn sizeof(text: &mut String) {
     }
 }
 
-fn interface(text: &mut String, routine: &Routine<'_>, prefix: &str, module: Module) {
-    let generic = routine.named(prefix, "");
-    let specific = match module {
-        Module::Mpi => generic.clone(),
+/// The interface of a routine, in one form or in two, of which the first has the generic name.
+fn interface(text: &mut String, forms: &[&Routine<'_>], prefix: &str, module: Module) {
+    let generic = forms[0].named(prefix, "");
+    let specific = |routine: &Routine<'_>| match module {
+        Module::Mpi => routine.named(prefix, ""),
         Module::F08 => routine.named(prefix, routine.suffix()),
     };
-    let is_named_alike = generic == specific;
-    let _ = if is_named_alike && !has_cptr(routine, module) {
+    let is_named_alike = generic == specific(forms[0]);
+    let _ = if is_named_alike && !has_cptr(forms[0], module) {
         writeln!(text, "\n  interface")
     } else {
         writeln!(text, "\n  interface {generic}")
     };
-    procedure(text, routine, &specific, module, false);
-    if has_cptr(routine, module) {
-        procedure(text, routine, &format!("{specific}_cptr"), module, true);
+    for routine in forms {
+        let specific = specific(routine);
+        procedure(text, routine, &specific, module, false);
+        if has_cptr(routine, module) {
+            procedure(text, routine, &format!("{specific}_cptr"), module, true);
+        }
     }
     text.push_str("  end interface\n");
 }
@@ -430,6 +453,10 @@ fn declaration(
     };
     match arg.pass {
         Pass::Null => Vec::new(),
+        Pass::Buffer if f08 && routine.detaches() => {
+            want("c_ptr");
+            vec![format!("type(c_ptr), intent(out) :: {name}")]
+        }
         Pass::Buffer if f08 => {
             let asynchronous = if routine.is_nonblocking() || keeps(routine) {
                 ", asynchronous"
@@ -493,12 +520,12 @@ fn declaration(
         Pass::Index => vec![format!("integer, intent(out) :: {name}")],
         Pass::Indices => vec![format!("integer, intent(out) :: {name}(*)")],
         Pass::Status | Pass::Pointer | Pass::Value | Pass::File | Pass::FileInOut => {
-            if routine.function.name == "MPI_Buffer_detach" && name == "buffer_addr" {
-                want("c_ptr");
-                return vec![format!("type(c_ptr), intent(out) :: {name}")];
-            }
             let shape = shape(&param.ctype);
-            let kind = kind(routine, param.kind, module, &mut want);
+            let element = match param.ctype.base.as_str() {
+                "MPI_Count" => Kind::BigCount,
+                _ => param.kind,
+            };
+            let kind = kind(routine, element, module, &mut want);
             if param.kind == Kind::StatusF08 || param.kind == Kind::Status {
                 return vec![status(
                     param.kind,
@@ -542,14 +569,13 @@ fn declaration(
 /// Whether the buffer is used after the call without being told by a request of its own.
 fn keeps(routine: &Routine<'_>) -> bool {
     matches!(
-        routine.function.name.as_str(),
+        routine.base_name(),
         "MPI_Buffer_attach"
             | "MPI_Get_address"
             | "MPI_Win_create"
             | "MPI_Win_attach"
             | "MPI_Win_detach"
             | "MPI_Free_mem"
-            | "MPI_Buffer_detach"
     )
 }
 

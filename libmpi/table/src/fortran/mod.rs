@@ -100,9 +100,15 @@ impl Routine<'_> {
         self.args.iter().filter(|arg| arg.pass != Pass::Null)
     }
 
-    /// Whether it has choice buffers.
+    /// Whether it has choice buffers in `mpi_f08`.
     pub fn has_buffers(&self) -> bool {
-        self.args.iter().any(|arg| arg.pass == Pass::Buffer)
+        !self.detaches() && self.args.iter().any(|arg| arg.pass == Pass::Buffer)
+    }
+
+    /// Whether it gives an address that only `mpi_f08` has a type for; `mpif.h` has a buffer there
+    /// that is left alone (section 3.6).
+    pub fn detaches(&self) -> bool {
+        self.base_name() == "MPI_Buffer_detach"
     }
 
     /// Whether it is a function, so that there is no error code.
@@ -113,11 +119,39 @@ impl Routine<'_> {
     /// Whether it begins something that goes on after the call.
     pub fn is_nonblocking(&self) -> bool {
         let has = |kind| self.args.iter().any(|arg| arg.param.kind == kind);
+        let attaches = self.base_name() == "MPI_Buffer_attach";
         let begins = self
             .args
             .iter()
             .any(|arg| arg.param.kind == Kind::Request && arg.param.direction == Direction::Out);
-        begins || has(Kind::Win) || self.function.name == "MPI_Buffer_attach"
+        begins || has(Kind::Win) || attaches
+    }
+
+    /// The name of its form with ints: both have in common what is particular to a routine.
+    pub fn base_name(&self) -> &str {
+        self.function.narrow_name().unwrap_or(&self.function.name)
+    }
+
+    /// Whether it has large counts, which only `mpi_f08` has.
+    pub fn is_large(&self) -> bool {
+        self.function.narrow_name().is_some()
+    }
+
+    /// Whether its arguments tell it from its form with ints, so that both can have one generic name. A
+    /// large count is an address for the compiler, and procedures are all alike.
+    pub fn is_told_apart(&self) -> bool {
+        let int_and_not = |(param, other): (&Param, &crate::CType)| {
+            (param.ctype.base == "int") != (other.base == "int")
+        };
+        match &self.function.form {
+            Some(form) => self
+                .function
+                .params
+                .iter()
+                .zip(&form.other)
+                .any(int_and_not),
+            None => !self.args.iter().any(|arg| arg.pass == Pass::Callback),
+        }
     }
 
     /// Whether `mpi_f08` has it: that leaves out what is deprecated.
@@ -145,7 +179,6 @@ pub fn routines(table: &Table) -> Vec<Routine<'_>> {
         .filter(|chapter| chapter.number.is_some())
         .flat_map(|chapter| &chapter.functions)
         .filter(|function| function.implementation.is_some() && is_routine(function))
-        .filter(|function| !function.is_large())
         .map(|function| Routine {
             function,
             args: function
@@ -168,10 +201,7 @@ fn is_routine(function: &Function) -> bool {
     let converts = ["_c2f", "_f2c", "_f082c", "_c2f08", "_toint", "_fromint"]
         .iter()
         .any(|end| name.ends_with(end));
-    !name.starts_with("MPI_T_")
-        && !converts
-        && name != "MPI_Register_datarep"
-        && !name.ends_with("_c")
+    !name.starts_with("MPI_T_") && !converts && !name.starts_with("MPI_Register_datarep")
 }
 
 fn special(name: &str) -> Option<&'static str> {

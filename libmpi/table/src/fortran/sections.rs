@@ -27,7 +27,7 @@ enum Role<'r> {
 
 fn role<'r>(routine: &'r Routine<'_>, index: usize) -> Role<'r> {
     let args = &routine.args;
-    let name = routine.function.name.as_str();
+    let name = routine.base_name();
     let arg = &args[index];
     if matches!(name, "MPI_Get_address" | "MPI_Free_mem" | "MPI_Win_detach") {
         return Role::Address;
@@ -76,12 +76,14 @@ fn descriptor_type(arg: &Arg<'_>, descriptor: &str, text: &str) -> String {
 /// Names for the tools' twins.
 pub(super) fn aliases(routine: &Routine<'_>) -> Vec<(String, String)> {
     let lower = routine.function.name.to_lowercase();
-    let others = others_profiling(routine, "_f08ts_");
-    ["_f08ts_", "_f08ts_cdesc"]
-        .iter()
-        .map(|end| (format!("p{lower}{end}"), format!("{lower}{end}")))
-        .chain([(others, format!("{lower}_f08ts_"))])
-        .collect()
+    let own = "_f08ts_cdesc";
+    let mut names = vec![(format!("p{lower}{own}"), format!("{lower}{own}"))];
+    if !routine.is_large() {
+        let target = format!("{lower}_f08ts_");
+        names.push((format!("p{target}"), target.clone()));
+        names.push((others_profiling(routine, "_f08ts_"), target));
+    }
+    names
 }
 
 /// The name that another library's `mpi_f08` gives to `PMPI_X`: `pmpir_x_f08_`.
@@ -117,20 +119,22 @@ pub(super) fn shim(text: &mut String, routine: &Routine<'_>) {
         }
         format!("{inner}({})", list.join(", "))
     };
-    // gfortran's own descriptors.
-    let _ = writeln!(
-        text,
-        "/// `{upper}` of `mpi_f08`, with descriptors of gfortran.\n\
-         ///\n\
-         /// # Safety\n\
-         /// The arguments are as the standard asks.\n\
-         #[unsafe(no_mangle)]\n\
-         pub unsafe extern \"C\" fn {lower}_f08ts_({}) {{\n    \
-         // SAFETY: as the caller promises.\n    \
-         unsafe {{ {} }}\n}}\n",
-        parameters(routine, |arg| descriptor_type(arg, "Gfortran", "")),
-        call("of_gfortran", false)
-    );
+    // gfortran's own descriptors. No other library's module has large counts under these names.
+    if !routine.is_large() {
+        let _ = writeln!(
+            text,
+            "/// `{upper}` of `mpi_f08`, with descriptors of gfortran.\n\
+             ///\n\
+             /// # Safety\n\
+             /// The arguments are as the standard asks.\n\
+             #[unsafe(no_mangle)]\n\
+             pub unsafe extern \"C\" fn {lower}_f08ts_({}) {{\n    \
+             // SAFETY: as the caller promises.\n    \
+             unsafe {{ {} }}\n}}\n",
+            parameters(routine, |arg| descriptor_type(arg, "Gfortran", "")),
+            call("of_gfortran", false)
+        );
+    }
     // Descriptors of the standard: strings have one, too.
     let mut list: Vec<String> = routine
         .passed()
@@ -221,7 +225,12 @@ fn body(text: &mut String, routine: &Routine<'_>) {
                 datatype,
                 chunked,
             } => {
-                instead.push((index + 1, format!("&raw const {place}.count")));
+                let field = if routine.is_large() {
+                    "large_count"
+                } else {
+                    "count"
+                };
+                instead.push((index + 1, format!("&raw const {place}.{field}")));
                 instead.push((index + 2, format!("&raw const {place}.datatype")));
                 format!("{n}.typed(*{count}, *{datatype}, {chunked}, {waits}, {back})")
             }

@@ -65,6 +65,10 @@ impl Table {
     pub fn fortran_shims(&self) -> String {
         let mut text = String::new();
         for routine in routines(self) {
+            // Its only forms are those of `mpi_f08`, which are written by hand.
+            if routine.detaches() && routine.is_large() {
+                continue;
+            }
             shim(&mut text, &routine);
             if routine.has_buffers() {
                 sections::shim(&mut text, &routine);
@@ -86,20 +90,24 @@ impl Table {
             let strong = symbol(&routine);
             for prefix in ["", "p"] {
                 let lower = format!("{prefix}{}", routine.function.name.to_lowercase());
-                let mut names = vec![
-                    lower.clone(),
-                    format!("{lower}_"),
-                    format!("{lower}__"),
-                    lower.to_uppercase(),
-                ];
-                let detached = routine.function.name == "MPI_Buffer_detach";
+                let mut names = match routine.is_large() {
+                    true => Vec::new(),
+                    false => vec![
+                        lower.clone(),
+                        format!("{lower}_"),
+                        format!("{lower}__"),
+                        lower.to_uppercase(),
+                    ],
+                };
+                let detached = routine.detaches();
                 if routine.in_f08() && !routine.has_buffers() {
                     names.push(format!("{lower}_f08_"));
-                    if prefix == "p" {
+                    if prefix == "p" && !routine.is_large() {
                         names.push(sections::others_profiling(&routine, "_f08_"));
                     }
                 }
-                if routine.args.iter().any(|arg| arg.pass == Pass::AddressOut) {
+                let has_address = routine.args.iter().any(|arg| arg.pass == Pass::AddressOut);
+                if has_address && !routine.is_large() {
                     names.push(format!("{lower}_cptr_"));
                 }
                 if let "MPI_Status_f2f08" | "MPI_Status_f082f" = routine.function.name.as_str()

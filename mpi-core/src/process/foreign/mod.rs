@@ -251,6 +251,14 @@ impl Foreign {
         }
     }
 
+    /// What has a process of another job as a member, as requests name it; none for those of the own job.
+    pub(super) fn owners(&self, peer: Peer) -> Option<Vec<u32>> {
+        let place = self.place(peer)?;
+        let mut state = self.state.lock();
+        let known = state.known(place);
+        Some(known.map_or(Vec::new(), |known| known.owners.clone()))
+    }
+
     /// Whether the loss of a process can matter to what requests call `owner`: that of one of the own job to
     /// everybody, that of others to those that have them as members.
     pub fn concerns(&self, peer: Peer, owner: u32) -> bool {
@@ -260,6 +268,19 @@ impl Foreign {
         let mut state = self.state.lock();
         let known = state.known(place);
         known.is_some_and(|known| known.owners.contains(&owner))
+    }
+
+    /// The processes of other jobs that are members of what requests call by one of these names.
+    pub(super) fn members_of(&self, owners: &[u32]) -> Vec<Peer> {
+        let mut state = self.state.lock();
+        let known = state.peers.iter_mut().enumerate();
+        let members = known.filter(|(_, known)| {
+            let mut used = known.iter().flat_map(|known| &known.owners);
+            used.any(|owner| owners.contains(owner))
+        });
+        members
+            .map(|(place, _)| self.own_size() + place as u32)
+            .collect()
     }
 
     /// Of the connected processes those that nothing has as members any more, or all, if so wished. Each is

@@ -61,6 +61,13 @@ impl Output {
         self.until
     }
 
+    /// Reads no more: whoever writes there learns of it.
+    pub fn close(&mut self) {
+        self.pipe = None;
+        self.line.clear();
+        self.until = None;
+    }
+
     /// Lines from here on answer a question.
     pub fn mark(&mut self) {
         self.marked = self.lines;
@@ -187,7 +194,7 @@ impl Agent {
                 local: (index, count),
                 group: self.guardian.group(),
                 cpus,
-                label: false,
+                label: None,
                 stdin: if reads { Stdio::piped() } else { Stdio::null() },
                 files: [None, None],
                 signals: &self.signals,

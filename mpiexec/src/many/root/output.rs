@@ -4,17 +4,21 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 
-use crate::options::{self, Options};
-use crate::output::{Sink, message};
+use crate::label;
+use crate::options::Options;
+use crate::output::{Sink, create, message};
 
 /// Where it goes.
 pub struct Output {
     /// Our standard output and standard error.
     pub sinks: [Sink; 2],
     told: [bool; 2],
-    label: bool,
+    /// For each rank what its lines start with.
+    labels: Vec<Option<String>>,
     patterns: [Option<String>; 2],
     files: HashMap<String, Option<File>>,
+    /// Whether to make the folders that they are in.
+    folders: bool,
     /// For each rank and stream the file's name.
     names: Vec<[Option<String>; 2]>,
     /// With labels: lines without an end so far.
@@ -31,14 +35,20 @@ impl Output {
     pub fn new(options: &Options, hosts: Vec<String>, nodes: &[usize]) -> Output {
         let name = |rank: usize, stream: usize| {
             let pattern = options.files[stream].as_deref()?;
-            Some(options::expand(pattern, rank, &hosts[rank], nodes[rank]))
+            Some(label::of(pattern, rank, &hosts[rank], nodes[rank]))
         };
         Output {
             sinks: [Sink::new(1), Sink::new(2)],
             told: [false; 2],
-            label: options.label,
+            labels: (0..hosts.len())
+                .map(|rank| {
+                    let pattern = options.label.as_ref()?;
+                    Some(label::of(pattern, rank, &hosts[rank], nodes[rank]))
+                })
+                .collect(),
             patterns: options.files.clone(),
             files: HashMap::new(),
+            folders: options.folders,
             names: (0..hosts.len())
                 .map(|rank| [name(rank, 0), name(rank, 1)])
                 .collect(),
@@ -54,10 +64,10 @@ impl Output {
             return self.file_away(rank, stream, bytes);
         }
         let sink = &mut self.sinks[stream];
-        if !self.label {
+        let Some(label) = &self.labels[rank] else {
             return sink.push(bytes);
-        }
-        let label = format!("[{rank}] ");
+        };
+        let label = label::now(label);
         let line = self.lines.entry((rank, stream)).or_default();
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
             line.extend_from_slice(piece);
@@ -85,7 +95,7 @@ impl Output {
         let file = self
             .files
             .entry(name.clone())
-            .or_insert_with(|| File::create(&name).map_or_else(&mut failed, Some));
+            .or_insert_with(|| create(&name, self.folders).map_or_else(&mut failed, Some));
         if let Some(open) = file
             && let Err(error) = open.write_all(bytes)
         {
@@ -130,7 +140,8 @@ impl Output {
         rest.sort_unstable();
         for ((rank, stream), line) in rest {
             let sink = &mut self.sinks[stream];
-            sink.push(format!("[{rank}] ").as_bytes());
+            let label = self.labels[rank].as_deref().map(label::now);
+            sink.push(label.unwrap_or_default().as_bytes());
             sink.push(&line);
             sink.push(b"\n");
         }

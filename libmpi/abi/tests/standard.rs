@@ -1,0 +1,156 @@
+//! The library and its header beside lists of what the standard says (MPI-5.0 chapter 21, annex A).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mpi_table::Table;
+
+const NAMES: &str = include_str!("names.txt");
+const VALUES: &str = include_str!("values.txt");
+
+/// Functions of the standard that the library may lack; the test tells which of them have come.
+const MISSING: &[&str] = &[
+    "MPI_Buffer_flush",
+    "MPI_Buffer_iflush",
+    "MPI_Close_port",
+    "MPI_Comm_accept",
+    "MPI_Comm_attach_buffer",
+    "MPI_Comm_attach_buffer_c",
+    "MPI_Comm_connect",
+    "MPI_Comm_detach_buffer",
+    "MPI_Comm_detach_buffer_c",
+    "MPI_Comm_flush_buffer",
+    "MPI_Comm_iflush_buffer",
+    "MPI_Comm_join",
+    "MPI_Comm_spawn",
+    "MPI_Comm_spawn_multiple",
+    "MPI_Lookup_name",
+    "MPI_Open_port",
+    "MPI_Publish_name",
+    "MPI_Session_attach_buffer",
+    "MPI_Session_attach_buffer_c",
+    "MPI_Session_detach_buffer",
+    "MPI_Session_detach_buffer_c",
+    "MPI_Session_flush_buffer",
+    "MPI_Session_iflush_buffer",
+    "MPI_T_category_get_events",
+    "MPI_T_category_get_num_events",
+    "MPI_T_event_callback_get_info",
+    "MPI_T_event_callback_set_info",
+    "MPI_T_event_copy",
+    "MPI_T_event_get_index",
+    "MPI_T_event_get_info",
+    "MPI_T_event_get_num",
+    "MPI_T_event_get_source",
+    "MPI_T_event_get_timestamp",
+    "MPI_T_event_handle_alloc",
+    "MPI_T_event_handle_free",
+    "MPI_T_event_handle_get_info",
+    "MPI_T_event_handle_set_info",
+    "MPI_T_event_read",
+    "MPI_T_event_register_callback",
+    "MPI_T_event_set_dropped_handler",
+    "MPI_T_source_get_info",
+    "MPI_T_source_get_num",
+    "MPI_T_source_get_timestamp",
+    "MPI_Unpublish_name",
+];
+
+fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.lines().filter(|line| !line.starts_with('#'))
+}
+
+fn stdout(command: &mut Command) -> String {
+    let output = command.output().expect("a program to run");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("a running test has a path");
+    test.with_file_name("libmpi_abi.so")
+}
+
+/// Both names of a function are in the one library, since programs link to no other.
+#[test]
+fn the_library_has_both_names_of_each_function_and_no_others() {
+    let text = stdout(
+        Command::new("nm")
+            .args(["-D", "--defined-only"])
+            .arg(library()),
+    );
+    let found: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect();
+    let mut problems = String::new();
+    for name in lines(NAMES) {
+        let here = [name.to_owned(), format!("P{name}")].map(|name| found.contains(name.as_str()));
+        match (here, MISSING.contains(&name)) {
+            ([true, true], true) => println!("{name} is there: take it out of the list"),
+            ([true, true], false) | ([false, false], true) => {}
+            _ => _ = writeln!(problems, "{name}: {here:?}"),
+        }
+    }
+    let standard: BTreeSet<&str> = lines(NAMES).collect();
+    for name in found {
+        let plain = name.strip_prefix('P').unwrap_or(name);
+        if !standard.contains(plain) && !plain.starts_with("MPIX_") {
+            let _ = writeln!(problems, "{name} is not in the standard ABI");
+        }
+    }
+    assert!(problems.is_empty(), "{problems}");
+}
+
+#[test]
+fn soname_is_that_of_the_standard() {
+    let text = stdout(Command::new("readelf").arg("-d").arg(library()));
+    assert!(text.contains("[libmpi_abi.so.1]"), "{text}");
+    assert!(!text.contains("VERDEF"), "{text}");
+}
+
+#[test]
+fn constants_have_the_standards_values() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("values");
+    fs::create_dir_all(&dir).expect("a folder");
+    let table = Table::load().expect("good tables");
+    fs::write(dir.join("mpi.h"), table.standard_header()).expect("a file");
+    let mut text = String::from("#include <mpi.h>\n#include <stdio.h>\n#include <stddef.h>\n");
+    text.push_str("int main(void) {\n");
+    for line in lines(VALUES) {
+        let name = line.split(' ').next().expect("a name");
+        let _ = writeln!(
+            text,
+            "#ifdef {name}\n printf(\"{name} %lld\\n\", (long long)({name}));\n#endif"
+        );
+    }
+    text.push_str(
+        "printf(\"%zu %zu %zu %zu\\n\", sizeof(MPI_Status), offsetof(MPI_Status, MPI_SOURCE), \
+         offsetof(MPI_Status, MPI_TAG), offsetof(MPI_Status, MPI_ERROR));\n\
+         printf(\"%zu %zu %zu %zu\\n\", sizeof(MPI_Comm), sizeof(MPI_Aint), sizeof(MPI_Offset), \
+         sizeof(MPI_Count));\nreturn 0;\n}\n",
+    );
+    let (source, program) = (dir.join("values.c"), dir.join("values"));
+    fs::write(&source, text).expect("a file");
+    stdout(
+        Command::new("cc")
+            .arg("-I")
+            .arg(&dir)
+            .arg("-w")
+            .arg("-o")
+            .arg(&program)
+            .arg(&source),
+    );
+    let told = stdout(&mut Command::new(&program));
+    let mut expected: Vec<&str> = lines(VALUES).collect();
+    expected.extend(["32 0 4 8", "8 8 8 8"]);
+    let told: Vec<&str> = told.lines().collect();
+    for line in &expected {
+        assert!(told.contains(line), "{line} is not what the header says");
+    }
+    assert_eq!(told.len(), expected.len());
+}

@@ -1,0 +1,213 @@
+//! Who writes to a file without a lock, so that a process of the node which wants to sieve can have all
+//! others take locks from then on.
+//!
+//! Each member has a word that counts its writes under way, and all have one that says whether somebody
+//! sieves. Who writes counts itself first and looks then; who wants to sieve says so first and waits then
+//! until the writes that did not see it are over. So either the writer sees it, or it is seen (all these
+//! accesses are sequentially consistent). Once said it holds until the file is closed.
+
+#![allow(unsafe_code, reason = "words in memory that processes share")]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use netmod::SharedSegment;
+
+/// Where in the piece the word about sieving is, and where the members' are, one cache line each.
+const SIEVED: usize = 64;
+const MEMBERS: usize = 128;
+const LINE: usize = 64;
+
+/// Bytes of a piece for so many members, the shared pointer in front included.
+pub(crate) fn piece_len(members: usize) -> usize {
+    (MEMBERS + LINE * members).next_multiple_of(4096)
+}
+
+/// A member's words.
+#[repr(C)]
+struct Member {
+    writing: AtomicU32,
+    process: AtomicU32,
+}
+
+/// The words of a file, if all members are of one node.
+pub(crate) struct Writers {
+    piece: Option<Arc<dyn SharedSegment>>,
+    me: usize,
+    members: usize,
+    /// Whether the writes that came before sieving are over.
+    drained: AtomicBool,
+}
+
+/// A write under way.
+pub(crate) struct Entered<'a>(&'a AtomicU32);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Writers {
+    /// `piece` is as long as [`piece_len`] says, and was zero at first.
+    pub fn new(piece: Option<Arc<dyn SharedSegment>>, me: usize, members: usize) -> Writers {
+        let writers = Writers {
+            piece,
+            me,
+            members,
+            drained: AtomicBool::new(false),
+        };
+        if let Some(member) = writers.member(me) {
+            member.process.store(std::process::id(), Ordering::SeqCst);
+        }
+        writers
+    }
+
+    fn at(&self, offset: usize) -> Option<NonNull<u8>> {
+        let piece = self.piece.as_ref()?;
+        NonNull::new(piece.as_ptr().wrapping_add(offset))
+    }
+
+    fn sieved(&self) -> Option<&AtomicU32> {
+        // SAFETY: the word lies in the piece, is aligned in it, and is used as an atomic one by all; the
+        // piece is mapped as long as `self` lives.
+        self.at(SIEVED).map(|word| unsafe { word.cast().as_ref() })
+    }
+
+    fn member(&self, rank: usize) -> Option<&Member> {
+        // SAFETY: as above, for the words of a member.
+        self.at(MEMBERS + LINE * rank)
+            .map(|words| unsafe { words.cast().as_ref() })
+    }
+
+    /// Whether sieving can be announced.
+    pub fn can_announce(&self) -> bool {
+        self.piece.is_some()
+    }
+
+    /// Whether the caller may write without a lock while it keeps what this gives; `None` if it must have
+    /// a lock. Where nothing can be announced nobody sieves by itself.
+    pub fn enter(&self) -> Option<Option<Entered<'_>>> {
+        let (Some(sieved), Some(member)) = (self.sieved(), self.member(self.me)) else {
+            return Some(None);
+        };
+        if sieved.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        member.writing.fetch_add(1, Ordering::SeqCst);
+        let entered = Entered(&member.writing);
+        match sieved.load(Ordering::SeqCst) {
+            0 => Some(Some(entered)),
+            _ => None,
+        }
+    }
+
+    /// Says that writes must have locks from now on, and waits for those that have none.
+    pub fn announce(&self) {
+        let Some(sieved) = self.sieved() else {
+            return;
+        };
+        if self.drained.load(Ordering::Acquire) {
+            return;
+        }
+        sieved.store(1, Ordering::SeqCst);
+        for rank in 0..self.members {
+            let Some(member) = self.member(rank) else {
+                continue;
+            };
+            let mut polls = 0_u32;
+            while member.writing.load(Ordering::SeqCst) != 0 {
+                polls += 1;
+                match polls {
+                    0..1000 => std::thread::yield_now(),
+                    // A process that has ended writes nothing any more.
+                    _ if is_gone(member.process.load(Ordering::SeqCst)) => break,
+                    _ => std::thread::sleep(Duration::from_micros(100)),
+                }
+            }
+        }
+        self.drained.store(true, Ordering::Release);
+    }
+}
+
+/// Whether a process of this node has ended.
+fn is_gone(process: u32) -> bool {
+    let Ok(process) = libc::pid_t::try_from(process) else {
+        return false;
+    };
+    // SAFETY: signal 0 only asks whether the process is there.
+    let answer = unsafe { libc::kill(process, 0) };
+    process > 0
+        && answer != 0
+        && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmod::{OpenError, RemoteKey};
+
+    /// Memory of this process in place of shared memory.
+    struct Piece(NonNull<[u64; 512]>);
+
+    // SAFETY: whoever uses the memory does so by atomic words.
+    unsafe impl Send for Piece {}
+    // SAFETY: as above.
+    unsafe impl Sync for Piece {}
+
+    impl SharedSegment for Piece {
+        fn as_ptr(&self) -> *mut u8 {
+            self.0.as_ptr().cast()
+        }
+        fn key(&self) -> RemoteKey {
+            RemoteKey {
+                address: 0,
+                words: [0; 2],
+            }
+        }
+        fn reserve(&self, _: usize, _: usize) -> Result<(), OpenError> {
+            Ok(())
+        }
+        fn settle(&self) {}
+    }
+
+    fn pair() -> (Writers, Writers) {
+        let memory = NonNull::from(Box::leak(Box::new([0; 512])));
+        let piece: Arc<dyn SharedSegment> = Arc::new(Piece(memory));
+        (
+            Writers::new(Some(piece.clone()), 0, 2),
+            Writers::new(Some(piece), 1, 2),
+        )
+    }
+
+    #[test]
+    fn who_sieves_waits_for_writers_and_keeps_them_out() {
+        let (one, other) = pair();
+        let write = one.enter();
+        assert!(write.is_some());
+        let waits = std::thread::spawn(move || {
+            other.announce();
+            other
+        });
+        while one.enter().is_some() {
+            std::thread::yield_now();
+        }
+        assert!(!waits.is_finished());
+        drop(write);
+        let other = waits.join().unwrap();
+        assert!(one.enter().is_none() && other.enter().is_none());
+    }
+
+    #[test]
+    fn the_dead_are_not_waited_for() {
+        let (one, other) = pair();
+        std::mem::forget(one.enter());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let dead = child.id();
+        child.wait().unwrap();
+        one.member(0).unwrap().process.store(dead, Ordering::SeqCst);
+        other.announce();
+    }
+}

@@ -1,0 +1,92 @@
+//! What lines of output start with: the rank, by a pattern that may name the host and the time as well.
+
+use std::borrow::Cow;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The pattern of `-l`.
+pub const USUAL: &str = "[%r] ";
+
+/// Where the time goes, in a label that is made for a rank.
+const TIME: char = '\u{1}';
+
+/// The label that a pattern is for a rank on a host, which is `node` of the job's.
+pub fn of(pattern: &str, rank: usize, host: &str, node: usize) -> String {
+    let mut label = String::new();
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match (c, if c == '%' { rest.next() } else { None }) {
+            ('%', Some('r')) => label += &rank.to_string(),
+            ('%', Some('h')) => label += host,
+            // There is one process group, and a proxy on each host.
+            ('%', Some('g')) => label.push('0'),
+            ('%', Some('p')) => label += &node.to_string(),
+            ('%', Some('t')) => label.push(TIME),
+            ('%', Some(other)) => label.push(other),
+            (c, _) => label.push(c),
+        }
+    }
+    label
+}
+
+/// The label at this moment.
+pub fn now(label: &str) -> Cow<'_, str> {
+    match label.contains(TIME) {
+        false => Cow::Borrowed(label),
+        true => {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            let since = since.unwrap_or_default();
+            let text = time(since.as_secs(), since.subsec_millis());
+            Cow::Owned(label.replace(TIME, &text))
+        }
+    }
+}
+
+/// A moment as ISO 8601 writes it, in UTC; `seconds` count from 1970.
+fn time(seconds: u64, millis: u32) -> String {
+    let (mut day, second) = (seconds / 86_400, seconds % 86_400);
+    let mut year = 1970;
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    loop {
+        let length = 365 + u64::from(is_leap(year));
+        if day < length {
+            break;
+        }
+        day -= length;
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let (month, day) = (month + 1, day + 1);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_become_labels() {
+        assert_eq!(of(USUAL, 3, "a", 1), "[3] ");
+        assert_eq!(of("%h/%p/%g%%|", 3, "a", 1), "a/1/0%|");
+        assert_eq!(now("[3] "), "[3] ");
+        let label = of("%t %r:", 3, "a", 1);
+        let text = now(&label).into_owned();
+        assert!(text.ends_with("Z 3:") && text.starts_with("20"), "{text}");
+    }
+
+    #[test]
+    fn days_have_their_dates() {
+        assert_eq!(time(0, 7), "1970-01-01T00:00:00.007Z");
+        assert_eq!(time(951_782_399, 0), "2000-02-28T23:59:59.000Z");
+        assert_eq!(time(951_782_400, 0), "2000-02-29T00:00:00.000Z");
+        assert_eq!(time(1_767_225_599, 999), "2025-12-31T23:59:59.999Z");
+    }
+}

@@ -1,0 +1,190 @@
+//! The command line, read.
+
+use super::*;
+
+fn read(line: &str) -> Result<Request, String> {
+    let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    parse(&args, |_| None)
+}
+
+fn job(line: &str) -> Options {
+    match read(line) {
+        Ok(Request::Run(options)) => *options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn sections_have_their_own_and_shared_settings() {
+    let job = job("-genv A 1 -n 2 -env B 2 -wdir /tmp a -l x : --np 3 -genv C 3 -envnone b");
+    assert_eq!(job.label, None);
+    let [a, b] = &job.sections[..] else {
+        panic!("{job:?}")
+    };
+    assert_eq!((a.count, b.count), (2, 3));
+    assert_eq!(a.command, ["a", "-l", "x"]);
+    assert_eq!(b.command, ["b"]);
+    assert_eq!(a.wdir.as_deref(), Some("/tmp".as_ref()));
+    let names = |s: &Section| s.set.iter().map(|v| v.0.clone()).collect::<Vec<_>>();
+    assert_eq!(names(a), ["A", "C", "B"]);
+    assert_eq!(names(b), ["A", "C"]);
+    assert_eq!((&a.inherit, &b.inherit), (&Inherit::All, &Inherit::None));
+}
+
+#[test]
+fn options_of_hydra_are_understood() {
+    let job = job(
+        "-hosts localhost:2,127.0.0.1,[::1]:4 -ppn 2 -iface lo -prepend-rank \
+         -outfile-pattern o.%r -disable-auto-cleanup -n 2 a",
+    );
+    assert!(job.label.as_deref() == Some("[%r] ") && !job.cleanup);
+    assert_eq!(job.files, [Some("o.%r".to_owned()), None]);
+    assert_eq!(label::of("o.%r%%.%g.%h.%p", 3, "a", 2), "o.3%.0.a.2");
+}
+
+#[test]
+fn a_file_holds_sections() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("config");
+    std::fs::write(
+        &file,
+        "# a job\n-n 2 ./a 'b c' \"\"\n\n  -n 1 -env X 1 ./d\n",
+    )
+    .unwrap();
+    let job = job(&format!("-configfile {}", file.display()));
+    let commands: Vec<_> = job.sections.iter().map(|s| (s.count, &s.command)).collect();
+    let expected = [OsString::from("./a"), "b c".into(), "".into()].to_vec();
+    assert_eq!(commands, [(2, &expected), (1, &vec!["./d".into()])]);
+    std::fs::write(&file, "-n 2 'a\n").unwrap();
+    let error = read(&format!("-configfile {}", file.display())).unwrap_err();
+    assert!(error.contains("line 1"), "{error}");
+    let hosts = dir.path().join("hosts");
+    std::fs::write(&hosts, "localhost slots=4 # here\n\nfar.example:x\n").unwrap();
+    let error = read(&format!("-f {} a", hosts.display())).unwrap_err();
+    assert!(error.contains("line 3: 'x'"), "{error}");
+}
+
+#[test]
+fn options_end_at_two_dashes() {
+    assert_eq!(job("-l -- -n").sections[0].command, ["-n"]);
+}
+
+#[test]
+fn ranks_are_bound_to_one_core_or_several() {
+    assert_eq!(job("-bind-to core a").bind.show(), "core:1");
+    assert_eq!(job("-bind-to core:2 a").bind.show(), "core:2");
+    assert_eq!(job("a").bind, Bind::AUTO);
+    let job = job("-bind-to numa -map-by ppr:2:socket -report-bindings a");
+    assert_eq!(job.bind.show(), "numa:1 ppr:2:socket");
+    assert!(job.many.report_bindings);
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (line, part) in [
+        ("", "no program"),
+        ("-n 2", "no program"),
+        ("a :", "section 2"),
+        ("-n", "-n needs"),
+        ("-n 0 a", "-n is 0"),
+        ("-np -1 a", "'-1' is none"),
+        ("-n 99999999999999999999 a", "is none"),
+        ("-n 70000 a", "70000 ranks"),
+        ("-nn 2 a", "did you mean -n?"),
+        ("-time 3 a", "unknown option -time"),
+        ("-timout 3 a", "did you mean -timeout?"),
+        ("--bind-too core a", "did you mean -bind-to?"),
+        ("-hostfile /nowhere/x a", "can't be read"),
+        ("-hosts localhost,b:0 a", "0 ranks"),
+        ("-host -oX a", "can't be the name"),
+        ("-map-by moon a", "not 'moon'"),
+        ("-bootstrap moon a", "not 'moon'"),
+        ("-stdin x a", "not 'x'"),
+        ("-n 1 -configfile x a", "must be the first"),
+        ("-outfile-pattern out.%x a", "'out.%x'"),
+        ("-ppn", "-ppn needs"),
+        ("-timeout x a", "'x' is none"),
+        ("-timeout -3 a", "'-3' is none"),
+        ("-timeout nan a", "'nan' is none"),
+        ("-bind-to moon a", "not 'moon'"),
+        ("-env =1 b c", "'=1' is no name"),
+        ("-bind-to core:0 a", "not 'core:0'"),
+        ("-initial-errhandler mpi_errors a", "not 'mpi_errors'"),
+    ] {
+        let error = read(line).expect_err(line);
+        assert!(error.contains(part), "{line}: {error}");
+    }
+}
+
+#[test]
+fn time_limits() {
+    assert_eq!(job("-timeout 0 a").timeout, None);
+    assert_eq!(
+        job("-timeout 1.5 a").timeout,
+        Some(Duration::from_millis(1500))
+    );
+    assert!(job("-timeout inf a").timeout.is_some());
+    let args = [OsString::from("a")];
+    let Ok(Request::Run(job)) = parse(&args, |_| Some("2".into())) else {
+        panic!("not run")
+    };
+    assert_eq!(job.timeout, Some(Duration::from_secs(2)));
+    assert!(parse(&args, |_| Some("x".into())).is_err());
+}
+
+#[test]
+fn the_manual_has_all_options() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mpiexec.1");
+    let manual = std::fs::read_to_string(file).unwrap().replace("\\-", "-");
+    let words: Vec<&str> = manual
+        .split(|c: char| c.is_whitespace() || "\",".contains(c))
+        .collect();
+    for name in KNOWN.iter().chain(many::NAMES) {
+        let option = format!("-{name}");
+        assert!(
+            words.contains(&option.as_str()),
+            "{option} is not in the manual"
+        );
+    }
+}
+
+#[test]
+fn all_options_of_hydra_are_known() {
+    // Names with how many words follow each.
+    for (names, values) in [
+        (
+            "genvnone genvall envnone envall enable-x disable-x verbose v print-all-exitcodes profile \
+             prepend-rank l disable-auto-cleanup enable-auto-cleanup dac eac \
+             disable-hostname-propagation enable-hostname-propagation pmi-port skip-launch-node \
+             debug rr prefork",
+            0,
+        ),
+        (
+            "genvlist envlist f hosts host machinefile hostlist wdir wd path n np launcher launcher-exec \
+             bootstrap bootstrap-exec rmk topolib bind-to map-by membind demux iface ppn perhost grr \
+             prepend-pattern outfile-pattern errfile-pattern nameserver order-nodes localhost usize \
+             gpus-per-proc gpu-subdevs-per-proc umask binding bindlib ckpointlib ckpoint-prefix \
+             ckpoint-num ckpoint-interval s timeout arch soft",
+            1,
+        ),
+        ("genv env", 2),
+    ] {
+        for name in names.split_whitespace() {
+            let value = match name {
+                "launcher" | "bootstrap" => "ssh",
+                "rmk" => "user",
+                "bind-to" => "core",
+                "map-by" => "socket",
+                "f" | "machinefile" => concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+                _ => "1",
+            };
+            let line = format!("-{name} {} a", [value].repeat(values).join(" "));
+            if name == "f" || name == "machinefile" {
+                // Its content is wrong, which shows that it is read.
+                assert!(read(&line).unwrap_err().contains("line 1"), "{line}");
+            } else {
+                assert_eq!(job(&line).sections[0].command, ["a"], "{line}");
+            }
+        }
+    }
+}
