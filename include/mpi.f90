@@ -294,6 +294,9 @@ module mpi
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
   integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
+  integer, parameter :: MPIX_GPU_SUPPORT_CUDA = 0
+  integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
+  integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .false.
@@ -587,6 +590,224 @@ module mpi
       !IBM* IGNORE_TKR buffer_addr
       real :: buffer_addr(*)
       integer, intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Buffer_flush(ierror)
+      implicit none
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Buffer_flush(ierror)
+      implicit none
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Buffer_iflush(request, ierror)
+      implicit none
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Buffer_iflush(request, ierror)
+      implicit none
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_attach_buffer(comm, buffer, size, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DIR$ IGNORE_TKR buffer
+      !$PRAGMA IGNORE_TKR buffer
+      !IBM* IGNORE_TKR buffer
+      real :: buffer(*)
+      integer, intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_attach_buffer(comm, buffer, size, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DIR$ IGNORE_TKR buffer
+      !$PRAGMA IGNORE_TKR buffer
+      !IBM* IGNORE_TKR buffer
+      real :: buffer(*)
+      integer, intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_detach_buffer(comm, buffer_addr, size, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
+      !DIR$ IGNORE_TKR buffer_addr
+      !$PRAGMA IGNORE_TKR buffer_addr
+      !IBM* IGNORE_TKR buffer_addr
+      real :: buffer_addr(*)
+      integer, intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_detach_buffer(comm, buffer_addr, size, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
+      !DIR$ IGNORE_TKR buffer_addr
+      !$PRAGMA IGNORE_TKR buffer_addr
+      !IBM* IGNORE_TKR buffer_addr
+      real :: buffer_addr(*)
+      integer, intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_flush_buffer(comm, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_flush_buffer(comm, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Comm_iflush_buffer(comm, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Comm_iflush_buffer(comm, request, ierror)
+      implicit none
+      integer, intent(in) :: comm
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_attach_buffer(session, buffer, size, ierror)
+      implicit none
+      integer, intent(in) :: session
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DIR$ IGNORE_TKR buffer
+      !$PRAGMA IGNORE_TKR buffer
+      !IBM* IGNORE_TKR buffer
+      real :: buffer(*)
+      integer, intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_attach_buffer(session, buffer, size, ierror)
+      implicit none
+      integer, intent(in) :: session
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+      !DIR$ IGNORE_TKR buffer
+      !$PRAGMA IGNORE_TKR buffer
+      !IBM* IGNORE_TKR buffer
+      real :: buffer(*)
+      integer, intent(in) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_detach_buffer(session, buffer_addr, size, ierror)
+      implicit none
+      integer, intent(in) :: session
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
+      !DIR$ IGNORE_TKR buffer_addr
+      !$PRAGMA IGNORE_TKR buffer_addr
+      !IBM* IGNORE_TKR buffer_addr
+      real :: buffer_addr(*)
+      integer, intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_detach_buffer(session, buffer_addr, size, ierror)
+      implicit none
+      integer, intent(in) :: session
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
+      !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
+      !DIR$ IGNORE_TKR buffer_addr
+      !$PRAGMA IGNORE_TKR buffer_addr
+      !IBM* IGNORE_TKR buffer_addr
+      real :: buffer_addr(*)
+      integer, intent(out) :: size
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_flush_buffer(session, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_flush_buffer(session, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Session_iflush_buffer(session, request, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: request
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Session_iflush_buffer(session, request, ierror)
+      implicit none
+      integer, intent(in) :: session
+      integer, intent(out) :: request
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -284,6 +284,9 @@ module mpi_f08
   integer, parameter :: MPI_ERR_ERRHANDLER = 80
   integer, parameter :: MPI_ERR_ABI = 81
   integer, parameter :: MPI_ERR_LASTCODE = 1073741823
+  integer, parameter :: MPIX_GPU_SUPPORT_CUDA = 0
+  integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
+  integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .true.
@@ -782,6 +785,246 @@ module mpi_f08
       implicit none
       type(c_ptr), intent(out) :: buffer_addr
       integer(kind=MPI_COUNT_KIND), intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Buffer_flush
+    subroutine MPI_Buffer_flush_f08(ierror)
+      implicit none
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Buffer_flush
+    subroutine PMPI_Buffer_flush_f08(ierror)
+      implicit none
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Buffer_iflush
+    subroutine MPI_Buffer_iflush_f08(request, ierror)
+      import :: MPI_Request
+      implicit none
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Buffer_iflush
+    subroutine PMPI_Buffer_iflush_f08(request, ierror)
+      import :: MPI_Request
+      implicit none
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_attach_buffer
+    subroutine MPI_Comm_attach_buffer_f08ts(comm, buffer, size, ierror) bind(C, &
+        name='mpi_comm_attach_buffer_f08ts_cdesc')
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Comm_attach_buffer_c_f08ts(comm, buffer, size, ierror) bind(C, &
+        name='mpi_comm_attach_buffer_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_attach_buffer
+    subroutine PMPI_Comm_attach_buffer_f08ts(comm, buffer, size, ierror) bind(C, &
+        name='pmpi_comm_attach_buffer_f08ts_cdesc')
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Comm_attach_buffer_c_f08ts(comm, buffer, size, ierror) bind(C, &
+        name='pmpi_comm_attach_buffer_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_detach_buffer
+    subroutine MPI_Comm_detach_buffer_f08ts(comm, buffer_addr, size, ierror) bind(C, &
+        name='mpi_comm_detach_buffer_f08ts_cdesc')
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer_addr
+      integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_detach_buffer
+    subroutine PMPI_Comm_detach_buffer_f08ts(comm, buffer_addr, size, ierror) bind(C, &
+        name='pmpi_comm_detach_buffer_f08ts_cdesc')
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(*), dimension(..), asynchronous :: buffer_addr
+      integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_flush_buffer
+    subroutine MPI_Comm_flush_buffer_f08(comm, ierror)
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_flush_buffer
+    subroutine PMPI_Comm_flush_buffer_f08(comm, ierror)
+      import :: MPI_Comm
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Comm_iflush_buffer
+    subroutine MPI_Comm_iflush_buffer_f08(comm, request, ierror)
+      import :: MPI_Comm, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Comm_iflush_buffer
+    subroutine PMPI_Comm_iflush_buffer_f08(comm, request, ierror)
+      import :: MPI_Comm, MPI_Request
+      implicit none
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_attach_buffer
+    subroutine MPI_Session_attach_buffer_f08ts(session, buffer, size, ierror) bind(C, &
+        name='mpi_session_attach_buffer_f08ts_cdesc')
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine MPI_Session_attach_buffer_c_f08ts(session, buffer, size, ierror) bind(C, &
+        name='mpi_session_attach_buffer_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_attach_buffer
+    subroutine PMPI_Session_attach_buffer_f08ts(session, buffer, size, ierror) bind(C, &
+        name='pmpi_session_attach_buffer_f08ts_cdesc')
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer
+      integer, intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine PMPI_Session_attach_buffer_c_f08ts(session, buffer, size, ierror) bind(C, &
+        name='pmpi_session_attach_buffer_c_f08ts_cdesc')
+      import :: MPI_COUNT_KIND, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer
+      integer(kind=MPI_COUNT_KIND), intent(in) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_detach_buffer
+    subroutine MPI_Session_detach_buffer_f08ts(session, buffer_addr, size, ierror) bind(C, &
+        name='mpi_session_detach_buffer_f08ts_cdesc')
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer_addr
+      integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_detach_buffer
+    subroutine PMPI_Session_detach_buffer_f08ts(session, buffer_addr, size, ierror) bind(C, &
+        name='pmpi_session_detach_buffer_f08ts_cdesc')
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(*), dimension(..), asynchronous :: buffer_addr
+      integer, intent(out) :: size
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_flush_buffer
+    subroutine MPI_Session_flush_buffer_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_flush_buffer
+    subroutine PMPI_Session_flush_buffer_f08(session, ierror)
+      import :: MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Session_iflush_buffer
+    subroutine MPI_Session_iflush_buffer_f08(session, request, ierror)
+      import :: MPI_Request, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Request), intent(out) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Session_iflush_buffer
+    subroutine PMPI_Session_iflush_buffer_f08(session, request, ierror)
+      import :: MPI_Request, MPI_Session
+      implicit none
+      type(MPI_Session), intent(in) :: session
+      type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -1,4 +1,5 @@
-//! Buffered sends: messages copied to memory that the program attached (section 3.6).
+//! Buffered sends: messages copied to memory that the program attached (section 3.6), to a communicator, a
+//! session or the process (MPI-4.1 section 3.6), or to the library's own.
 //!
 //! The memory is used first-fit; each message takes its length and `MPI_BSEND_OVERHEAD`, which the
 //! standard lets programs add up to know how much to attach.
@@ -8,13 +9,15 @@ use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, Process, RequestId, Result};
 use parking_lot::Mutex;
 
-use crate::abi::{MPI_BSEND_OVERHEAD, MPI_Count};
+use crate::abi::{MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_Count};
 
 struct Attached {
     start: *mut u8,
     size: usize,
     /// Messages in the buffer, by position.
     taken: Vec<Taken>,
+    /// Messages in memory of the library's own, where the program attached `MPI_BUFFER_AUTOMATIC`.
+    own: Option<Vec<(Box<[u8]>, RequestId)>>,
 }
 
 struct Taken {
@@ -44,6 +47,7 @@ impl Buffered {
                 format!("size is {size}; it must be 0 or more"),
             ));
         };
+        let automatic = start == MPI_BUFFER_AUTOMATIC.cast();
         if start.is_null() && size > 0 {
             return Err(Error::new(
                 Class::Buffer,
@@ -58,9 +62,42 @@ impl Buffered {
         }
         *attached = Some(Attached {
             start,
-            size,
+            size: if automatic { 0 } else { size },
             taken: Vec::new(),
+            own: automatic.then(Vec::new),
         });
+        Ok(())
+    }
+
+    /// Whether there is one.
+    pub fn is_attached(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
+    /// The operations that send what is in it at this moment.
+    ///
+    /// # Errors
+    /// [`Class::Buffer`] if there is none; those of sends that have ended.
+    pub fn pending(&self, process: &Process) -> Result<Vec<RequestId>> {
+        let mut attached = self.0.lock();
+        let buffer = attached.as_mut().ok_or_else(nothing)?;
+        reclaim(process, buffer)?;
+        let taken = buffer.taken.iter().filter_map(|taken| taken.request);
+        let own = buffer.own.iter().flatten().map(|(_, id)| *id);
+        Ok(taken.chain(own).collect())
+    }
+
+    /// Waits until what is in it has left (MPI-4.1 section 3.6, `MPI_Buffer_flush`).
+    pub fn flush(&self, process: &Process) -> Result<()> {
+        let mut pending = self.pending(process)?;
+        // What comes meanwhile, from other threads, is not waited for.
+        while let Some(id) = pending.first().copied() {
+            if let Some(request) = process.request(id) {
+                process.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
+            }
+            let left = self.pending(process)?;
+            pending.retain(|id| left.contains(id));
+        }
         Ok(())
     }
 
@@ -69,16 +106,19 @@ impl Buffered {
         loop {
             let mut attached = self.0.lock();
             let Some(buffer) = attached.as_mut() else {
-                let why = "no buffer is attached; MPI_Buffer_attach comes first";
-                return Err(Error::new(Class::Buffer, why));
+                return Err(nothing());
             };
             reclaim(process, buffer)?;
-            let Some(pending) = buffer.taken.first() else {
-                let result = (buffer.start, buffer.size);
-                *attached = None;
-                return Ok(result);
+            let own = buffer.own.as_ref().and_then(|own| own.first());
+            let request = match (buffer.taken.first(), own) {
+                (Some(taken), _) => taken.request,
+                (None, Some((_, id))) => Some(*id),
+                (None, None) => {
+                    let result = (buffer.start, buffer.size);
+                    *attached = None;
+                    return Ok(result);
+                }
             };
-            let request = pending.request;
             drop(attached);
             if let Some(request) = request.and_then(|id| process.request(id)) {
                 process.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
@@ -108,6 +148,15 @@ impl Buffered {
         };
         process.poll(comm.vci())?;
         reclaim(process, buffer)?;
+        if let Some(own) = &mut buffer.own {
+            let mut piece = vec![0; data.len()].into_boxed_slice();
+            data.read(0, &mut piece);
+            // SAFETY: the piece stays where it is, and is not touched, until its send is complete.
+            let copy = unsafe { Buffer::bytes(piece.as_mut_ptr(), piece.len()) };
+            let started = start(process, comm, copy, rank, tag)?;
+            own.extend(started.map(|id| (piece, id)));
+            return Ok(());
+        }
         let from = allot(buffer, needed).map_err(|largest| {
             Error::new(
                 Class::Buffer,
@@ -125,9 +174,7 @@ impl Buffered {
             data.read(0, piece);
             Buffer::bytes(piece.as_mut_ptr(), piece.len())
         };
-        let purpose = Purpose::PointToPoint;
-        let started =
-            mpi_core::comm::send_on(process, comm, purpose, copy, rank, tag, Mode::Standard);
+        let started = start(process, comm, copy, rank, tag);
         let place = buffer
             .taken
             .iter()
@@ -142,11 +189,29 @@ impl Buffered {
     }
 }
 
+#[cold]
+fn nothing() -> Error {
+    let why = "no buffer is attached; MPI_Buffer_attach, or MPI_Comm_attach_buffer or \
+               MPI_Session_attach_buffer for theirs, comes first";
+    Error::new(Class::Buffer, why)
+}
+
+/// Sends a copy.
+fn start(
+    process: &Process,
+    comm: &Comm,
+    copy: Buffer,
+    rank: u32,
+    tag: i32,
+) -> Result<Option<RequestId>> {
+    let purpose = Purpose::PointToPoint;
+    mpi_core::comm::send_on(process, comm, purpose, copy, rank, tag, Mode::Standard)
+}
+
 /// Frees the room of messages that have left.
 fn reclaim(process: &Process, buffer: &mut Attached) -> Result<()> {
     let mut failed = None;
-    buffer.taken.retain(|taken| {
-        let Some(id) = taken.request else { return true };
+    let mut stays = |id: RequestId| {
         if !process.request(id).is_some_and(|request| request.is_done()) {
             return true;
         }
@@ -154,7 +219,13 @@ fn reclaim(process: &Process, buffer: &mut Attached) -> Result<()> {
             failed = Some(error);
         }
         false
-    });
+    };
+    buffer
+        .taken
+        .retain(|taken| taken.request.is_none_or(&mut stays));
+    if let Some(own) = &mut buffer.own {
+        own.retain(|(_, id)| stays(*id));
+    }
     failed.map_or(Ok(()), Err)
 }
 
@@ -199,6 +270,7 @@ mod tests {
             start,
             size: 100,
             taken: Vec::new(),
+            own: None,
         };
         assert_eq!(allot(&mut buffer, 40), Ok(0));
         assert_eq!(allot(&mut buffer, 40), Ok(40));

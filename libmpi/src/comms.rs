@@ -1,8 +1,8 @@
 //! Communicators as the ABI sees them: with an error handler, attributes and hints.
 
-use mpi_core::comm::Comm;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::process::foreign::Uses;
 use mpi_core::{Process, Result};
@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::abi::MPI_Comm;
 use crate::attributes::Store;
+use crate::bsend::Buffered;
 use crate::errhandler::{self, Attached};
 use crate::hints::Hints;
 
@@ -23,6 +24,10 @@ pub struct CommObject {
     pub attributes: Store,
     /// Its hints, as far as they are understood.
     pub hints: Mutex<Hints>,
+    /// The buffer for its buffered sends, if it has had one of its own.
+    pub bsend: OnceLock<Arc<Buffered>>,
+    /// The buffer of the session that it comes from.
+    pub session_bsend: OnceLock<Arc<Buffered>>,
     /// Its members of other jobs stay connected as long as it lives.
     uses: OnceLock<Uses>,
 }
@@ -58,6 +63,8 @@ impl CommObject {
             errhandler: Mutex::new(errhandler::initial()),
             attributes: Store::new(),
             hints: Mutex::default(),
+            bsend: OnceLock::new(),
+            session_bsend: OnceLock::new(),
             uses: OnceLock::new(),
         }
     }
@@ -81,6 +88,21 @@ impl CommObject {
     /// Takes over what a new communicator has from the one it was made of.
     pub fn inherit(&self, parent: &CommObject) {
         self.errhandler.lock().clone_from(&parent.errhandler.lock());
+        if let Some(buffer) = parent.session_bsend.get() {
+            let _ = self.session_bsend.set(buffer.clone());
+        }
+    }
+
+    /// The memory for its buffered sends (MPI-4.1 section 3.6): its own, or that of its session, or of
+    /// the process.
+    pub fn buffered<'a>(&'a self, process: &'a Buffered) -> &'a Buffered {
+        let attached = |place: &'a OnceLock<Arc<Buffered>>| {
+            let buffer = place.get()?;
+            buffer.is_attached().then_some(&**buffer)
+        };
+        attached(&self.bsend)
+            .or_else(|| attached(&self.session_bsend))
+            .unwrap_or(process)
     }
 
     /// Takes over what a duplicate has beyond that: attributes, by their copy callbacks.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mpi_core::group::Group;
 use mpi_core::{Class, Error, Result};
 
-use crate::abi::{MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_Group};
+use crate::abi::{MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_Group, MPI_Session};
 use crate::library::LIBRARY;
 
 /// The group behind a handle.
@@ -31,11 +31,35 @@ pub fn insert(group: Group) -> Result<MPI_Group> {
     })
 }
 
+/// As [`insert`], for a group that comes from a session.
+pub fn insert_of(group: Group, session: MPI_Session) -> Result<MPI_Group> {
+    let handle = insert(group)?;
+    if handle == MPI_GROUP_EMPTY {
+        return Ok(handle);
+    }
+    LIBRARY.group_sessions.lock().insert(handle, session);
+    Ok(handle)
+}
+
+/// A handle for a group that is made of another, and comes from the same session.
+pub fn insert_from(group: Group, origin: MPI_Group) -> Result<MPI_Group> {
+    match session_of(origin) {
+        Some(session) => insert_of(group, session),
+        None => insert(group),
+    }
+}
+
+/// The session that a group comes from.
+pub fn session_of(handle: MPI_Group) -> Option<MPI_Session> {
+    LIBRARY.group_sessions.lock().get(&handle).copied()
+}
+
 /// Frees a handle. `MPI_GROUP_EMPTY`, which constructors may return, stays.
 pub fn remove(handle: MPI_Group) -> Result<()> {
     if handle == MPI_GROUP_EMPTY {
         return Ok(());
     }
+    LIBRARY.group_sessions.lock().remove(&handle);
     LIBRARY
         .groups
         .remove(handle)

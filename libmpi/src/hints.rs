@@ -17,6 +17,7 @@ const COMM: &[(&str, Check)] = &[
     ("mpi_assert_no_any_source", is_bool),
     ("mpi_assert_exact_length", is_bool),
     ("mpi_assert_allow_overtaking", is_bool),
+    ("mpi_assert_memory_alloc_kinds", are_kinds),
     ("weft_coll", is_choices),
     ("weft_num_vcis", is_count),
     ("weft_lockless", is_bool),
@@ -59,6 +60,21 @@ fn is_choices(value: &[u8]) -> bool {
     choices(Choices::default(), value).is_some()
 }
 
+/// The kinds of memory that buffers may be in (MPI-4.1 section 11.4.3).
+pub const MEMORY_KINDS: &str = "system,mpi,mpi:alloc_mem,mpi:win_allocate,mpi:win_allocate_shared";
+
+/// Whether a value lists such kinds only; a kind may be narrowed by several words.
+fn are_kinds(value: &[u8]) -> bool {
+    let known = |kind: &str| MEMORY_KINDS.split(',').any(|known| known == kind);
+    let is_kind = |kind: &str| match kind.split_once(':') {
+        None => known(kind),
+        Some((kind, words)) => words
+            .split(':')
+            .all(|word| known(&format!("{kind}:{word}"))),
+    };
+    std::str::from_utf8(value).is_ok_and(|value| value.split(',').all(is_kind))
+}
+
 fn is_number(value: &[u8]) -> bool {
     parse::<u16>(value).is_some()
 }
@@ -84,6 +100,7 @@ const WIN: &[(&str, Check)] = &[
     // One that is not understood ("-1") must not pass for none.
     ("accumulate_max_bytes", |_| true),
     ("weft_accumulate_type", is_word),
+    ("mpi_assert_memory_alloc_kinds", are_kinds),
     ("same_size", is_bool),
     ("same_disp_unit", is_bool),
     ("alloc_shared_noncontig", is_bool),
@@ -92,8 +109,19 @@ const WIN: &[(&str, Check)] = &[
     ("vci", is_number),
 ];
 
+/// What holds on a communicator without hints (MPI-4.1 section 7.4.4): `MPI_Comm_get_info` tells all that
+/// is in force.
+const COMM_DEFAULTS: &[(&str, &str)] = &[
+    ("mpi_memory_alloc_kinds", MEMORY_KINDS),
+    ("mpi_assert_no_any_tag", "false"),
+    ("mpi_assert_no_any_source", "false"),
+    ("mpi_assert_exact_length", "false"),
+    ("mpi_assert_allow_overtaking", "false"),
+];
+
 /// What holds on a window without hints: `MPI_Win_get_info` tells all that is in force.
 const WIN_DEFAULTS: &[(&str, &str)] = &[
+    ("mpi_memory_alloc_kinds", MEMORY_KINDS),
     ("no_locks", "false"),
     ("accumulate_ordering", "rar,raw,war,waw"),
     ("accumulate_ops", "same_op_no_op"),
@@ -279,9 +307,12 @@ impl Hints {
         Ok(info)
     }
 
-    /// As a new info object.
+    /// As a new info object, of a communicator: with what holds by default.
     pub fn to_info(&self) -> Result<Info> {
         let info = Info::new();
+        for (key, value) in COMM_DEFAULTS {
+            info.set(key, value)?;
+        }
         for (key, value) in &self.0 {
             info.set(key, value)?;
         }
@@ -308,8 +339,29 @@ mod tests {
         info.set("mpi_assert_no_any_tag", "false").unwrap();
         hints.update_comm(&info);
         let told = hints.to_info().unwrap();
-        assert_eq!(told.nkeys(), 1);
+        assert_eq!(told.nkeys(), COMM_DEFAULTS.len());
+        assert_eq!(
+            told.hint("mpi_assert_exact_length").as_deref(),
+            Some("false")
+        );
+        assert_eq!(told.hint("colour"), None);
         assert_eq!(told.hint("mpi_assert_no_any_tag").as_deref(), Some("false"));
+    }
+
+    #[test]
+    fn kinds_of_memory() {
+        for good in ["system", "mpi,system", "mpi:alloc_mem:win_allocate,system"] {
+            assert!(are_kinds(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "",
+            "cuda",
+            "system,cuda:device",
+            "mpi:malloc",
+            "system:alloc_mem",
+        ] {
+            assert!(!are_kinds(bad.as_bytes()), "{bad}");
+        }
     }
 
     #[test]

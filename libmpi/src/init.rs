@@ -174,6 +174,7 @@ fn at_exit() {
         if let Some(launcher) = LIBRARY.launcher.get()
             && own
             && runtime::running().is_none()
+            && (launcher.size() == 1 || ended_together(launcher))
         {
             // Nobody is left to be told of an error.
             let _ = launcher.finalize();
@@ -193,6 +194,20 @@ fn level_name(level: c_int) -> &'static str {
         MPI_THREAD_MULTIPLE => "MPI_THREAD_MULTIPLE",
         _ => "MPI_THREAD_SINGLE",
     }
+}
+
+/// Waits a while for the other processes to end, too: who is still in a collective operation that this
+/// process has done its part of would take it for lost. False if they don't: perhaps they have never
+/// opened a session.
+fn ended_together(launcher: &Arc<Client>) -> bool {
+    let (tell, told) = std::sync::mpsc::channel();
+    let launcher = launcher.clone();
+    let waiter = std::thread::Builder::new().spawn(move || {
+        // Where the launcher has been left already this fails at once.
+        let _ = launcher.fence();
+        let _ = tell.send(());
+    });
+    waiter.is_ok() && told.recv_timeout(PATIENCE).is_ok()
 }
 
 /// Closes the world model, after all that has been sent has left. If no session is open, there is no MPI

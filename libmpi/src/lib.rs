@@ -23,6 +23,7 @@ pub mod errhandler;
 pub mod exchange;
 pub mod fatal;
 pub mod files;
+pub mod flushing;
 pub mod grequests;
 pub mod groups;
 mod handler;

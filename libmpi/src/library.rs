@@ -7,6 +7,7 @@
 //!
 //! Here are the places; what is done with their contents stands in the module of each.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
@@ -67,6 +68,8 @@ pub(crate) struct Library {
     pub datareps: Mutex<Vec<Registered>>,
     /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
     pub rank_and_size: OnceLock<(usize, usize)>,
+    /// The sessions that groups come from, where they come from any.
+    pub group_sessions: Mutex<BTreeMap<c_int, c_int>>,
     /// Sessions that the program opened.
     pub sessions: HandleTable<SessionObject>,
     /// What is open.
@@ -108,6 +111,7 @@ pub(crate) static LIBRARY: Library = Library {
     fortran_told: [const { AtomicBool::new(false) }; 2],
     datareps: Mutex::new(Vec::new()),
     rank_and_size: OnceLock::new(),
+    group_sessions: Mutex::new(BTreeMap::new()),
     sessions: HandleTable::new(Type::Session),
     users: Mutex::new(Users {
         world: false,

@@ -145,7 +145,9 @@ impl Persistent {
             What::Send(rank, mode) => {
                 mpi_core::comm::send_on(process, comm, purpose, buffer, rank, self.tag, mode)
             }
-            What::Buffered(rank) => bsend
+            What::Buffered(rank) => self
+                .comm
+                .buffered(bsend)
                 .send(process, comm, &buffer, rank, self.tag)
                 .map(|()| None),
             What::Receive(rank) => {

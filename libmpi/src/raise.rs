@@ -16,6 +16,7 @@ use crate::errhandler::{self, Handler};
 use crate::identity::Identity;
 use crate::outward::{Outward, OutwardFile};
 use crate::runtime::runtime;
+use crate::tool::events;
 use crate::{codes, fatal, files, sessions, wins};
 
 /// The object that an error is raised on.
@@ -69,6 +70,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
             None => On::Comm(owner as MPI_Comm),
         });
     let class = class_code(error.class());
+    events::tell(events::ERROR, [class, 0, 0]);
     let handler = lookup(on);
     if let Handler::Fatal | Handler::Abort = handler {
         fatal::complain(&message(&error, function, on, args, handler));

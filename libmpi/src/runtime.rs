@@ -3,6 +3,7 @@
 
 use std::alloc::Layout;
 use std::collections::HashMap;
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
@@ -21,6 +22,7 @@ use crate::dynamic::Dynamic;
 use crate::errhandler::Attached;
 use crate::handles::HandleTable;
 use crate::requests::Object;
+use crate::tool::events;
 
 /// Everything that exists while MPI is up.
 pub struct Runtime {
@@ -227,6 +229,8 @@ impl Runtime {
             Error::new(Class::NoMem, why)
         })?;
         object.comm.set_owner(handle as u32);
+        let (rank, size) = (object.comm.rank(), object.comm.size());
+        events::tell(events::COMM, [handle, rank as c_int, size as c_int]);
         object.keep_connected(&self.process);
         Ok(handle)
     }

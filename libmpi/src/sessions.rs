@@ -11,6 +11,7 @@ use crate::abi::{
     MPI_SESSION_NULL, MPI_Session, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
     MPI_THREAD_SINGLE,
 };
+use crate::bsend::Buffered;
 use crate::errhandler::Attached;
 use crate::library::LIBRARY;
 use crate::runtime::Runtime;
@@ -19,6 +20,8 @@ use crate::runtime::Runtime;
 pub struct SessionObject {
     /// Its error handler.
     pub errhandler: Mutex<Attached>,
+    /// The buffer for buffered sends on communicators that come from it.
+    pub bsend: Arc<Buffered>,
     /// The thread level that it got.
     pub thread_level: c_int,
 }

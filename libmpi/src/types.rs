@@ -315,11 +315,20 @@ fn invalid(handle: MPI_Datatype) -> Error {
 
 /// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
 #[inline(always)]
-pub fn plain_len(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<usize> {
-    /// No memory has more, and times the longest of these datatypes it is no overflow.
-    const MOST: MPI_Count = 1 << 55;
+pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
     let size = len_in(&GAPLESS_HANDLES, datatype)?;
-    ((1..=MOST).contains(&count) && !buf.is_null()).then(|| count as usize * size)
+    (count > 0 && !buf.is_null()).then(|| count as usize * size)
+}
+
+/// As [`plain_len`], of a count that a function with ints has widened, or of a large one: more than an int
+/// counts is worth a second look.
+#[inline(always)]
+pub fn plain_len_large(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+) -> Option<usize> {
+    plain_len(buf, c_int::try_from(count).ok()?, datatype)
 }
 
 /// The buffer that a program passes as `buf, count, datatype`.
@@ -336,7 +345,7 @@ pub unsafe fn buffer(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<Buffer> {
-    match plain_len(buf, count, datatype) {
+    match plain_len_large(buf, count, datatype) {
         // SAFETY: as for this function.
         Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
         // SAFETY: as for this function.

@@ -27,6 +27,28 @@ pub unsafe fn buffer_detach(_buffer: *mut c_void, size: *mut c_int) -> c_int {
     unsafe { c::MPI_Buffer_detach((&raw mut address).cast(), size) }
 }
 
+/// `MPI_COMM_DETACH_BUFFER`, likewise.
+pub unsafe fn comm_detach_buffer(
+    comm: *const MPI_Comm,
+    _buffer: *mut c_void,
+    size: *mut c_int,
+) -> c_int {
+    let mut address = null_mut::<c_void>();
+    // SAFETY: the contract of this module; a local variable for the address.
+    unsafe { c::MPI_Comm_detach_buffer(*comm, (&raw mut address).cast(), size) }
+}
+
+/// `MPI_SESSION_DETACH_BUFFER`, likewise.
+pub unsafe fn session_detach_buffer(
+    session: *const MPI_Session,
+    _buffer: *mut c_void,
+    size: *mut c_int,
+) -> c_int {
+    let mut address = null_mut::<c_void>();
+    // SAFETY: the contract of this module; a local variable for the address.
+    unsafe { c::MPI_Session_detach_buffer(*session, (&raw mut address).cast(), size) }
+}
+
 /// `MPI_Buffer_detach` of `mpi_f08`, which gives a `TYPE(C_PTR)`.
 ///
 /// # Safety

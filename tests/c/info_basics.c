@@ -54,30 +54,36 @@ int main(int argc, char **argv) {
     MPI_Info used;
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     OK(MPI_Comm_get_info(comm, &used));
-    OK(MPI_Info_get_nkeys(used, &n));
-    CHECK_EQ(n, 0);
+    CHECK(!strcmp(get(used, "mpi_assert_no_any_tag"), "false"));
+    CHECK(!strcmp(get(used, "mpi_assert_exact_length"), "false"));
+    CHECK(strstr(get(used, "mpi_memory_alloc_kinds"), "mpi"));
     OK(MPI_Info_free(&used));
+    OK(MPI_Info_set(info, "mpi_assert_memory_alloc_kinds", "system,mpi:alloc_mem"));
     OK(MPI_Info_set(info, "mpi_assert_no_any_tag", "true"));
     OK(MPI_Comm_set_info(comm, info));
     OK(MPI_Comm_set_info(comm, MPI_INFO_NULL));
     OK(MPI_Comm_dup(comm, &dup));
     OK(MPI_Comm_get_info(dup, &used));
-    OK(MPI_Info_get_nkeys(used, &n));
-    CHECK_EQ(n, 1);
     CHECK(!strcmp(get(used, "mpi_assert_no_any_tag"), "true"));
+    CHECK(!strcmp(get(used, "mpi_assert_memory_alloc_kinds"), "system,mpi:alloc_mem"));
+    CHECK(get(used, "one") == NULL);
     OK(MPI_Info_free(&used));
     OK(MPI_Comm_free(&dup));
     OK(MPI_Comm_dup_with_info(comm, MPI_INFO_NULL, &dup));
     OK(MPI_Comm_get_info(dup, &used));
-    OK(MPI_Info_get_nkeys(used, &n));
-    CHECK_EQ(n, 0);
+    CHECK(!strcmp(get(used, "mpi_assert_no_any_tag"), "false"));
+    CHECK(get(used, "mpi_assert_memory_alloc_kinds") == NULL);
     OK(MPI_Info_free(&used));
     OK(MPI_Comm_free(&dup));
+    OK(MPI_Info_set(info, "mpi_assert_memory_alloc_kinds", "cuda"));
     OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &dup));
     OK(MPI_Comm_get_info(dup, &used));
-    CHECK(get(used, "mpi_assert_no_any_tag") != NULL);
+    CHECK(!strcmp(get(used, "mpi_assert_no_any_tag"), "true"));
+    CHECK(get(used, "mpi_assert_memory_alloc_kinds") == NULL);
     OK(MPI_Info_free(&used));
     OK(MPI_Comm_free(&dup));
+
+    OK(MPI_Info_delete(info, "mpi_assert_memory_alloc_kinds"));
 
     /* Wrong uses. */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

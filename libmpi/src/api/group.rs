@@ -13,16 +13,16 @@ use crate::abi::{
 use crate::groups;
 use crate::runtime::runtime;
 
-/// Gives a new group to the program.
+/// Gives a new group to the program, made of another.
 ///
 /// # Safety
 /// `newgroup` is valid or NULL.
-unsafe fn give(group: Group, newgroup: *mut MPI_Group) -> Result<()> {
+unsafe fn give(group: Group, origin: MPI_Group, newgroup: *mut MPI_Group) -> Result<()> {
     if newgroup.is_null() {
         return Err(null("newgroup"));
     }
     // SAFETY: the caller's contract.
-    unsafe { put(newgroup, "newgroup", groups::insert(group)?) }
+    unsafe { put(newgroup, "newgroup", groups::insert_from(group, origin)?) }
 }
 
 /// What a comparison is called in the ABI.
@@ -119,7 +119,7 @@ pub unsafe fn group_union(
     runtime()?;
     let group = groups::get(group1)?.union(groups::get(group2)?);
     // SAFETY: the caller's contract.
-    unsafe { give(group, newgroup) }
+    unsafe { give(group, group1, newgroup) }
 }
 
 /// `MPI_Group_intersection` (section 6.3.2): the members of the first that are also in the second.
@@ -131,7 +131,7 @@ pub unsafe fn group_intersection(
     runtime()?;
     let group = groups::get(group1)?.intersection(groups::get(group2)?);
     // SAFETY: the caller's contract.
-    unsafe { give(group, newgroup) }
+    unsafe { give(group, group1, newgroup) }
 }
 
 /// `MPI_Group_difference` (section 6.3.2): the members of the first that are not in the second.
@@ -143,7 +143,7 @@ pub unsafe fn group_difference(
     runtime()?;
     let group = groups::get(group1)?.difference(groups::get(group2)?);
     // SAFETY: the caller's contract.
-    unsafe { give(group, newgroup) }
+    unsafe { give(group, group1, newgroup) }
 }
 
 /// `MPI_Group_incl` (section 6.3.2): the members of these ranks, in this order.
@@ -159,9 +159,9 @@ pub unsafe fn group_incl(
     runtime()?;
     // SAFETY: the caller's contract.
     let ranks = unsafe { list(n, "n", ranks, "ranks")? };
-    let group = groups::get(group)?.incl(ranks)?;
+    let made = groups::get(group)?.incl(ranks)?;
     // SAFETY: the caller's contract.
-    unsafe { give(group, newgroup) }
+    unsafe { give(made, group, newgroup) }
 }
 
 /// `MPI_Group_range_incl` (section 6.3.2): as [`group_incl`] with ranges (first, last, stride).
@@ -177,9 +177,9 @@ pub unsafe fn group_range_incl(
     runtime()?;
     // SAFETY: the caller's contract.
     let ranges = unsafe { list(n, "n", ranges.cast_const(), "ranges")? };
-    let group = groups::get(group)?.range_incl(ranges)?;
+    let made = groups::get(group)?.range_incl(ranges)?;
     // SAFETY: the caller's contract.
-    unsafe { give(group, newgroup) }
+    unsafe { give(made, group, newgroup) }
 }
 
 /// `MPI_Group_excl` (section 6.3.2): the members but those of these ranks, in their order.
@@ -195,9 +195,9 @@ pub unsafe fn group_excl(
     runtime()?;
     // SAFETY: the caller's contract.
     let ranks = unsafe { list(n, "n", ranks, "ranks")? };
-    let group = groups::get(group)?.excl(ranks)?;
+    let made = groups::get(group)?.excl(ranks)?;
     // SAFETY: the caller's contract.
-    unsafe { give(group, newgroup) }
+    unsafe { give(made, group, newgroup) }
 }
 
 /// `MPI_Group_range_excl` (section 6.3.2): as [`group_excl`] with ranges (first, last, stride).
@@ -213,9 +213,9 @@ pub unsafe fn group_range_excl(
     runtime()?;
     // SAFETY: the caller's contract.
     let ranges = unsafe { list(n, "n", ranges.cast_const(), "ranges")? };
-    let group = groups::get(group)?.range_excl(ranges)?;
+    let made = groups::get(group)?.range_excl(ranges)?;
     // SAFETY: the caller's contract.
-    unsafe { give(group, newgroup) }
+    unsafe { give(made, group, newgroup) }
 }
 
 /// `MPI_Group_free` (section 6.3.3).

@@ -36,6 +36,7 @@
 )]
 
 pub mod attr;
+pub mod buffers;
 pub mod coll;
 pub mod coll_data;
 pub mod coll_init;
@@ -57,6 +58,7 @@ pub mod group;
 pub mod hardware;
 pub mod info;
 pub mod memory;
+pub mod mpix;
 pub mod op;
 pub mod pack;
 pub mod partitioned;
@@ -70,6 +72,7 @@ pub mod spawn;
 pub mod standard_abi;
 pub mod status_fields;
 pub mod tool;
+pub mod tool_events;
 pub mod topo;
 pub mod value_index;
 pub mod win;

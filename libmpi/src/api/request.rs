@@ -72,20 +72,39 @@ pub unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Result
         return Err(null("request"));
     };
     let named = runtime.named(*request)?;
-    if let Named::Own(handle) = named
-        && let Some(ended) = runtime.complete_other(handle)
-    {
-        let (ended, stays) = ended?;
-        if !stays {
-            *request = MPI_REQUEST_NULL;
-        }
+    if let Named::Own(handle) = named {
         // SAFETY: the caller's contract.
-        unsafe { status::write(status, &ended.status) };
-        return ended.error.map_or(Ok(()), Err);
+        return unsafe { wait_own(runtime, handle, request, status) };
     }
     runtime.wait_for(named)?;
     // SAFETY: the caller's contract.
     unsafe { conclude(runtime, named, request, status) }
+}
+
+/// `MPI_Wait` for a request of the ABI's own kinds.
+///
+/// # Safety
+/// `status` is valid or ignored.
+#[inline(never)]
+unsafe fn wait_own(
+    runtime: &Runtime,
+    handle: MPI_Request,
+    request: &mut MPI_Request,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let Some(ended) = runtime.complete_other(handle) else {
+        let named = Named::Own(handle);
+        runtime.wait_for(named)?;
+        // SAFETY: the caller's contract.
+        return unsafe { conclude(runtime, named, request, status) };
+    };
+    let (ended, stays) = ended?;
+    if !stays {
+        *request = MPI_REQUEST_NULL;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &ended.status) };
+    ended.error.map_or(Ok(()), Err)
 }
 
 /// `MPI_Test`.

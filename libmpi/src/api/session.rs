@@ -1,6 +1,7 @@
 //! Sessions (MPI-4.1 section 11.3).
 
 use std::ffi::{c_char, c_int};
+use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
@@ -13,6 +14,7 @@ use crate::abi::{
     MPI_Session_errhandler_function, MPI_THREAD_SINGLE,
 };
 use crate::errhandler::{self, Attached, Handler};
+use crate::hints::MEMORY_KINDS;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
 use crate::sessions::{self, LEVELS, PSETS, SessionObject};
@@ -50,6 +52,7 @@ pub unsafe fn session_init(
     let thread_level = init::open_session(wanted)?;
     let made = sessions::insert(SessionObject {
         errhandler,
+        bsend: Arc::default(),
         thread_level,
     });
     match made {
@@ -77,6 +80,7 @@ pub unsafe fn session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -
     if let Some((name, _)) = LEVELS.iter().find(|(_, known)| *known == level) {
         info.set("thread_level", name)?;
     }
+    info.set("mpi_memory_alloc_kinds", MEMORY_KINDS)?;
     // SAFETY: the caller's contract.
     unsafe { give(info, info_used, "info_used") }
 }
@@ -170,7 +174,7 @@ pub unsafe fn group_from_session_pset(
     let pset = sessions::pset(unsafe { text(pset_name, "pset_name", Class::Arg)? })?;
     let group = pset.group(runtime()?)?;
     // SAFETY: the caller's contract.
-    unsafe { put(newgroup, "newgroup", groups::insert(group)?) }
+    unsafe { put(newgroup, "newgroup", groups::insert_of(group, session)?) }
 }
 
 /// `MPI_Session_create_errhandler` (MPI-4.1 section 9.3.4).

@@ -18,7 +18,7 @@ use crate::abi::{
 use crate::comms::CommObject;
 use crate::errhandler::{self, Attached, Handler};
 use crate::runtime::{Runtime, runtime};
-use crate::{groups, infos};
+use crate::{groups, infos, sessions};
 
 /// An error handler that fits a communicator.
 fn fitting(errhandler: MPI_Errhandler) -> Result<Attached> {
@@ -59,8 +59,13 @@ fn add(
     comm: Comm,
     errhandler: Attached,
     info: Option<&Info>,
+    origin: MPI_Group,
 ) -> Result<MPI_Comm> {
     let object = CommObject::new(comm, MPI_COMM_NULL);
+    let session = groups::session_of(origin).and_then(|session| sessions::get(session).ok());
+    if let Some(session) = session {
+        let _ = object.session_bsend.set(session.bsend.clone());
+    }
     *object.errhandler.lock() = errhandler;
     let handle = runtime.add_object(Arc::new(object))?;
     let taken = runtime.comm(handle)?.take_hints(&runtime.process, info);
@@ -85,6 +90,7 @@ pub unsafe fn comm_create_from_group(
     // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
     unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
     let errhandler = fitting(errhandler)?;
+    let origin = group;
     let group = groups::get(group)?;
     let info = infos::hints(info)?;
     // SAFETY: the caller's contract.
@@ -93,7 +99,7 @@ pub unsafe fn comm_create_from_group(
         return Ok(());
     }
     let made = create_from_group(&runtime.process, group, tag)?;
-    let handle = add(runtime, made, errhandler, info)?;
+    let handle = add(runtime, made, errhandler, info, origin)?;
     // SAFETY: the caller's contract.
     unsafe { put(newcomm, "newcomm", handle) }
 }
@@ -123,6 +129,7 @@ pub unsafe fn intercomm_create_from_groups(
     // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
     unsafe { put(newintercomm, "newintercomm", MPI_COMM_NULL)? };
     let errhandler = fitting(errhandler)?;
+    let origin = local_group;
     let local = groups::get(local_group)?;
     let info = infos::hints(info)?;
     // SAFETY: the caller's contract.
@@ -135,7 +142,7 @@ pub unsafe fn intercomm_create_from_groups(
         Ok((group, leader_of(group, remote_leader, "remote_leader")?))
     });
     let made = create_intercomm_from_groups(&runtime.process, local, leader, remote, tag)?;
-    let handle = add(runtime, made, errhandler, info)?;
+    let handle = add(runtime, made, errhandler, info, origin)?;
     // SAFETY: the caller's contract.
     unsafe { put(newintercomm, "newintercomm", handle) }
 }

@@ -16,7 +16,7 @@ use crate::tool::categories::{self, Category};
 use crate::tool::cvars::{Cvar, Handle, Value};
 use crate::tool::{self, Result, Select, at, pvars};
 
-fn code(result: Result) -> c_int {
+pub(super) fn code(result: Result) -> c_int {
     result.err().unwrap_or(MPI_SUCCESS)
 }
 
@@ -24,7 +24,7 @@ fn code(result: Result) -> c_int {
 ///
 /// # Safety
 /// Another pointer than NULL is valid for a write.
-unsafe fn put<T>(out: *mut T, value: T) -> Result {
+pub(super) unsafe fn put<T>(out: *mut T, value: T) -> Result {
     if out.is_null() {
         return Err(MPI_T_ERR_INVALID);
     }
@@ -37,7 +37,7 @@ unsafe fn put<T>(out: *mut T, value: T) -> Result {
 ///
 /// # Safety
 /// Another pointer than NULL is valid for a write.
-unsafe fn tell<T>(out: *mut T, value: T) {
+pub(super) unsafe fn tell<T>(out: *mut T, value: T) {
     if !out.is_null() {
         // SAFETY: the caller's contract.
         unsafe { out.write(value) };
@@ -49,7 +49,7 @@ unsafe fn tell<T>(out: *mut T, value: T) {
 ///
 /// # Safety
 /// `length` is NULL or valid; `out` is NULL or has room for `*length` characters.
-unsafe fn tell_text(out: *mut c_char, length: *mut c_int, text: &str) {
+pub(super) unsafe fn tell_text(out: *mut c_char, length: *mut c_int, text: &str) {
     // SAFETY: the caller's contract.
     unsafe {
         let Some(length) = length.as_mut() else {
@@ -146,7 +146,7 @@ pub unsafe fn enum_get_item(
 ///
 /// # Safety
 /// `out` is valid or NULL.
-unsafe fn number(out: *mut c_int, number: usize) -> c_int {
+pub(super) unsafe fn number(out: *mut c_int, number: usize) -> c_int {
     // SAFETY: the caller's contract.
     code(tool::tool().and_then(|_initialised| unsafe { put(out, number as c_int) }))
 }
@@ -155,7 +155,7 @@ unsafe fn number(out: *mut c_int, number: usize) -> c_int {
 ///
 /// # Safety
 /// `name` is NULL or ends in NUL; `index` is valid or NULL.
-unsafe fn index<T>(
+pub(super) unsafe fn index<T>(
     name: *const c_char,
     index: *mut c_int,
     all: &'static [T],
@@ -549,7 +549,7 @@ pub unsafe fn category_get_index(name: *const c_char, cat_index: *mut c_int) -> 
 ///
 /// # Safety
 /// `indices` is NULL or has room for `len` integers.
-unsafe fn members(
+pub(super) unsafe fn members(
     cat_index: c_int,
     len: c_int,
     indices: *mut c_int,

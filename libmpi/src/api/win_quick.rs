@@ -23,7 +23,7 @@ fn plain(
     if (count, datatype) != target {
         return None;
     }
-    let len = types::plain_len(address, count.into(), datatype)?;
+    let len = types::plain_len(address, count, datatype)?;
     Some((wins::quick(win)?, len))
 }
 

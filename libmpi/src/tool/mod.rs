@@ -5,6 +5,7 @@
 
 pub mod categories;
 pub mod cvars;
+pub mod events;
 pub mod pvars;
 mod sessions;
 mod state;
@@ -56,6 +57,7 @@ pub fn finalize() -> Result {
     if tool.users == 0 {
         tool.cvars.clear();
         tool.sessions.clear();
+        events::forget();
         tool.threaded = false;
     }
     Ok(())

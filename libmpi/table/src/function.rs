@@ -478,6 +478,7 @@ fn kind(ctype: &CType, name: &str) -> Option<Kind> {
         "MPI_Status" => Kind::Status,
         "MPI_F08_status" => Kind::StatusF08,
         "MPI_Aint" => Kind::Aint,
+        "MPIX_Iov" => Kind::Address,
         "MPI_Offset" => Kind::Offset,
         "MPI_Count" => Kind::BigCount,
         "MPI_Fint" => Kind::Fint,

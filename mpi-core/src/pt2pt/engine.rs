@@ -244,7 +244,7 @@ impl Engine {
 
     /// Ends an operation whose other side is lost.
     #[cold]
-    fn fail_if_lost(&mut self, id: RequestId, peer: Peer) {
+    pub fn fail_if_lost(&mut self, id: RequestId, peer: Peer) {
         let owner = self.records.owner_of(id);
         let lost = self.lost.iter().find(|(lost, _)| match peer {
             NOBODY => self.lost_members.contains(&(*lost, owner)),

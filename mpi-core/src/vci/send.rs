@@ -119,6 +119,13 @@ impl VciState {
             record.error = None;
         }
         self.engine.records.rename(id);
+        if !self.engine.lost.is_empty() {
+            // The transport may still take a message, which nobody would ever answer.
+            self.engine.fail_if_lost(id, to.peer);
+            if self.engine.records.get(id).is_none() {
+                return Ok(id);
+            }
+        }
         let name = self.engine.records.name(id);
         self.engine.outbox.push(Action::Launch(to, name));
         // Small messages that a lane holds back, to let them travel together, leave when the program

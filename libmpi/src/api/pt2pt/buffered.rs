@@ -24,9 +24,13 @@ pub unsafe fn bsend(
     // SAFETY: the caller's contract.
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
     match out.rank {
-        Some(rank) => runtime
-            .bsend
-            .send(&runtime.process, &out.comm.comm, &out.buffer, rank, tag),
+        Some(rank) => out.comm.buffered(&runtime.bsend).send(
+            &runtime.process,
+            &out.comm.comm,
+            &out.buffer,
+            rank,
+            tag,
+        ),
         None => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ use mpi_core::{Buffer, Result};
 use super::check::check_source;
 use super::recv::null_receive;
 use super::send::outgoing;
+use super::sendrecv::copy_of;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::api::null;
 use crate::comms::CommObject;
@@ -112,8 +113,7 @@ pub unsafe fn isendrecv_replace(
     if request.is_null() {
         return Err(null("request"));
     }
-    let mut copy = vec![0u8; out.buffer.len()];
-    out.buffer.read(0, &mut copy);
+    let copy = copy_of(&out.buffer)?;
     let (process, mode) = (&runtime.process, Mode::Standard);
     let begun = begin(runtime, comm, into, source, recvtag, || {
         let Some(rank) = out.rank else {

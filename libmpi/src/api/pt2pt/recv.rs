@@ -14,7 +14,7 @@ use crate::runtime::{Runtime, runtime};
 use crate::{messages, requests, status, types};
 
 /// `MPI_Irecv` (section 3.7.2).
-#[inline]
+#[inline(always)]
 pub unsafe fn irecv(
     buf: *mut c_void,
     count: MPI_Count,
@@ -56,7 +56,7 @@ unsafe fn start_receive(
     source: c_int,
     tag: c_int,
 ) -> Result<RequestId> {
-    match types::plain_len(buf, count, datatype) {
+    match types::plain_len_large(buf, count, datatype) {
         // SAFETY: as for this function.
         Some(len) => unsafe { receive_plain(comm, buf, len, source, tag) },
         // SAFETY: as for this function.
@@ -114,7 +114,7 @@ pub(super) fn null_receive(
 }
 
 /// `MPI_Recv` (section 3.2.4).
-#[inline]
+#[inline(always)]
 pub unsafe fn recv(
     buf: *mut c_void,
     count: MPI_Count,

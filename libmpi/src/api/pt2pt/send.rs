@@ -45,7 +45,7 @@ pub(super) unsafe fn outgoing(
 #[inline(always)]
 pub(super) fn plain_send(
     buf: *const c_void,
-    count: MPI_Count,
+    count: c_int,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -142,7 +142,7 @@ unsafe fn isend_fast_as<const LARGE: bool>(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    let (comm, len) = plain_send(buf, count.into(), datatype, dest, tag, comm)?;
+    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
     if request.is_null() {
         return None;
     }
@@ -221,7 +221,7 @@ unsafe fn send_fast_as<const LARGE: bool>(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let (comm, len) = plain_send(buf, count.into(), datatype, dest, tag, comm)?;
+    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
     // SAFETY: the caller's contract.
     Some(unsafe { send_plain::<LARGE>(comm, buf, len, dest, tag) })
 }

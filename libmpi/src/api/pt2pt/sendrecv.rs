@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::comm::Purpose;
 use mpi_core::process::Mode;
-use mpi_core::{Buffer, RequestId, Result, Status};
+use mpi_core::{Buffer, Class, Error, RequestId, Result, Status};
 
 use super::check::check_source;
 use super::recv::receive_plain;
@@ -29,8 +29,9 @@ pub unsafe fn sendrecv(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if let Some((to, len)) = plain_send(sendbuf, sendcount, sendtype, dest, sendtag, comm)
-        && let Some(room) = types::plain_len(recvbuf, recvcount, recvtype)
+    if let Ok(count) = c_int::try_from(sendcount)
+        && let Some((to, len)) = plain_send(sendbuf, count, sendtype, dest, sendtag, comm)
+        && let Some(room) = types::plain_len_large(recvbuf, recvcount, recvtype)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
         // SAFETY: the caller's contract.
@@ -115,6 +116,21 @@ unsafe fn exchange(
     }
 }
 
+/// A copy of what is sent, where what is received takes its place.
+pub(super) fn copy_of(buffer: &Buffer) -> Result<Vec<u8>> {
+    let mut copy = Vec::new();
+    if copy.try_reserve_exact(buffer.len()).is_err() {
+        let why = format!(
+            "there is no memory for a copy of the {} bytes to be sent; use MPI_Sendrecv with two buffers",
+            buffer.len()
+        );
+        return Err(Error::new(Class::NoMem, why));
+    }
+    copy.resize(buffer.len(), 0);
+    buffer.read(0, &mut copy);
+    Ok(copy)
+}
+
 /// `MPI_Sendrecv_replace` (section 3.10).
 pub unsafe fn sendrecv_replace(
     buf: *mut c_void,
@@ -133,8 +149,7 @@ pub unsafe fn sendrecv_replace(
     let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: the caller's contract; the message that is sent is the copy made below.
     let into = unsafe { types::buffer(buf, count, datatype)? };
-    let mut copy = vec![0u8; out.buffer.len()];
-    out.buffer.read(0, &mut copy);
+    let mut copy = copy_of(&out.buffer)?;
     // SAFETY: the copy outlives the exchange, which completes below; the caller's contract for
     // `status`.
     unsafe {

@@ -576,6 +576,10 @@ fn keeps(routine: &Routine<'_>) -> bool {
             | "MPI_Win_attach"
             | "MPI_Win_detach"
             | "MPI_Free_mem"
+            | "MPI_Comm_attach_buffer"
+            | "MPI_Comm_detach_buffer"
+            | "MPI_Session_attach_buffer"
+            | "MPI_Session_detach_buffer"
     )
 }
 

@@ -119,7 +119,10 @@ impl Routine<'_> {
     /// Whether it begins something that goes on after the call.
     pub fn is_nonblocking(&self) -> bool {
         let has = |kind| self.args.iter().any(|arg| arg.param.kind == kind);
-        let attaches = self.base_name() == "MPI_Buffer_attach";
+        let attaches = matches!(
+            self.base_name(),
+            "MPI_Buffer_attach" | "MPI_Comm_attach_buffer" | "MPI_Session_attach_buffer"
+        );
         let begins = self
             .args
             .iter()
@@ -201,12 +204,19 @@ fn is_routine(function: &Function) -> bool {
     let converts = ["_c2f", "_f2c", "_f082c", "_c2f08", "_toint", "_fromint"]
         .iter()
         .any(|end| name.ends_with(end));
-    !name.starts_with("MPI_T_") && !converts && !name.starts_with("MPI_Register_datarep")
+    // These give an address, which what is generated for buffers would write into the program's.
+    let detaches = ["MPI_Comm_detach_buffer_c", "MPI_Session_detach_buffer_c"].contains(&name);
+    !name.starts_with("MPI_T_")
+        && !converts
+        && !detaches
+        && !name.starts_with("MPI_Register_datarep")
 }
 
 fn special(name: &str) -> Option<&'static str> {
     Some(match name {
         "MPI_Buffer_detach" => "buffer_detach",
+        "MPI_Comm_detach_buffer" => "comm_detach_buffer",
+        "MPI_Session_detach_buffer" => "session_detach_buffer",
         "MPI_Comm_create_keyval" => "comm_create_keyval",
         "MPI_Type_create_keyval" => "type_create_keyval",
         "MPI_Win_create_keyval" => "win_create_keyval",

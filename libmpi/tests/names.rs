@@ -1,0 +1,52 @@
+//! The functions that another library of this ABI exports, by their names: `names.txt` has those of MPICH
+//! 5.0.2's `libmpi.so.12`. What is not here yet is listed, so that nothing is forgotten.
+
+use std::collections::BTreeSet;
+
+use mpi_table::Table;
+
+const NAMES: &str = include_str!("names.txt");
+
+/// What is missing: extensions for streams of graphics processors and of threads, for groups of threads,
+/// for faults, and callbacks with a state of their own. Of the standard's functions none is.
+const MISSING: &str = "
+    MPIX_Allreduce_enqueue MPIX_Allreduce_enqueue_c MPIX_Async_get_state MPIX_Async_spawn
+    MPIX_Async_start MPIX_Comm_agree MPIX_Comm_create_errhandler_x MPIX_Comm_failure_ack
+    MPIX_Comm_failure_get_acked MPIX_Comm_get_failed MPIX_Comm_get_stream MPIX_Comm_revoke
+    MPIX_Comm_shrink MPIX_Comm_test_threadcomm MPIX_File_create_errhandler_x
+    MPIX_Grequest_class_allocate MPIX_Grequest_class_create MPIX_Grequest_start MPIX_Irecv_enqueue
+    MPIX_Irecv_enqueue_c MPIX_Isend_enqueue MPIX_Isend_enqueue_c MPIX_Op_create_x MPIX_Recv_enqueue
+    MPIX_Recv_enqueue_c MPIX_Send_enqueue MPIX_Send_enqueue_c MPIX_Session_create_errhandler_x
+    MPIX_Start_progress_thread MPIX_Stop_progress_thread MPIX_Stream_comm_create
+    MPIX_Stream_comm_create_multiplex MPIX_Stream_create MPIX_Stream_free MPIX_Stream_irecv
+    MPIX_Stream_irecv_c MPIX_Stream_isend MPIX_Stream_isend_c MPIX_Stream_progress MPIX_Stream_recv
+    MPIX_Stream_recv_c MPIX_Stream_send MPIX_Stream_send_c MPIX_Threadcomm_finish
+    MPIX_Threadcomm_free MPIX_Threadcomm_init MPIX_Threadcomm_start MPIX_Wait_enqueue
+    MPIX_Waitall_enqueue MPIX_Win_create_errhandler_x
+";
+
+#[test]
+fn what_is_missing_of_the_functions_of_others_is_listed() {
+    let table = Table::load().expect("a good table");
+    let present: BTreeSet<&str> = table
+        .functions
+        .present()
+        .map(|function| function.name.as_str())
+        .collect();
+    let listed: BTreeSet<&str> = MISSING.split_whitespace().collect();
+    let names: BTreeSet<&str> = NAMES.split_whitespace().collect();
+    assert_eq!(names.len(), 758);
+    let missing: BTreeSet<&str> = names.difference(&present).copied().collect();
+    let forgotten: Vec<_> = missing.difference(&listed).collect();
+    assert!(
+        forgotten.is_empty(),
+        "missing, and not listed: {forgotten:?}"
+    );
+    let there: Vec<_> = listed.difference(&missing).collect();
+    assert!(there.is_empty(), "listed as missing, but there: {there:?}");
+    let standard: Vec<_> = missing
+        .iter()
+        .filter(|name| name.starts_with("MPI_"))
+        .collect();
+    assert!(standard.is_empty(), "missing of the standard: {standard:?}");
+}
