@@ -71,14 +71,16 @@ fn the_root_sends_to_its_children_only() {
 fn a_deep_tree_ends_as_a_whole() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pids");
-    let script = "echo $$ $PPID >> $PIDS; test $PMI_RANK != 6 || exit 9; trap '' TERM; while :; do sleep 1; done";
+    // The one that fails waits until all have written.
+    let script = "trap '' TERM; echo $$ $PPID >> $PIDS; \
+                  while test $PMI_RANK != 6 || test $(wc -w < $PIDS) -lt 14; do sleep 0.2; done; exit 9";
     let mut command = mpiexec();
     command.env("PIDS", &file);
     command
         .args(on("h[0-6]"))
         .args(["-bootstrap-width", "1", "-n", "7", "sh", "-c"]);
     let began = Instant::now();
-    let running = start(command.arg(format!("sleep 0.5; {script}")));
+    let running = start(command.arg(script));
     let pids = words(&file, 14);
     let outcome = running.finish();
     outcome.expect(9).says("rank 6 on h6");

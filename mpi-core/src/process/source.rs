@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use netmod::{Peer, VciId};
 
@@ -75,14 +75,21 @@ pub struct Work {
     pub stores: bool,
 }
 
-const ANY: u8 = 1;
-const STORES: u8 = 2;
+/// The lowest bit of each source's two in the common word, and the other.
+const ANY: u32 = 0x5555_5555;
+const STORES: u32 = ANY << 1;
+
+/// The bits of the source in a place.
+const fn bits_of(place: usize) -> u32 {
+    0b11 << (2 * place)
+}
 
 /// The sources of a process.
 #[derive(Default)]
 pub struct Sources {
     list: [OnceLock<Box<dyn ProgressSource>>; SOURCES],
-    work: [AtomicU8; SOURCES],
+    /// What they have to do, two bits each: whoever polls looks at one word.
+    work: AtomicU32,
 }
 
 impl Sources {
@@ -106,15 +113,15 @@ impl Sources {
     }
 
     #[inline(always)]
-    fn has(&self, what: u8) -> bool {
-        let all = |all: u8, one: &AtomicU8| all | one.load(Ordering::Acquire);
-        self.work.iter().fold(0, all) & what != 0
+    fn has(&self, what: u32) -> bool {
+        self.work.load(Ordering::Acquire) & what != 0
     }
 
-    fn with_work(&self, what: u8) -> impl Iterator<Item = &dyn ProgressSource> {
-        let both = self.list.iter().zip(&self.work);
-        let with = both.filter(move |(_, work)| work.load(Ordering::Acquire) & what != 0);
-        with.filter_map(|(source, _)| source.get().map(|source| &**source))
+    fn with_work(&self, what: u32) -> impl Iterator<Item = &dyn ProgressSource> {
+        let found = self.work.load(Ordering::Acquire) & what;
+        let places = self.list.iter().enumerate();
+        let with = places.filter(move |(place, _)| found & bits_of(*place) != 0);
+        with.filter_map(|(_, source)| source.get().map(|source| &**source))
     }
 
     /// [`ProgressSource::advance_by_stores`] of those that wait for some.
@@ -168,8 +175,14 @@ impl Process {
     /// A source says what it has to do. Calls for one kind must not overlap.
     #[inline]
     pub fn set_work<S: Source>(&self, work: Work) {
-        let bits = (u8::from(work.any) * ANY) | (u8::from(work.stores) * STORES);
-        // Release: who finds it set finds what is to be done.
-        self.sources.work[S::PLACE].store(bits, Ordering::Release);
+        let mine = bits_of(S::PLACE);
+        let wanted = (u32::from(work.any) * ANY | u32::from(work.stores) * STORES) & mine;
+        let word = &self.sources.work;
+        // Nobody else changes these two bits meanwhile.
+        let change = (word.load(Ordering::Relaxed) & mine) ^ wanted;
+        if change != 0 {
+            // Release: who finds it set finds what is to be done.
+            word.fetch_xor(change, Ordering::Release);
+        }
     }
 }

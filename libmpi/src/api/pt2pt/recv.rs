@@ -10,7 +10,7 @@ use super::check::check_source;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
 use crate::api::null;
 use crate::comms::CommObject;
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::{Runtime, running, runtime};
 use crate::{messages, requests, status, types};
 
 /// `MPI_Irecv` (section 3.7.2).
@@ -65,7 +65,7 @@ unsafe fn start_receive(
 }
 
 /// # Safety
-/// `len` bytes at `buf` are the program's receive buffer.
+/// `len` bytes at `buf` are the program's receive buffer; the caller has found the runtime.
 #[inline(never)]
 pub(super) unsafe fn receive_plain(
     comm: &CommObject,
@@ -74,7 +74,9 @@ pub(super) unsafe fn receive_plain(
     source: c_int,
     tag: c_int,
 ) -> Result<RequestId> {
-    let process = &runtime()?.process;
+    // SAFETY: the caller has found it, and nobody ends it during a call (passing it on would take more
+    // arguments than there are registers).
+    let process = unsafe { &running().unwrap_unchecked().process };
     // SAFETY: the caller's contract.
     unsafe { mpi_core::comm::receive_bytes(process, &comm.comm, buf.cast(), len, source, tag) }
 }
