@@ -1,5 +1,5 @@
 /*
- * mpi.h: the C interface of Weft, an implementation of MPI-3.1.
+ * mpi.h: the C interface of Weft, an implementation of MPI-5.0.
  *
  * Types and values are those of the MPICH ABI (libmpi.so.12): a program that is compiled
  * with this header runs with any library of that ABI, and the reverse.
@@ -63,8 +63,8 @@ typedef struct MPI_F08_status {
 } MPI_F08_status;
 
 /* Version of the standard */
-#define MPI_VERSION 3
-#define MPI_SUBVERSION 1
+#define MPI_VERSION 5
+#define MPI_SUBVERSION 0
 
 /* Callbacks */
 typedef void (MPI_User_function)(void *invec, void *inoutvec, int *len, MPI_Datatype *datatype);

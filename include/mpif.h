@@ -1,4 +1,4 @@
-!     mpif.h: the interface of Weft, an implementation of MPI-3.1, for
+!     mpif.h: the interface of Weft, an implementation of MPI-5.0, for
 !     programs in FORTRAN 77 and later. Values are of the MPICH ABI.
 !     Module mpi_f08, and module mpi, let the compiler check arguments.
 !
@@ -21,9 +21,9 @@
       INTEGER MPI_ERROR
       PARAMETER (MPI_ERROR=5)
       INTEGER MPI_VERSION
-      PARAMETER (MPI_VERSION=3)
+      PARAMETER (MPI_VERSION=5)
       INTEGER MPI_SUBVERSION
-      PARAMETER (MPI_SUBVERSION=1)
+      PARAMETER (MPI_SUBVERSION=0)
       INTEGER MPI_COMM_NULL
       PARAMETER (MPI_COMM_NULL=67108864)
       INTEGER MPI_GROUP_NULL

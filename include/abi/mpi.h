@@ -1,5 +1,5 @@
 /*
- * mpi.h: the C interface of Weft, an implementation of MPI-3.1.
+ * mpi.h: the C interface of Weft, an implementation of MPI-5.0.
  *
  * Types and values are those of the standard ABI (MPI-5.0 chapter 21, libmpi_abi.so.1): a
  * program that is compiled with this header runs with any library of that ABI, and
@@ -107,8 +107,8 @@ typedef struct MPIX_Iov {
 } MPIX_Iov;
 
 /* Version of the standard */
-#define MPI_VERSION 3
-#define MPI_SUBVERSION 1
+#define MPI_VERSION 5
+#define MPI_SUBVERSION 0
 
 /* Graphics processors that buffers may be in the memory of */
 #define MPIX_GPU_SUPPORT_CUDA 0

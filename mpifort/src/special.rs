@@ -9,8 +9,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
 use crate::abi::{
-    MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Count, MPI_Info,
-    MPI_Request, MPI_SUCCESS, MPI_Session, MPI_Status,
+    MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Info, MPI_Request,
+    MPI_SUCCESS, MPI_Session, MPI_Status,
 };
 use crate::convert::{Text, callback, error_codes, give};
 use crate::imports as c;
@@ -47,82 +47,6 @@ pub unsafe fn session_detach_buffer(
     let mut address = null_mut::<c_void>();
     // SAFETY: the contract of this module; a local variable for the address.
     unsafe { c::MPI_Session_detach_buffer(*session, (&raw mut address).cast(), size) }
-}
-
-/// `MPI_Buffer_detach` of `mpi_f08`, which gives a `TYPE(C_PTR)`.
-///
-/// # Safety
-/// The arguments are as the standard asks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_buffer_detach_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let code = c::MPI_Buffer_detach(buffer.cast(), size);
-        crate::convert::finish(ierror, code);
-    }
-}
-
-/// `MPI_Buffer_detach` of `mpi_f08` with a large count.
-///
-/// # Safety
-/// The arguments are as the standard asks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_buffer_detach_c_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut MPI_Count,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let code = c::MPI_Buffer_detach_c(buffer.cast(), size);
-        crate::convert::finish(ierror, code);
-    }
-}
-
-/// `PMPI_Buffer_detach` of `mpi_f08` with a large count.
-///
-/// # Safety
-/// As for [`mpi_buffer_detach_c_f08_`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpi_buffer_detach_c_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut MPI_Count,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the caller's contract.
-    unsafe { mpi_buffer_detach_c_f08_(buffer, size, ierror) };
-}
-
-/// `PMPI_Buffer_detach` of `mpi_f08`.
-///
-/// # Safety
-/// As for [`mpi_buffer_detach_f08_`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpi_buffer_detach_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the caller's contract.
-    unsafe { mpi_buffer_detach_f08_(buffer, size, ierror) };
-}
-
-/// `PMPI_Buffer_detach` of other libraries' `mpi_f08`.
-///
-/// # Safety
-/// As for [`mpi_buffer_detach_f08_`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpir_buffer_detach_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the caller's contract.
-    unsafe { mpi_buffer_detach_f08_(buffer, size, ierror) };
 }
 
 /// `MPI_SIZEOF`: the size of a variable, from its descriptor.

@@ -21,7 +21,7 @@ contains
 end module
 
 program large
-  use, intrinsic :: iso_c_binding, only: c_ptr, c_loc
+  use, intrinsic :: iso_c_binding, only: c_ptr, c_loc, c_null_ptr
   use mpi_f08
   use large_callbacks
   implicit none
@@ -141,6 +141,17 @@ program large
   ! As numbers, because the compiler believes that nobody else has the address.
   call check(size == 4 * 4096 .and. transfer(start, 0_ak) == transfer(c_loc(attached), 0_ak), &
     'a buffer')
+  call MPI_Comm_attach_buffer(MPI_COMM_WORLD, attached, size)
+  size = 0
+  start = c_null_ptr
+  call MPI_Comm_detach_buffer(MPI_COMM_WORLD, start, size)
+  call check(size == 4 * 4096 .and. transfer(start, 0_ak) == transfer(c_loc(attached), 0_ak), &
+    'a buffer of a communicator')
+  call MPI_Comm_attach_buffer(MPI_COMM_WORLD, attached, 4096)
+  start = c_null_ptr
+  call MPI_Comm_detach_buffer(MPI_COMM_WORLD, start, small)
+  call check(small == 4096 .and. transfer(start, 0_ak) == transfer(c_loc(attached), 0_ak), &
+    'a buffer of a communicator, with an int')
   call MPI_Finalize()
 end program large
 

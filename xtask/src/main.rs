@@ -72,7 +72,7 @@ enum Task {
     },
     /// Writes the generated documentation, docs/tuning.md.
     Docs,
-    /// Reports which functions of MPI-3.1 there are.
+    /// Reports which functions of MPI there are, by version of the standard.
     Coverage,
     /// Looks for data races: tests, and programs of many threads, under ThreadSanitizer.
     Races {

@@ -66,7 +66,7 @@ pub(crate) const LIBRARY_VERSION: &str = concat!(
 pub(crate) const LIBRARY_VERSION: &str = concat!(
     "Weft ",
     env!("CARGO_PKG_VERSION"),
-    " (MPI 3.1, ABI of MPICH: libmpi.so.12)"
+    " (MPI 5.0, ABI of MPICH: libmpi.so.12)"
 );
 
 /// `MPI_Get_library_version`.

@@ -125,7 +125,7 @@ fn preamble(abi: &str) -> String {
         + part(env!("CARGO_PKG_VERSION_PATCH"));
     format!(
         "/*\n \
-         * mpi.h: the C interface of Weft, an implementation of MPI-3.1.\n \
+         * mpi.h: the C interface of Weft, an implementation of MPI-5.0.\n \
          *\n \
          * {abi}\n \
          * Only functions that this version of Weft has are declared.\n \

@@ -87,7 +87,7 @@ impl Table {
     /// The text of `mpif.h`, which both source forms take.
     pub fn mpif_h(&self) -> String {
         let mut text = String::from(
-            "!     mpif.h: the interface of Weft, an implementation of MPI-3.1, for\n\
+            "!     mpif.h: the interface of Weft, an implementation of MPI-5.0, for\n\
              !     programs in FORTRAN 77 and later. Values are of the MPICH ABI.\n\
              !     Module mpi_f08, and module mpi, let the compiler check arguments.\n\
              !\n\

@@ -108,7 +108,10 @@ impl Routine<'_> {
     /// Whether it gives an address that only `mpi_f08` has a type for; `mpif.h` has a buffer there
     /// that is left alone (section 3.6).
     pub fn detaches(&self) -> bool {
-        self.base_name() == "MPI_Buffer_detach"
+        matches!(
+            self.base_name(),
+            "MPI_Buffer_detach" | "MPI_Comm_detach_buffer" | "MPI_Session_detach_buffer"
+        )
     }
 
     /// Whether it is a function, so that there is no error code.
@@ -204,12 +207,7 @@ fn is_routine(function: &Function) -> bool {
     let converts = ["_c2f", "_f2c", "_f082c", "_c2f08", "_toint", "_fromint"]
         .iter()
         .any(|end| name.ends_with(end));
-    // These give an address, which what is generated for buffers would write into the program's.
-    let detaches = ["MPI_Comm_detach_buffer_c", "MPI_Session_detach_buffer_c"].contains(&name);
-    !name.starts_with("MPI_T_")
-        && !converts
-        && !detaches
-        && !name.starts_with("MPI_Register_datarep")
+    !name.starts_with("MPI_T_") && !converts && !name.starts_with("MPI_Register_datarep")
 }
 
 fn special(name: &str) -> Option<&'static str> {
