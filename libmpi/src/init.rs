@@ -132,6 +132,7 @@ fn make(threaded: bool) -> Result<Runtime> {
         world: Arc::new(CommObject::new(world, MPI_COMM_WORLD)),
         self_comm: Arc::new(CommObject::new(self_comm, MPI_COMM_SELF)),
         world_handle: AtomicI32::new(NO_WORLD),
+        world_model: AtomicBool::new(false),
         self_handler_chosen: AtomicBool::new(false),
         comms: HandleTable::new(Type::Comm),
         node: started.node,
@@ -153,6 +154,7 @@ fn make(threaded: bool) -> Result<Runtime> {
 
 /// Ends what runs by itself, and takes the runtime out of use.
 fn rest(runtime: &Runtime) {
+    runtime.set_world(false);
     helper::end(runtime);
     wins::forget();
     report::uninstall();

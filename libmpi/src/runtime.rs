@@ -36,6 +36,8 @@ pub struct Runtime {
     pub self_comm: Arc<CommObject>,
     /// `MPI_COMM_WORLD` if there is one, or [`NO_WORLD`]: one comparison finds out both.
     pub(crate) world_handle: AtomicI32,
+    /// Whether the world model is open.
+    pub(crate) world_model: AtomicBool,
     /// Whether the program has chosen an error handler for `MPI_COMM_SELF`.
     pub self_handler_chosen: AtomicBool,
     /// Communicators made at run time.
@@ -174,13 +176,21 @@ pub fn want_report() -> bool {
 impl Runtime {
     /// Whether `MPI_COMM_WORLD` and `MPI_COMM_SELF` exist: between `MPI_Init` and `MPI_Finalize`.
     pub fn has_world(&self) -> bool {
-        self.world_handle.load(Ordering::Acquire) == MPI_COMM_WORLD
+        self.world_model.load(Ordering::Acquire)
     }
 
     /// Lets the program use them, or not any more.
     pub(crate) fn set_world(&self, there: bool) {
         let handle = if there { MPI_COMM_WORLD } else { NO_WORLD };
         self.world_handle.store(handle, Ordering::Release);
+        self.world_model.store(there, Ordering::Release);
+    }
+
+    /// Lets a program with sessions only use `MPI_COMM_WORLD`, once it has made a communicator of all
+    /// processes. The standard has no such communicator there (MPI-4.1 section 11.3), but MPICH lets it
+    /// pass, and programs ask it for their rank.
+    pub(crate) fn lend_world(&self) {
+        self.world_handle.store(MPI_COMM_WORLD, Ordering::Release);
     }
 
     /// The communicator behind a handle, if there is one.
@@ -204,7 +214,7 @@ impl Runtime {
     /// As [`Runtime::comm`], to be kept.
     pub fn comm_arc(&self, handle: MPI_Comm) -> Result<Arc<CommObject>> {
         match handle {
-            MPI_COMM_WORLD if self.has_world() => Ok(self.world.clone()),
+            _ if handle == self.world_handle.load(Ordering::Relaxed) => Ok(self.world.clone()),
             MPI_COMM_SELF if self.has_world() => Ok(self.self_comm.clone()),
             _ => self
                 .comms

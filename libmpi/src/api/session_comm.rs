@@ -17,7 +17,7 @@ use crate::abi::{
 };
 use crate::comms::CommObject;
 use crate::errhandler::{self, Attached, Handler};
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::{self, Phase, Runtime, runtime};
 use crate::{groups, infos, sessions};
 
 /// An error handler that fits a communicator.
@@ -98,7 +98,11 @@ pub unsafe fn comm_create_from_group(
     if group.size() == 0 {
         return Ok(());
     }
+    let of_all = group.size() == runtime.world.comm.size();
     let made = create_from_group(&runtime.process, group, tag)?;
+    if of_all && runtime::phase() == Phase::Before {
+        runtime.lend_world();
+    }
     let handle = add(runtime, made, errhandler, info, origin)?;
     // SAFETY: the caller's contract.
     unsafe { put(newcomm, "newcomm", handle) }

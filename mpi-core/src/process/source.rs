@@ -176,7 +176,7 @@ impl Process {
     #[inline]
     pub fn set_work<S: Source>(&self, work: Work) {
         let mine = bits_of(S::PLACE);
-        let wanted = (u32::from(work.any) * ANY | u32::from(work.stores) * STORES) & mine;
+        let wanted = ((u32::from(work.any) * ANY) | (u32::from(work.stores) * STORES)) & mine;
         let word = &self.sources.work;
         // Nobody else changes these two bits meanwhile.
         let change = (word.load(Ordering::Relaxed) & mine) ^ wanted;
