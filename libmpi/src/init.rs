@@ -91,6 +91,10 @@ fn open(threaded: bool) -> Result<&'static Runtime> {
     }
     apart::check()?;
     if !runtime::wake() {
+        if runtime::phase() == Phase::After {
+            let why = "a process was lost before MPI_Finalize, so nothing can be opened after it";
+            return Err(Error::new(Class::Other, why));
+        }
         runtime::install(make(threaded)?);
         at_exit();
     }
@@ -272,7 +276,14 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     runtime.set_world(false);
     runtime::set_phase(Phase::After);
     if users.sessions == 0 {
+        let has_loss = runtime.process.first_loss().is_some();
         rest(runtime);
+        if has_loss {
+            // Nobody has waited for the others: who is still at work must not take this process for lost, too.
+            // SAFETY: the program has no calls under way (MPI-4.1 section 11.2.2), and `runtime` is not used
+            // from here on.
+            unsafe { runtime::discard() };
+        }
     }
     Ok(())
 }

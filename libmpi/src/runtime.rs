@@ -106,7 +106,8 @@ pub fn phase() -> Phase {
 /// The runtime, if MPI is up.
 #[inline(always)]
 pub fn running() -> Option<&'static Runtime> {
-    // SAFETY: what was installed is never freed.
+    // SAFETY: what was installed is freed by `discard` alone, when it is installed no more and no call is
+    // under way.
     unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
 }
 
@@ -140,6 +141,18 @@ pub(crate) fn put_to_sleep() {
         RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel),
         Ordering::Release,
     );
+}
+
+/// Frees the runtime that is asleep: its transports take their leave, and it can't be woken any more.
+///
+/// # Safety
+/// Nobody has a reference to it any more, nor calls MPI at the same time.
+pub(crate) unsafe fn discard() {
+    let runtime = ASLEEP.swap(ptr::null_mut(), Ordering::AcqRel);
+    if !runtime.is_null() {
+        // SAFETY: it came from `Box::into_raw` in `install`, and nobody else has it now.
+        drop(unsafe { Box::from_raw(runtime) });
+    }
 }
 
 /// Takes it into use again, if there is one asleep.
