@@ -171,20 +171,25 @@ fn leave(runtime: &Runtime) -> Result<()> {
     runtime.pmi.finalize().map_err(failed)
 }
 
-/// A program with sessions only can open another one until it ends: so the launcher is told as late as
-/// that. A child process by `fork` has nothing to tell.
+/// A program can open a session until it ends: so the launcher is told as late as that, if it has sessions
+/// only, and the transports are closed as late as that. (They were opened before this was called, so what
+/// their libraries do at the end comes after it.) A child process by `fork` has nothing to tell.
 fn at_exit() {
     static PROCESS: AtomicU32 = AtomicU32::new(0);
     extern "C" fn tell() {
         let own = PROCESS.load(Ordering::Relaxed) == std::process::id();
+        if !own || runtime::running().is_some() {
+            return;
+        }
         if let Some(launcher) = LIBRARY.launcher.get()
-            && own
-            && runtime::running().is_none()
             && (launcher.size() == 1 || ended_together(launcher))
         {
             // Nobody is left to be told of an error.
             let _ = launcher.finalize();
         }
+        // What a network keeps by a name of this process is not to stay.
+        // SAFETY: no call is under way, since nothing is open that could be used.
+        unsafe { runtime::discard() };
     }
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     // SAFETY: the function takes no arguments and stays: this library is not unloaded before its own
