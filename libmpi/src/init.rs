@@ -25,7 +25,9 @@ use crate::handles::{HandleTable, Type};
 use crate::library::LIBRARY;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::settings::{Info, Settings};
-use crate::{apart, bootstrap, fatal, helper, identity, infos, report, settings, tool, wins};
+use crate::{
+    apart, bootstrap, fatal, helper, identity, infos, report, settings, tool, types, wins,
+};
 
 /// Opens the world model (MPI-4.1 section 11.2).
 pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
@@ -91,6 +93,7 @@ fn open(threaded: bool) -> Result<&'static Runtime> {
     }
     apart::check()?;
     if !runtime::wake() {
+        types::prepare();
         if runtime::phase() == Phase::After {
             let why = "a process was lost before MPI_Finalize, so nothing can be opened after it";
             return Err(Error::new(Class::Other, why));

@@ -212,6 +212,12 @@ fn made() -> &'static HandleTable<TypeObject> {
     LIBRARY.datatypes.get_or_init(first_objects)
 }
 
+/// Makes the predefined datatypes, before threads come that would meet over who does.
+pub fn prepare() {
+    LIBRARY.predefined_datatypes.get_or_init(predefined_objects);
+    made();
+}
+
 /// Whether a handle stands for an optional datatype that the library lacks (MPI-5.0 section 21.4).
 pub fn is_absent(handle: MPI_Datatype) -> bool {
     crate::outward::ABSENT.contains(&handle)
