@@ -90,12 +90,20 @@ fn lacks_vm() -> Option<String> {
     prepared.err()
 }
 
+/// Runs all checks, also after one has failed: who reads the output learns of everything that fails.
 fn checks() -> Result {
-    workspace::run(
+    let mut failures = Vec::new();
+    let mut note = |result: Result| {
+        if let Err(error) = result {
+            eprintln!("xtask: *** FAILED: {error}");
+            failures.push(error);
+        }
+    };
+    note(workspace::run(
         workspace::cargo().args(["fmt", "--all", "--check"]),
         "checking the format",
-    )?;
-    workspace::run(
+    ));
+    note(workspace::run(
         workspace::cargo().args([
             "clippy",
             "--workspace",
@@ -104,30 +112,47 @@ fn checks() -> Result {
             "--deny=warnings",
         ]),
         "looking for questionable code",
-    )?;
-    headers::run(true)?;
-    workspace::run(
+    ));
+    note(headers::run(true));
+    note(workspace::run(
         workspace::cargo()
             .args(["doc", "--workspace", "--no-deps"])
             .env("RUSTDOCFLAGS", "--deny=warnings"),
         "building the documentation",
-    )?;
-    workspace::run(
-        workspace::cargo().args(["test", "--workspace", "--exclude", "weft-tests"]),
+    ));
+    note(workspace::run(
+        workspace::cargo().args([
+            "test",
+            "--workspace",
+            "--exclude",
+            "weft-tests",
+            "--no-fail-fast",
+        ]),
         "running the tests",
-    )?;
-    loom::run()?;
-    workspace::run(
-        workspace::cargo().args(["test", "--package", "weft-tests"]),
+    ));
+    note(loom::run());
+    note(workspace::run(
+        workspace::cargo().args(["test", "--package", "weft-tests", "--no-fail-fast"]),
         "running MPI programs on several ranks, over every transport",
-    )?;
+    ));
     if !is_optional(RDMA_VM) {
-        vm::tests::run(None)?;
+        note(vm::tests::run(None));
     }
     if !is_optional(RACES) {
-        races::run(RACES_SECONDS)?;
+        note(races::run(RACES_SECONDS));
     }
-    // Link-time optimization must not lose symbols that only assembler mentions.
+    note(release());
+    if weft_needs::VALGRIND.lacking().is_none() {
+        note(instructions::run(false));
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(format!("what failed:\n{}", failures.join("\n")))
+}
+
+/// Checks what is installed: link-time optimization must not lose symbols that only assembler mentions.
+fn release() -> Result {
     workspace::run(
         workspace::cargo().args([
             "build",
@@ -147,9 +172,5 @@ fn checks() -> Result {
                 workspace::target()?.join("release/libmpi.so"),
             ),
         "checking its symbols",
-    )?;
-    if weft_needs::VALGRIND.lacking().is_none() {
-        instructions::run(false)?;
-    }
-    Ok(())
+    )
 }
