@@ -9,6 +9,7 @@ mod bench;
 mod compare;
 mod error;
 mod find;
+mod io;
 mod isend_count;
 mod library;
 mod mpi;
@@ -128,6 +129,10 @@ enum Command {
     Startup(startup::StartupOptions),
     #[command(hide = true)]
     StartupRank(startup::RankOptions),
+    /// Reading and writing one file together, as IOR does it, under several MPI libraries by turns.
+    Io(io::IoOptions),
+    #[command(hide = true)]
+    IoRank(io::RankOptions),
     /// Message rate of processes, and of threads with one or several communicators and VCIs.
     #[command(name = "vci-rate")]
     VciRate(threading::StudyOptions),
@@ -198,6 +203,8 @@ fn run(command: &Command) -> Result<()> {
         Command::Compare(options) => return compare::run(options),
         Command::Startup(options) => return startup::run(options),
         Command::StartupRank(options) => return startup::run_rank(options),
+        Command::Io(options) => return io::run(options),
+        Command::IoRank(options) => return io::run_rank(options),
         Command::Tune(options) => return tune::run(options),
         Command::Consistency(options) => return tune::consistency(options),
         Command::VciRate(options) => return threading::run(Study::Rate, options),

@@ -353,3 +353,58 @@ fn instructions_are_counted() {
     assert!((both - start - wait).abs() < 0.05 * both, "{text}");
     assert!(count("Irecv+Wait") > count("Irecv "), "{text}");
 }
+
+#[test]
+fn files_are_read_and_written_by_turns() {
+    let Some(mpich) = mpich() else { return };
+    let folder = std::env::temp_dir().join(format!("osu-bench-io-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let library = format!("{}={}", mpich.library.display(), mpich.launcher.display());
+    let output = limited(Path::new(PROGRAM))
+        .args([
+            "io",
+            "-n",
+            "2",
+            "--megabytes",
+            "4",
+            "--rounds",
+            "1",
+            "--repeats",
+            "1",
+        ])
+        .args([
+            "--lib",
+            &format!("one={library}"),
+            "--lib",
+            &format!("two={library}"),
+        ])
+        .args([
+            "--patterns",
+            "contiguous-write,interleaved-read,small-strided-write,append,overlap-idle",
+        ])
+        .arg("--dir")
+        .arg(&folder)
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    let left = std::fs::read_dir(&folder).unwrap().count();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(output.status.success(), "{text}{}", stderr(&output));
+    assert_eq!(left, 0, "files were left behind");
+    for pattern in [
+        "contiguous-write",
+        "interleaved-read",
+        "small-strided-write",
+        "append",
+    ] {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("| {pattern}, MB/s |")))
+            .unwrap_or_else(|| panic!("no line for {pattern} in:\n{text}"));
+        // Name, the first library, the second one, and how they stand to each other.
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let ratio: f64 = cells[4].parse().unwrap();
+        assert!(ratio > 0.0, "{line}");
+    }
+    assert!(text.contains("| overlap-idle, % |"), "{text}");
+}

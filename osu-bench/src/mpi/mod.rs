@@ -2,12 +2,14 @@
 //! calls that the benchmarks make.
 
 pub mod constants;
+mod file;
 mod form;
 mod partitioned;
 mod table;
 mod window;
 mod world;
 
+pub use file::{SharedFile, Way};
 pub use form::{Collective, Shape};
 pub use partitioned::Partitioned;
 pub use table::{

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
+use super::file::FileTable;
 use super::world::library_version;
 use crate::error::{Error, Result};
 use crate::find::{self, LIBRARY_NAMES};
@@ -31,7 +32,7 @@ impl<F: Copy> Entry<F> {
     ///
     /// # Safety
     /// `F` must be the type of the function of that name in the MPICH ABI.
-    unsafe fn find(library: &Library, name: &'static str) -> Self {
+    pub(super) unsafe fn find(library: &Library, name: &'static str) -> Self {
         // SAFETY: the caller vouches for the type; the address stays valid because the table
         // keeps the library open for good.
         let function = unsafe { library.get::<F>(name) }.ok().map(|symbol| *symbol);
@@ -266,6 +267,7 @@ pub struct Table {
     pub accumulate: Entry<Accumulate>,
     pub fetch_and_op: Entry<FetchAndOp>,
     pub compare_and_swap: Entry<CompareAndSwap>,
+    pub files: FileTable,
 }
 
 impl Table {
@@ -401,6 +403,7 @@ impl Table {
                 accumulate: Entry::find(library, "MPI_Accumulate"),
                 fetch_and_op: Entry::find(library, "MPI_Fetch_and_op"),
                 compare_and_swap: Entry::find(library, "MPI_Compare_and_swap"),
+                files: FileTable::find(library),
             }
         }
     }

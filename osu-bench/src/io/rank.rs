@@ -1,0 +1,319 @@
+//! The program that `io` starts: one file, read and written by all ranks in one pattern after the other.
+
+use std::fmt::Write;
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::{Pattern, Unit};
+use crate::error::{Error, Result};
+use crate::mpi::{Combine, SharedFile, Table, Way, World};
+use crate::output;
+
+/// Options of the program.
+#[derive(Args, Debug)]
+pub struct RankOptions {
+    /// The file; it is made anew for each pattern, and deleted.
+    #[arg(long)]
+    file: PathBuf,
+    /// Bytes of a rank.
+    #[arg(long)]
+    bytes: usize,
+    /// How often each pattern is run; the best counts.
+    #[arg(long)]
+    repeats: u32,
+    /// Which patterns.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    patterns: Vec<Pattern>,
+}
+
+/// A call of a contiguous pattern.
+const TRANSFER: usize = 1 << 20;
+/// A collective call of pieces.
+const TOGETHER: usize = 4 << 20;
+/// A piece, and a small one.
+const PIECE: usize = 4096;
+const SMALL_PIECE: usize = 512;
+
+/// Runs the patterns and prints a line for each.
+pub fn run(options: &RankOptions) -> Result<()> {
+    let world = World::init(Table::open()?, false)?;
+    for pattern in &options.patterns {
+        let mut best: Option<f64> = None;
+        for _ in 0..options.repeats {
+            let value = Trial {
+                world: &world,
+                options,
+            }
+            .run(*pattern)?;
+            best = Some(best.map_or(value, |best| best.max(value)));
+        }
+        if let (0, Some(best)) = (world.rank, best) {
+            output::say(&line(*pattern, best));
+        }
+    }
+    world.finalize()
+}
+
+fn line(pattern: Pattern, value: f64) -> String {
+    let mut text = pattern.text();
+    // A String takes all that is written to it.
+    let _ = write!(text, " {value:.3}");
+    text
+}
+
+/// The values in what the program has printed.
+pub fn parse(text: &str) -> Vec<(Pattern, f64)> {
+    let one = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        Some((Pattern::of(name)?, value.trim().parse().ok()?))
+    };
+    text.lines().filter_map(one).collect()
+}
+
+/// One run of a pattern.
+struct Trial<'a> {
+    world: &'a World,
+    options: &'a RankOptions,
+}
+
+/// The byte at a place of what a rank writes.
+fn byte(rank: usize, place: usize) -> u8 {
+    ((place >> 9).wrapping_mul(31) ^ place ^ rank.wrapping_mul(97)) as u8
+}
+
+impl Trial<'_> {
+    /// Bytes that this rank moves in a pattern: whole calls and pieces.
+    fn bytes(&self) -> usize {
+        self.options.bytes.next_multiple_of(TOGETHER)
+    }
+
+    fn data(&self) -> Vec<u8> {
+        (0..self.bytes())
+            .map(|place| byte(self.world.rank, place))
+            .collect()
+    }
+
+    /// A new file.
+    fn open(&self) -> Result<SharedFile> {
+        let (world, path) = (self.world, &self.options.file);
+        if world.rank == 0 && path.exists() {
+            SharedFile::delete(world, path)?;
+        }
+        world.barrier()?;
+        SharedFile::open(world, path)
+    }
+
+    /// Closes the file, and deletes it.
+    fn end(&self, file: SharedFile) -> Result<()> {
+        file.close()?;
+        self.world.barrier()?;
+        match self.world.rank {
+            0 => SharedFile::delete(self.world, &self.options.file),
+            _ => Ok(()),
+        }
+    }
+
+    /// Seconds that the slowest rank takes.
+    fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+        self.world.barrier()?;
+        let start = Instant::now();
+        work()?;
+        let took = start.elapsed().as_secs_f64();
+        Ok(self.world.agree(took, Combine::Max)?.max(1e-9))
+    }
+
+    fn run(&self, pattern: Pattern) -> Result<f64> {
+        match pattern {
+            Pattern::ContiguousWrite => self.contiguous(true),
+            Pattern::ContiguousRead => self.contiguous(false),
+            Pattern::InterleavedWrite => self.pieces(PIECE, true, true),
+            Pattern::InterleavedRead => self.pieces(PIECE, true, false),
+            Pattern::StridedWrite => self.pieces(PIECE, false, true),
+            Pattern::StridedRead => self.pieces(PIECE, false, false),
+            Pattern::SmallStridedWrite => self.pieces(SMALL_PIECE, false, true),
+            Pattern::SmallStridedRead => self.pieces(SMALL_PIECE, false, false),
+            Pattern::Append => self.append(),
+            Pattern::Overlap => self.overlap(true),
+            Pattern::OverlapIdle => self.overlap(false),
+        }
+    }
+
+    fn megabytes_per_second(&self, seconds: f64) -> f64 {
+        (self.bytes() * self.world.size) as f64 / 1e6 / seconds
+    }
+
+    /// Each rank has one part of the file, and moves it by calls of a megabyte.
+    fn contiguous(&self, writes: bool) -> Result<f64> {
+        let file = self.open()?;
+        let start = (self.world.rank * self.bytes()) as u64;
+        let both = self.write_and_read(&file, start, TRANSFER, false)?;
+        self.end(file)?;
+        Ok(self.megabytes_per_second(if writes { both.0 } else { both.1 }))
+    }
+
+    /// Pieces of the ranks lie in the file by turns.
+    fn pieces(&self, piece: usize, together: bool, writes: bool) -> Result<f64> {
+        let file = self.open()?;
+        let (rank, size) = (self.world.rank, self.world.size);
+        file.view_blocks(piece, rank, size, self.bytes() / piece)?;
+        let both = self.write_and_read(&file, 0, TOGETHER, together)?;
+        self.end(file)?;
+        Ok(self.megabytes_per_second(if writes { both.0 } else { both.1 }))
+    }
+
+    /// Seconds of writing and of reading, by calls of so many bytes. What is read is checked.
+    fn write_and_read(
+        &self,
+        file: &SharedFile,
+        start: u64,
+        call: usize,
+        together: bool,
+    ) -> Result<(f64, f64)> {
+        let mut data = self.data();
+        let go = |way: Way, data: &mut [u8]| {
+            let mut at = start;
+            for part in data.chunks_mut(call) {
+                file.access(way, at, part)?;
+                at += part.len() as u64;
+            }
+            Ok(())
+        };
+        let write = self.time(|| go(Way::Write { together }, &mut data))?;
+        data.fill(0);
+        let read = self.time(|| go(Way::Read { together }, &mut data))?;
+        self.check(&data)?;
+        Ok((write, read))
+    }
+
+    fn check(&self, data: &[u8]) -> Result<()> {
+        let rank = self.world.rank;
+        let wrong = |(place, found): (usize, &u8)| *found != byte(rank, place);
+        match data.iter().enumerate().position(wrong) {
+            None => Ok(()),
+            Some(place) => Err(Error::new(format!(
+                "rank {rank} read something else at its byte {place} than it had written"
+            ))),
+        }
+    }
+
+    /// Ranks append pieces at the shared pointer.
+    fn append(&self) -> Result<f64> {
+        let file = self.open()?;
+        let mut data = self.data();
+        let took = self.time(|| {
+            data.chunks_mut(PIECE)
+                .try_for_each(|piece| file.append(piece))
+        })?;
+        file.close()?;
+        // Every piece is there, whole, once.
+        self.world.barrier()?;
+        let size = std::fs::metadata(&self.options.file)?.len();
+        let all = (self.bytes() * self.world.size) as u64;
+        if size != all {
+            let why = format!("the file has {size} bytes after appending {all}");
+            return Err(Error::new(why));
+        }
+        self.world.barrier()?;
+        if self.world.rank == 0 {
+            SharedFile::delete(self.world, &self.options.file)?;
+        }
+        Ok(self.megabytes_per_second(took))
+    }
+
+    /// How much of a collective write goes on while the ranks compute (`busy`) or wait for something else,
+    /// such as an accelerator, in percent: computing takes as long as the write.
+    fn overlap(&self, busy: bool) -> Result<f64> {
+        let file = self.open()?;
+        let mut data = self.data();
+        let at = (self.world.rank * self.bytes()) as u64;
+        // The file's room is taken by a first write.
+        file.start_write(at, &mut data)?.wait()?;
+        let write = self.time(|| file.start_write(at, &mut data)?.wait())?;
+        let work = Work::of(write, busy);
+        let alone = self.time(|| {
+            work.go();
+            Ok(())
+        })?;
+        let both = self.time(|| {
+            let access = file.start_write(at, &mut data)?;
+            work.go();
+            access.wait()
+        })?;
+        self.end(file)?;
+        Ok(100.0 * (1.0 - (both - alone) / write).clamp(0.0, 1.0))
+    }
+}
+
+/// Something that takes a while.
+enum Work {
+    Compute(u64),
+    Sleep(Duration),
+}
+
+impl Work {
+    fn of(seconds: f64, busy: bool) -> Work {
+        if !busy {
+            return Work::Sleep(Duration::from_secs_f64(seconds));
+        }
+        let mut turns = 1 << 16;
+        loop {
+            let start = Instant::now();
+            compute(turns);
+            let took = start.elapsed().as_secs_f64();
+            if took > 1e-3 {
+                return Work::Compute((turns as f64 * seconds / took) as u64 + 1);
+            }
+            turns *= 2;
+        }
+    }
+
+    fn go(&self) {
+        match self {
+            Work::Compute(turns) => compute(*turns),
+            Work::Sleep(time) => thread::sleep(*time),
+        }
+    }
+}
+
+fn compute(turns: u64) {
+    let mut number = 1_u64;
+    for turn in 0..turns {
+        number = black_box(number.wrapping_mul(6_364_136_223_846_793_005) ^ turn);
+    }
+}
+
+impl Pattern {
+    /// What its value is.
+    pub fn unit(self) -> Unit {
+        match self {
+            Pattern::Overlap | Pattern::OverlapIdle => Unit::Percent,
+            _ => Unit::Megabytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_understood() {
+        let text = format!("noise\n{}\n", line(Pattern::SmallStridedRead, 12.5));
+        assert_eq!(parse(&text), [(Pattern::SmallStridedRead, 12.5)]);
+        assert!(parse("append\nappend x\n").is_empty());
+    }
+
+    #[test]
+    fn data_tells_ranks_and_places_apart() {
+        let differ = |one: (usize, usize), other: (usize, usize)| {
+            (0..64).any(|n| byte(one.0, one.1 + n) != byte(other.0, other.1 + n))
+        };
+        assert!(differ((0, 0), (1, 0)));
+        assert!(differ((0, 0), (0, SMALL_PIECE)));
+        assert!(differ((0, 0), (0, 1)));
+    }
+}
