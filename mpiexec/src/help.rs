@@ -51,6 +51,7 @@ For several hosts (see docs/run.md):
   -s R|all|none, -stdin R|all|none
                         who gets standard input
   -print-rank-map       say who is where
+  -usize N|infinite     what MPI_UNIVERSE_SIZE is: usually the hosts' slots
   -nameserver HOST[:PORT]
                         publish and look up names (MPI_Publish_name) at the name server there,
                         which 'mpiexec -name-server [PORT]' is; without it names are for this job and

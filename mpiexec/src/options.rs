@@ -14,9 +14,9 @@ pub use many::Many;
 
 use crate::binding::{self, Bind};
 use crate::foreign;
-use crate::hosts::Host;
+use crate::hosts::{self, Host};
 use crate::label;
-use crate::spawned::{PREPUT, SPAWNED, Spawned};
+use crate::spawned::{OFFER, OWN, POOL, PREPUT, SPAWNED, Spawned, USED, read_used};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -341,6 +341,15 @@ fn option<'a>(
                 spawned.preput.push((text(pair.0), text(pair.1)));
             }
         }
+        OFFER | OWN | POOL if job.spawned.is_some() => {
+            let hosts = hosts::file::read("hosts", &text(&value("hosts")?))?;
+            match name {
+                OFFER => job.many.hosts = hosts,
+                POOL => job.many.pool = hosts,
+                _ => draft.hosts = Some(hosts),
+            }
+        }
+        USED if job.spawned.is_some() => job.many.used = read_used(&text(&value("hosts")?)),
         "nameserver" => job.name_server = Some(value("a host")?.to_string_lossy().into_owned()),
         "name-server" => {
             let port = value("a port").ok();

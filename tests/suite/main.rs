@@ -22,6 +22,7 @@ mod prefix;
 mod program;
 mod providers;
 mod room;
+mod spawning;
 mod sshd;
 mod standard_abi;
 mod tools;
@@ -105,6 +106,7 @@ fn trials() -> Result<Vec<Trial>> {
     trials.extend(tools::trials());
     trials.extend(launchers::trials());
     trials.extend(many::trials());
+    trials.extend(spawning::trials());
     Ok(trials)
 }
 
