@@ -18,7 +18,11 @@ const VARIABLES: &str = include_str!("../files/mpivars.sh");
 const MODULE: &str = include_str!("../files/modulefile");
 
 /// The programs that are installed if the source tree has them: package and program.
-const PROGRAMS: &[(&str, &str)] = &[("mpiexec", "mpiexec"), ("osu-bench", "osu-bench")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("mpiexec", "mpiexec"),
+    ("osu-bench", "osu-bench"),
+    ("weft-info", "weft-info"),
+];
 
 /// Builds and installs below `prefix`; `dev` builds fast and without optimization.
 pub fn run(prefix: &Path, dev: bool) -> Result {
@@ -57,6 +61,9 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
     if tree.path("bin/mpiexec").exists() {
         tree.link("mpiexec", "bin/mpirun")?;
+    }
+    if tree.path("bin/weft-info").exists() {
+        tree.link("weft-info", "bin/mpichversion")?;
     }
 
     let text = PKG_CONFIG.replace("@VERSION@", env!("CARGO_PKG_VERSION"));

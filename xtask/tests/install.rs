@@ -583,6 +583,46 @@ fn fortran_library_has_all_names() {
 const MPICH: &str = "/usr/lib/x86_64-linux-gnu";
 
 #[test]
+fn weft_info_tells_what_is_installed() {
+    let bin = installed().join("bin");
+    let text = run(&mut Command::new(bin.join("mpichversion")));
+    assert!(text.contains("MPI standard: "), "{text}");
+
+    let mut info = Command::new(bin.join("weft-info"));
+    let text = run(info.env("WEFT_SPIN", "77").env_remove("WEFT_YIELD"));
+    for part in ["libmpi_abi.so.1", "library:   ", "\n* WEFT_SPIN ", " 77\n"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+
+    let text = run(info.args(["--json", "--no-start"]));
+    let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(found["standard"][0], 5);
+    let variables = found["variables"].as_array().expect("a list");
+    let variable = |name: &str| variables.iter().find(|variable| variable["name"] == name);
+    let set = variable("WEFT_SPIN").expect("a variable");
+    assert_eq!(
+        (&set["value"], &set["origin"]),
+        (&"77".into(), &"environment".into())
+    );
+    let unset = variable("WEFT_YIELD").expect("a variable");
+    assert_eq!(unset["origin"], "default");
+    assert!(unset["value"].is_null(), "{unset}");
+    assert!(variables.len() > 30, "{}", variables.len());
+}
+
+#[test]
+fn weft_info_says_what_it_lacks() {
+    let dir = Dir::new("weft-info");
+    let mut info = Command::new(installed().join("bin/weft-info"));
+    let (success, text) = attempt(info.arg("--prefix").arg(&dir.0));
+    assert!(!success);
+    assert!(
+        text.contains("libmpi.so.12 is not there; name the prefix"),
+        "{text}"
+    );
+}
+
+#[test]
 fn osu_bench_measures_the_library_beside_it() {
     let bin = installed().join("bin");
     let library = installed().join("lib/libmpi.so.12");
