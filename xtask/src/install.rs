@@ -49,7 +49,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
 
     tree.write(WRAPPER, "bin/mpicc", 0o755)?;
-    for name in ["mpicxx", "mpic++", "mpicc_abi", "mpicxx_abi"] {
+    for name in ["mpicxx", "mpic++", "mpiCC", "mpicc_abi", "mpicxx_abi"] {
         tree.link("mpicc", &format!("bin/{name}"))?;
     }
     fortran(&tree, &built)?;
@@ -106,7 +106,7 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
         tree.link("libmpifort.so.12", &format!("lib/{name}"))?;
     }
     tree.write(FORTRAN_WRAPPER, "bin/mpifort", 0o755)?;
-    for name in ["mpif90", "mpif77"] {
+    for name in ["mpif90", "mpif77", "mpif08"] {
         tree.link("mpifort", &format!("bin/{name}"))?;
     }
     if is_there("gfortran") {
