@@ -19,6 +19,7 @@ mod launchers;
 mod many;
 mod outcome;
 mod prefix;
+mod profile;
 mod program;
 mod providers;
 mod room;
@@ -104,6 +105,7 @@ fn trials() -> Result<Vec<Trial>> {
         }
     }
     trials.extend(tools::trials());
+    trials.extend(profile::trials());
     trials.extend(launchers::trials());
     trials.extend(many::trials());
     trials.extend(spawning::trials());
