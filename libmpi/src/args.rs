@@ -110,6 +110,15 @@ pub struct Live<T: 'static, Handle = c_int> {
     pub object: &'static T,
 }
 
+/// A communicator.
+pub type LiveComm = Live<CommObject>;
+/// A group.
+pub type LiveGroup = Live<Group>;
+/// A window.
+pub type LiveWin = Live<WinObject>;
+/// A file.
+pub type LiveFile = Live<FileObject, MPI_File>;
+
 impl<T, Handle> Deref for Live<T, Handle> {
     type Target = T;
 
@@ -119,7 +128,7 @@ impl<T, Handle> Deref for Live<T, Handle> {
     }
 }
 
-impl Given<kind::Comm, MPI_Comm> for Live<CommObject> {
+impl Given<kind::Comm, MPI_Comm> for LiveComm {
     #[inline(always)]
     unsafe fn given(handle: MPI_Comm, name: &'static str) -> Result<Self> {
         let runtime = runtime()?;
@@ -132,7 +141,7 @@ impl Given<kind::Comm, MPI_Comm> for Live<CommObject> {
     }
 }
 
-impl Given<kind::Group, MPI_Group> for Live<Group> {
+impl Given<kind::Group, MPI_Group> for LiveGroup {
     #[inline(always)]
     unsafe fn given(handle: MPI_Group, name: &'static str) -> Result<Self> {
         Ok(Live {
@@ -143,7 +152,7 @@ impl Given<kind::Group, MPI_Group> for Live<Group> {
     }
 }
 
-impl Given<kind::Win, MPI_Win> for Live<WinObject> {
+impl Given<kind::Win, MPI_Win> for LiveWin {
     #[inline(always)]
     unsafe fn given(handle: MPI_Win, _: &'static str) -> Result<Self> {
         Ok(Live {
@@ -154,7 +163,7 @@ impl Given<kind::Win, MPI_Win> for Live<WinObject> {
     }
 }
 
-impl Given<kind::File, MPI_File> for Live<FileObject, MPI_File> {
+impl Given<kind::File, MPI_File> for LiveFile {
     #[inline(always)]
     unsafe fn given(handle: MPI_File, _: &'static str) -> Result<Self> {
         Ok(Live {
@@ -217,7 +226,7 @@ impl Given<kind::Info, MPI_Info> for Option<&'static Info> {
 }
 
 /// The program's string.
-impl<'a> Given<kind::Text, *const c_char> for &'a CStr {
+impl Given<kind::Text, *const c_char> for &CStr {
     #[inline(always)]
     unsafe fn given(text: *const c_char, name: &'static str) -> Result<Self> {
         if text.is_null() {
@@ -225,6 +234,39 @@ impl<'a> Given<kind::Text, *const c_char> for &'a CStr {
         }
         // SAFETY: not NULL, so a string that ends in NUL by the caller's contract.
         Ok(unsafe { CStr::from_ptr(text) })
+    }
+}
+
+/// A key of an info object.
+pub struct InfoKey<'a>(pub &'a [u8]);
+
+impl Given<kind::Text, *const c_char> for InfoKey<'_> {
+    unsafe fn given(text: *const c_char, name: &'static str) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        Ok(InfoKey(unsafe { bytes(text, name, Class::InfoKey)? }))
+    }
+}
+
+/// A value of an info object.
+pub struct InfoValue<'a>(pub &'a [u8]);
+
+impl Given<kind::Text, *const c_char> for InfoValue<'_> {
+    unsafe fn given(text: *const c_char, name: &'static str) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        Ok(InfoValue(unsafe { bytes(text, name, Class::InfoValue)? }))
+    }
+}
+
+/// The characters of a string; NULL is an error of the class.
+///
+/// # Safety
+/// `text` is a string that ends in NUL and is left alone meanwhile, or NULL.
+unsafe fn bytes<'a>(text: *const c_char, name: &'static str, class: Class) -> Result<&'a [u8]> {
+    // SAFETY: the caller's contract.
+    let text: Result<&CStr> = unsafe { given::<kind::Text, _, _>(text, name) };
+    match text {
+        Ok(text) => Ok(text.to_bytes()),
+        Err(error) => Err(Error::new(class, error.detail())),
     }
 }
 
@@ -240,7 +282,7 @@ impl<Function> Given<kind::Callback, Option<Function>> for Function {
     }
 }
 
-impl<'a, T> Given<kind::Variable, *mut T> for &'a mut T {
+impl<T> Given<kind::Variable, *mut T> for &mut T {
     #[inline(always)]
     unsafe fn given(variable: *mut T, name: &'static str) -> Result<Self> {
         // SAFETY: NULL, or by the caller's contract a variable that nobody else uses during the call.
@@ -371,11 +413,17 @@ mod tests {
         let none: *mut c_int = std::ptr::null_mut();
         // SAFETY: a local variable, NULL, and a literal.
         unsafe {
-            assert_eq!(given::<kind::Place, _, *mut c_int>(none, "flag").unwrap(), none);
+            assert_eq!(
+                given::<kind::Place, _, *mut c_int>(none, "flag").unwrap(),
+                none
+            );
             let flag: Result<Out<c_int>> = given::<kind::Place, _, _>(none, "flag");
             let error = flag.err().expect("NULL is refused");
             assert_eq!(error.class(), Class::Arg);
-            assert_eq!(error.detail(), "flag is NULL; it must be the address of a variable");
+            assert_eq!(
+                error.detail(),
+                "flag is NULL; it must be the address of a variable"
+            );
             let flag: Out<c_int> = given::<kind::Place, _, _>(place, "flag").unwrap();
             flag.set(2);
             let variable: &mut c_int = given::<kind::Variable, _, _>(place, "keyval").unwrap();
@@ -385,7 +433,10 @@ mod tests {
             let text: &CStr = given::<kind::Text, _, _>(c"key".as_ptr(), "key").unwrap();
             assert_eq!(text, c"key");
             let text: Result<&CStr> = given::<kind::Text, _, _>(std::ptr::null(), "key");
-            assert_eq!(text.unwrap_err().detail(), "key is NULL; it must be a string");
+            assert_eq!(
+                text.unwrap_err().detail(),
+                "key is NULL; it must be a string"
+            );
         }
     }
 

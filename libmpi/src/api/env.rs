@@ -5,8 +5,9 @@ use std::ptr;
 
 use mpi_core::Result;
 
-use super::{null, put};
+use super::null;
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_SUBVERSION, MPI_SUCCESS, MPI_VERSION};
+use crate::args::Out;
 
 /// `MPI_Wtime`: seconds since some moment in the past of this machine.
 pub fn wtime() -> c_double {
@@ -45,12 +46,10 @@ fn seconds(time: libc::timespec) -> f64 {
 }
 
 /// `MPI_Get_version`.
-pub unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        put(version, "version", MPI_VERSION)?;
-        put(subversion, "subversion", MPI_SUBVERSION)
-    }
+pub fn get_version(version: Out<c_int>, subversion: Out<c_int>) -> Result<()> {
+    version.set(MPI_VERSION);
+    subversion.set(MPI_SUBVERSION);
+    Ok(())
 }
 
 /// What `MPI_Get_library_version` says.
@@ -70,11 +69,7 @@ pub(crate) const LIBRARY_VERSION: &str = concat!(
 );
 
 /// `MPI_Get_library_version`.
-///
-/// # Safety
-/// `version` has room for `MPI_MAX_LIBRARY_VERSION_STRING` characters, or is NULL, as may be
-/// `resultlen`.
-pub unsafe fn get_library_version(version: *mut c_char, resultlen: *mut c_int) -> Result<()> {
+pub unsafe fn get_library_version(version: *mut c_char, resultlen: Out<c_int>) -> Result<()> {
     // SAFETY: by the contract of this function: the text is far shorter than its maximum.
     unsafe { put_text(version, "version", LIBRARY_VERSION, resultlen) }
 }
@@ -82,12 +77,12 @@ pub unsafe fn get_library_version(version: *mut c_char, resultlen: *mut c_int) -
 /// Writes a string of ours, a NUL behind it, and its length.
 ///
 /// # Safety
-/// The pointers are NULL, or valid and `out` has room for the string and NUL.
+/// `out` is NULL, or has room for the string and NUL.
 pub(crate) unsafe fn put_text(
     out: *mut c_char,
     name: &str,
     text: &str,
-    resultlen: *mut c_int,
+    resultlen: Out<c_int>,
 ) -> Result<()> {
     if out.is_null() {
         return Err(null(name));
@@ -98,8 +93,9 @@ pub(crate) unsafe fn put_text(
     unsafe {
         ptr::copy_nonoverlapping(text.as_ptr().cast(), out, text.len());
         out.add(text.len()).write(0);
-        put(resultlen, "resultlen", length)
     }
+    resultlen.set(length);
+    Ok(())
 }
 
 /// `MPI_Pcontrol` (section 14.2.4): nothing, unless a profiling library takes its place.
@@ -108,10 +104,9 @@ pub fn pcontrol(_level: c_int) -> Result<()> {
 }
 
 /// `MPI_Get_address`.
-pub unsafe fn get_address(location: *const c_void, address: *mut MPI_Aint) -> Result<()> {
-    let value = location.expose_provenance() as MPI_Aint;
-    // SAFETY: by the contract of this function.
-    unsafe { put(address, "address", value) }
+pub fn get_address(location: *const c_void, address: Out<MPI_Aint>) -> Result<()> {
+    address.set(location.expose_provenance() as MPI_Aint);
+    Ok(())
 }
 
 /// `MPI_Aint_add`.
