@@ -6,8 +6,10 @@ use std::ptr;
 use mpi_core::Result;
 
 use super::null;
-use crate::abi::{MPI_Aint, MPI_Comm, MPI_SUBVERSION, MPI_SUCCESS, MPI_VERSION};
+use crate::abi::{MPI_Aint, MPI_SUBVERSION, MPI_VERSION};
 use crate::args::Out;
+pub use crate::attributes::dup_fn;
+use crate::identity::LIBRARY_VERSION;
 
 /// `MPI_Wtime`: seconds since some moment in the past of this machine.
 pub fn wtime() -> c_double {
@@ -51,22 +53,6 @@ pub fn get_version(version: Out<c_int>, subversion: Out<c_int>) -> Result<()> {
     subversion.set(MPI_SUBVERSION);
     Ok(())
 }
-
-/// What `MPI_Get_library_version` says.
-#[cfg(standard_abi)]
-pub(crate) const LIBRARY_VERSION: &str = concat!(
-    "Weft ",
-    env!("CARGO_PKG_VERSION"),
-    " (standard ABI of MPI-5.0: libmpi_abi.so.1)"
-);
-
-/// What `MPI_Get_library_version` says.
-#[cfg(not(standard_abi))]
-pub(crate) const LIBRARY_VERSION: &str = concat!(
-    "Weft ",
-    env!("CARGO_PKG_VERSION"),
-    " (MPI 5.0, ABI of MPICH: libmpi.so.12)"
-);
 
 /// `MPI_Get_library_version`.
 pub unsafe fn get_library_version(version: *mut c_char, resultlen: Out<c_int>) -> Result<()> {
@@ -117,26 +103,4 @@ pub fn aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
 /// `MPI_Aint_diff`.
 pub fn aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
     addr1.wrapping_sub(addr2)
-}
-
-/// `MPIR_Dup_fn`: the attribute copy function that copies (`MPI_COMM_DUP_FN` and its like).
-///
-/// # Safety
-/// Is called as an attribute copy function: `attribute_val_out` is the address of a pointer.
-pub unsafe fn dup_fn(
-    _oldcomm: MPI_Comm,
-    _keyval: c_int,
-    _extra_state: *mut c_void,
-    attribute_val_in: *mut c_void,
-    attribute_val_out: *mut c_void,
-    flag: *mut c_int,
-) -> c_int {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        flag.write(1);
-        attribute_val_out
-            .cast::<*mut c_void>()
-            .write(attribute_val_in);
-    }
-    MPI_SUCCESS
 }
