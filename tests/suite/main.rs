@@ -19,12 +19,15 @@ mod launchers;
 mod many;
 mod outcome;
 mod prefix;
+mod profile;
 mod program;
 mod providers;
 mod room;
+mod spawning;
 mod sshd;
 mod standard_abi;
 mod tools;
+mod tutorial;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -103,8 +106,11 @@ fn trials() -> Result<Vec<Trial>> {
         }
     }
     trials.extend(tools::trials());
+    trials.extend(profile::trials());
+    trials.extend(tutorial::trials());
     trials.extend(launchers::trials());
     trials.extend(many::trials());
+    trials.extend(spawning::trials());
     Ok(trials)
 }
 
