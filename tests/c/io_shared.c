@@ -1,6 +1,5 @@
 /* The shared file pointer and ordered access (MPI-3.1 section 13.4.4).
  * ranks: 1 2 4 8
- * variants: shm shm-2copy tcp hosts
  */
 #include "io.h"
 #include <dirent.h>
