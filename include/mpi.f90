@@ -42,6 +42,7 @@ module mpi
   integer, parameter :: MPI_INFO_NULL = 469762048
   integer, parameter :: MPI_FILE_NULL = 0
   integer, parameter :: MPI_SESSION_NULL = 939524096
+  integer, parameter :: MPIX_STREAM_NULL = 1006632960
   integer, parameter :: MPI_COMM_WORLD = 1140850688
   integer, parameter :: MPI_COMM_SELF = 1140850689
   integer, parameter :: MPI_GROUP_EMPTY = 1207959552
@@ -298,6 +299,7 @@ module mpi
   integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
   integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
+  integer, parameter :: MPIX_ERR_STREAM = 106
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .false.
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .false.

@@ -32,6 +32,7 @@ module mpi_f08
   type(MPI_Info), parameter :: MPI_INFO_NULL = MPI_Info(469762048)
   type(MPI_File), parameter :: MPI_FILE_NULL = MPI_File(0)
   type(MPI_Session), parameter :: MPI_SESSION_NULL = MPI_Session(939524096)
+  integer, parameter :: MPIX_STREAM_NULL = 1006632960
   type(MPI_Comm), parameter :: MPI_COMM_WORLD = MPI_Comm(1140850688)
   type(MPI_Comm), parameter :: MPI_COMM_SELF = MPI_Comm(1140850689)
   type(MPI_Group), parameter :: MPI_GROUP_EMPTY = MPI_Group(1207959552)
@@ -288,6 +289,7 @@ module mpi_f08
   integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
   integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
+  integer, parameter :: MPIX_ERR_STREAM = 106
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .true.
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .true.

@@ -425,6 +425,7 @@ pub fn class_code(class: Class) -> c_int {
         Class::ValueTooLarge => abi::MPI_ERR_VALUE_TOO_LARGE,
         Class::Errhandler => abi::MPI_ERR_ERRHANDLER,
         Class::ProcFailed => abi::MPIX_ERR_PROC_FAILED,
+        Class::Stream => abi::MPIX_ERR_STREAM,
         Class::User(number) => number,
     }
 }

@@ -164,8 +164,13 @@ fn duplicate(
 ) -> Result<MPI_Comm> {
     // Callbacks of attributes may free either.
     let parent = &runtime.comm_arc(parent.handle())?;
-    let copy = mpi_core::creation::dup_comm(&runtime.process, &parent.comm)?;
-    let handle = runtime.add_comm(copy, Some(parent))?;
+    let handle = match parent.streams.get() {
+        Some(streams) => super::stream::duplicate(runtime, parent, streams)?,
+        None => {
+            let copy = mpi_core::creation::dup_comm(&runtime.process, &parent.comm)?;
+            runtime.add_comm(copy, Some(parent))?
+        }
+    };
     let copy = &runtime.comm_arc(handle)?;
     // Hints first: members agree on them, whatever callbacks say of attributes.
     let made = hints(copy).and_then(|()| copy.become_copy_of(parent));

@@ -71,6 +71,7 @@ pub mod session_comm;
 pub mod spawn;
 pub mod standard_abi;
 pub mod status_fields;
+pub mod stream;
 pub mod tool;
 pub mod tool_events;
 pub mod topo;

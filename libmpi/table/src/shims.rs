@@ -237,6 +237,7 @@ pub(crate) fn argument(param: &Param) -> String {
             | Kind::Errhandler
             | Kind::Info
             | Kind::Session
+            | Kind::Stream
             | Kind::Win => {
                 format!("Arg::Handle(\"{}\", {name})", param.ctype.base)
             }
