@@ -31,6 +31,8 @@ For the whole job:
   -initial-errhandler NAME
                         the error handler at the beginning: mpi_errors_are_fatal (default),
                         mpi_errors_abort or mpi_errors_return
+  -memory-alloc-kinds KINDS
+                        kinds of memory that buffers will be in: system,mpi:win_allocate,...
   -disable-auto-cleanup
                         the loss of a rank does not end the others
   -configfile FILE      read the sections from a file, one in each line

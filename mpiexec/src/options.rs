@@ -133,6 +133,7 @@ const KNOWN: &[&str] = &[
     "nameserver",
     "name-server",
     "initial-errhandler",
+    "memory-alloc-kinds",
 ];
 
 /// For ourselves only; see [`Request::Probe`].
@@ -316,6 +317,7 @@ fn option<'a>(
         "errfile-pattern" => job.files[1] = Some(pattern(name, &value("a file name")?)?),
         "disable-auto-cleanup" | "dac" => job.cleanup = false,
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
+        "memory-alloc-kinds" => memory_kinds(&value("kinds of memory")?)?,
         "configfile" => {
             return Err(
                 "option -configfile must be the first, and its file hold all others".into(),
@@ -446,6 +448,23 @@ fn initial_errhandler(name: &OsStr) -> Result<(OsString, OsString), String> {
              'mpi_errors_return', not '{text}'"
         )),
     }
+}
+
+/// Checks a request for kinds of memory (MPI-4.1 section 11.4.3): names, narrowed by words behind colons. The
+/// library tells all kinds that it supports whatever is asked for, so it need not know.
+fn memory_kinds(list: &OsStr) -> Result<(), String> {
+    let text = list.to_string_lossy();
+    let is_word = |word: &str| {
+        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        !word.is_empty() && word.bytes().all(good)
+    };
+    // Nothing stands for no kinds.
+    if text.is_empty() || text.split([',', ':']).all(is_word) {
+        return Ok(());
+    }
+    Err(format!(
+        "option -memory-alloc-kinds takes a list such as 'system,mpi:alloc_mem', not '{text}'"
+    ))
 }
 
 fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {

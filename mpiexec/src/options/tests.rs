@@ -110,6 +110,8 @@ fn mistakes_are_named() {
         ("-env =1 b c", "'=1' is no name"),
         ("-bind-to core:0 a", "not 'core:0'"),
         ("-initial-errhandler mpi_errors a", "not 'mpi_errors'"),
+        ("-memory-alloc-kinds system,,mpi a", "not 'system,,mpi'"),
+        ("-memory-alloc-kinds", "needs kinds of memory"),
     ] {
         let error = read(line).expect_err(line);
         assert!(error.contains(part), "{line}: {error}");

@@ -13,6 +13,7 @@ use crate::abi::{
     self, MPI_Comm, MPI_FILE_NULL, MPI_File, MPI_Group, MPI_Info, MPI_MAX_DATAREP_STRING,
     MPI_Offset,
 };
+use crate::hints::MEMORY_KINDS;
 use crate::files::{self, FileObject};
 use crate::runtime::runtime;
 use crate::{groups, infos};
@@ -189,7 +190,9 @@ pub unsafe fn file_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> Result<()
     if info_used.is_null() {
         return Err(null("info_used"));
     }
-    let handle = infos::insert(object.file.info()?)?;
+    let info = object.file.info()?;
+    info.set("mpi_memory_alloc_kinds", MEMORY_KINDS)?;
+    let handle = infos::insert(info)?;
     // SAFETY: by the contract of this function.
     unsafe { put(info_used, "info_used", handle) }
 }
