@@ -341,10 +341,7 @@ mod tests {
             overtaking: true,
             ..many
         };
-        assert_eq!(
-            overtaking.plan(64),
-            Some(Plan::Some(Spread::Senders, 4))
-        );
+        assert_eq!(overtaking.plan(64), Some(Plan::Some(Spread::Senders, 4)));
         let ordered = Wishes {
             no_any_source: true,
             ..overtaking

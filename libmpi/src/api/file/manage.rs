@@ -13,8 +13,8 @@ use crate::abi::{
     self, MPI_Comm, MPI_FILE_NULL, MPI_File, MPI_Group, MPI_Info, MPI_MAX_DATAREP_STRING,
     MPI_Offset,
 };
-use crate::hints::MEMORY_KINDS;
 use crate::files::{self, FileObject};
+use crate::hints::MEMORY_KINDS;
 use crate::runtime::runtime;
 use crate::{groups, infos};
 
