@@ -45,12 +45,12 @@ static void check(const unsigned char *data, size_t size, int periodic, size_t f
 }
 
 static void step(const char *what, int more) {
+    OK(MPI_Barrier(MPI_COMM_WORLD));
     double now = MPI_Wtime();
     if (rank == 0 && more) {
         printf("%-28s %6.2f s\n", what, now - started);
         fflush(stdout);
     }
-    OK(MPI_Barrier(MPI_COMM_WORLD));
     started = MPI_Wtime();
 }
 
