@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use pmi::server::Stage;
 
 use super::Job;
+use crate::hang;
 use crate::label;
 use crate::options::Options;
-use crate::output::message;
+use crate::output::{Source, message};
 use crate::rank::Rank;
 use crate::report::{exit_codes, host, signal_hint, signal_name};
 use crate::strays;
@@ -112,7 +113,7 @@ impl Job {
         self.blame(None, 128 + signal as u8, text);
         self.guardian.signal(signal);
         self.guardian.signal(libc::SIGCONT);
-        self.signal_spawned(signal);
+        self.offspring.signal(signal);
         let grace = if self.is_spawned {
             GRACE
         } else {
@@ -125,7 +126,12 @@ impl Job {
     fn reap(&mut self) {
         let mut gone: Vec<(usize, Ending)> = Vec::new();
         while let Some((pid, ending)) = system::reap() {
-            self.reap_spawned(pid, ending);
+            let mut actions = Vec::new();
+            let server = &mut self.server;
+            if let Some(code) = self.offspring.reap(pid, ending, server, &mut actions) {
+                self.keep(code);
+            }
+            actions.into_iter().for_each(|action| self.act(action));
             let rank = self.ranks.iter().position(|rank| rank.pid == pid);
             if let Some(rank) = rank.filter(|&rank| self.ranks[rank].ending.is_none()) {
                 gone.push((rank, ending));
@@ -279,6 +285,9 @@ impl Job {
                 self.guardian.signal(libc::SIGCONT);
                 for rank in &mut self.ranks {
                     rank.lines_before = rank.error_lines();
+                    if let Some(source) = &mut rank.sources[1] {
+                        source.listen();
+                    }
                 }
                 self.phase = Phase::LastWords {
                     least: now + LAST_WORDS,
@@ -364,17 +373,33 @@ impl Job {
     }
 
     fn ask(&mut self) {
+        if let Phase::LastWords { .. } = self.phase {
+            self.tell_waits();
+        }
         self.guardian.signal(libc::SIGTERM);
-        self.signal_spawned(libc::SIGTERM);
+        self.offspring.signal(libc::SIGTERM);
         // A process that is stopped gets to see the above when it goes on.
         self.guardian.signal(libc::SIGCONT);
         self.phase = Phase::Asked(Instant::now() + GRACE);
     }
 
+    /// Puts together what the ranks have said of where they are.
+    fn tell_waits(&mut self) {
+        let sources = self
+            .ranks
+            .iter()
+            .filter_map(|rank| rank.sources[1].as_ref());
+        if let (Some(text), Some(cause)) =
+            (hang::summary(sources.map(Source::heard)), &mut self.cause)
+        {
+            cause.text = format!("{}\n{text}", cause.text);
+        }
+    }
+
     fn kill(&mut self) {
         self.guardian.signal(libc::SIGKILL);
         // Its guardian ends the ranks of a spawned job.
-        self.signal_spawned(libc::SIGKILL);
+        self.offspring.signal(libc::SIGKILL);
         // A rank may have left the group.
         self.running()
             .for_each(|rank| system::kill(rank.pid, libc::SIGKILL));
