@@ -307,6 +307,8 @@ fn slurm_spawns() -> Result {
         clear(&mut command);
         command.args(&hosts.prefix(0)[1..]);
         command.env("SLURM_CONF", cluster.dir.join("slurm.conf"));
+        // Steps share the allocation; otherwise the first has all of it, and the spawned one waits for its end.
+        command.env("SLURM_OVERLAP", "1");
         let words = "/usr/bin/salloc --quiet -N 2 -n 4 --ntasks-per-node=2 -t 1 --chdir=/";
         command.args(words.split(' '));
         let words = format!("/usr/bin/srun --mpi={kind} -N 1 -n 1 --chdir=/");
