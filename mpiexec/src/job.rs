@@ -15,7 +15,7 @@ use pmi::server::{Action, Server};
 
 use ending::{Bereaved, Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
 
-use crate::affinity;
+use crate::affinity::Affinity;
 use crate::guardian::Guardian;
 use crate::label;
 use crate::names::{Asker, Upstream};
@@ -139,7 +139,15 @@ impl Job {
         let size: usize = options.sections.iter().map(|section| section.count).sum();
         let limit = system::allow_files(size as u64 * 3 + 64)
             .map_err(|e| unfit("can't raise the limit of open files", e))?;
-        let masks = affinity::masks(&options.bind, size);
+        let affinity = Affinity::find(&options.bind, size).map_err(|message| Unfit {
+            code: NOT_RUNNABLE,
+            message,
+        })?;
+        if options.many.report_bindings {
+            for (rank, picture) in affinity.pictures().iter().enumerate() {
+                eprintln!("mpiexec: rank {rank} on {} is {picture}", host());
+            }
+        }
         let not_ours = strays::children();
         system::become_subreaper();
         let guardian =
@@ -188,14 +196,14 @@ impl Job {
             is_spawned: options.spawned.is_some(),
         };
         let mut files = Files(HashMap::new(), options.folders);
-        for ((rank, &appnum), cpus) in appnums.iter().enumerate().zip(masks) {
+        for ((rank, &appnum), room) in appnums.iter().enumerate().zip(affinity.rooms()) {
             let place = Place {
                 rank,
                 spawned: options.spawned.is_some(),
                 size,
                 local: (rank, size),
                 group: job.guardian.group(),
-                cpus,
+                room,
                 label: (options.label.as_ref()).map(|pattern| label::of(pattern, rank, &host(), 0)),
                 stdin: if rank == 0 && options.spawned.is_none() {
                     for_rank_0()

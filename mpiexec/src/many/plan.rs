@@ -4,9 +4,10 @@ use std::process::Command;
 
 use super::boot;
 use super::here::canonical;
+use crate::affinity;
 use crate::hosts::batch::{self, Surroundings};
-use crate::hosts::place::{Placement, Wanted, Wishes, place};
-use crate::hosts::{Host, file};
+use crate::hosts::place::{Order, Placement, Wanted, Wishes, place};
+use crate::hosts::{Host, file, rankfile};
 use crate::options::Options;
 
 /// The machine and the environment that this program runs in.
@@ -70,9 +71,23 @@ pub fn plan(
         hosts = allocation.hosts;
         known = true;
     }
+    let mut own = own;
+    if let Some(entries) = &options.many.rankfile {
+        rankfile::spread(&mut options.sections, entries, &hosts)?;
+        options.many.order = Order::Mentions;
+        own = true;
+    }
     let many = &options.many;
     if !known && !own && many.bootstrap.is_none() {
-        return Ok(None);
+        let ranks: usize = options.sections.iter().map(|section| section.count).sum();
+        let slots = affinity::slots();
+        return match many.oversubscribe || ranks <= slots {
+            true => Ok(None),
+            false => Err(format!(
+                "{ranks} ranks were asked for, and this machine has {slots} CPUs that may be used; -nooversubscribe \
+                 forbids more"
+            )),
+        };
     }
     if !known {
         hosts = vec![Host::named("localhost")];
@@ -225,8 +240,32 @@ mod tests {
     }
 
     #[test]
+    fn rankfiles_place_ranks() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ranks");
+        std::fs::write(
+            &file,
+            "rank 0=y slot=0\nrank 1=+n0 slot=1\nrank 2=y slot=1\n",
+        )
+        .unwrap();
+        let with = |rest: &str| read(&format!("-rf {} {rest}", file.display()), &[]);
+        assert_eq!(with("-hosts x,y a").as_deref(), Ok("3 by ssh: y x y"));
+        assert_eq!(with("-hosts x,y -n 2 a").as_deref(), Ok("2 by ssh: y x"));
+        let sections = with("-hosts x -n 1 a : b");
+        assert_eq!(sections.as_deref(), Ok("1+2 by ssh: y x y"));
+        for (rest, part) in [
+            ("-hosts x -n 4 a", "for 3 ranks only"),
+            ("a", "host +n0, and 0 hosts"),
+        ] {
+            let error = with(rest).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
     fn contradictions_are_named() {
         for (line, part) in [
+            ("-nooversubscribe -n 9999 a", "CPUs that may be used"),
             ("-rmk pbs a", "-rmk is 'pbs'"),
             ("-nooversubscribe -hosts x:2 -n 3 a", "2 slots"),
             ("-rmk nobody a", "'nobody'"),
