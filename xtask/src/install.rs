@@ -18,7 +18,11 @@ const VARIABLES: &str = include_str!("../files/mpivars.sh");
 const MODULE: &str = include_str!("../files/modulefile");
 
 /// The programs that are installed if the source tree has them: package and program.
-const PROGRAMS: &[(&str, &str)] = &[("mpiexec", "mpiexec"), ("osu-bench", "osu-bench")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("mpiexec", "mpiexec"),
+    ("osu-bench", "osu-bench"),
+    ("weft-info", "weft-info"),
+];
 
 /// Builds and installs below `prefix`; `dev` builds fast and without optimization.
 pub fn run(prefix: &Path, dev: bool) -> Result {
@@ -45,7 +49,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
 
     tree.write(WRAPPER, "bin/mpicc", 0o755)?;
-    for name in ["mpicxx", "mpic++", "mpicc_abi", "mpicxx_abi"] {
+    for name in ["mpicxx", "mpic++", "mpiCC", "mpicc_abi", "mpicxx_abi"] {
         tree.link("mpicc", &format!("bin/{name}"))?;
     }
     fortran(&tree, &built)?;
@@ -57,6 +61,9 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
     if tree.path("bin/mpiexec").exists() {
         tree.link("mpiexec", "bin/mpirun")?;
+    }
+    if tree.path("bin/weft-info").exists() {
+        tree.link("weft-info", "bin/mpichversion")?;
     }
 
     let text = PKG_CONFIG.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
@@ -99,7 +106,7 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
         tree.link("libmpifort.so.12", &format!("lib/{name}"))?;
     }
     tree.write(FORTRAN_WRAPPER, "bin/mpifort", 0o755)?;
-    for name in ["mpif90", "mpif77"] {
+    for name in ["mpif90", "mpif77", "mpif08"] {
         tree.link("mpifort", &format!("bin/{name}"))?;
     }
     if is_there("gfortran") {
