@@ -17,6 +17,7 @@ mod root;
 mod simulated;
 mod system;
 mod tree;
+pub mod variables;
 mod wire;
 
 pub use boot::KINDS;

@@ -519,7 +519,7 @@ fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
 }
 
 /// The words of a line; single and double quotation marks keep blanks. `None` if one is open.
-fn split(line: &str) -> Option<Vec<OsString>> {
+pub fn split(line: &str) -> Option<Vec<OsString>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut open: Option<char> = None;

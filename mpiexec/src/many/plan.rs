@@ -4,6 +4,7 @@ use std::process::Command;
 
 use super::boot;
 use super::here::canonical;
+use super::variables;
 use crate::affinity;
 use crate::hosts::batch::{self, Surroundings};
 use crate::hosts::place::{Order, Placement, Wanted, Wishes, place};
@@ -34,9 +35,6 @@ impl Surroundings for Here {
     }
 }
 
-/// Variables that name a file of hosts, as Hydra's does; mpi-operator sets the first.
-const FILES: &[&str] = &["HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"];
-
 /// Where the job's ranks are to be, if not all on this machine; the sections' counts are filled in.
 pub fn plan(
     options: &mut Options,
@@ -51,10 +49,11 @@ pub fn plan(
     if options.spawned.is_some() && hosts.is_empty() && !own {
         return Ok(None);
     }
+    variables::take(&mut options.many, around)?;
     let rmk = options.many.rmk.as_deref();
     let mut known = !hosts.is_empty();
     if !known && !own && rmk.is_none() {
-        for name in FILES {
+        for name in variables::FILES {
             if let Some(path) = around.variable(name) {
                 let text = around.file(&path).map_err(|why| format!("{name}: {why}"))?;
                 hosts = file::read(&path, &text).map_err(|why| format!("{name}: {why}"))?;
@@ -154,7 +153,7 @@ pub fn map(options: &Options, placement: Option<&Placement>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Request, parse};
+    use crate::options::{Many, Request, parse};
     use std::collections::HashMap;
     use std::ffi::OsString;
 
@@ -236,6 +235,91 @@ mod tests {
             ),
         ] {
             assert_eq!(read(line, around).as_deref(), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn variables_of_other_launchers_count() {
+        let file = [(
+            "hosts",
+            "pi-worker-0.pi.default.svc slots=2\npi-worker-1.pi.default.svc slots=2\n",
+        )];
+        let operator = "4 by ssh: pi-worker-0.pi.default.svc pi-worker-0.pi.default.svc \
+                        pi-worker-1.pi.default.svc pi-worker-1.pi.default.svc";
+        // What mpi-operator sets for Open MPI, Intel MPI and MPICH, in its two generations.
+        for variables in [
+            &[
+                ("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
+                ("OMPI_MCA_orte_default_hostfile", "hosts"),
+                ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10"),
+            ][..],
+            &[
+                ("I_MPI_HYDRA_HOST_FILE", "hosts"),
+                (
+                    "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+                    "-o ConnectionAttempts=10",
+                ),
+            ],
+            &[
+                ("HYDRA_HOST_FILE", "hosts"),
+                ("HYDRA_LAUNCH_EXTRA_ARGS", "-o ConnectionAttempts=10"),
+            ],
+            &[
+                ("OMPI_MCA_orte_default_hostfile", "hosts"),
+                ("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh"),
+            ],
+        ] {
+            let around = [&file[..], variables].concat();
+            assert_eq!(
+                read("-bind-to none -map-by slot a", &around).as_deref(),
+                Ok(operator)
+            );
+            let around = Around(around.into_iter().collect());
+            let mut many = Many::default();
+            variables::take(&mut many, &around).unwrap();
+            match variables.len() {
+                2 if many.exec.is_some() => {
+                    assert_eq!(many.exec.as_deref(), Some("/etc/mpi/kubexec.sh".as_ref()))
+                }
+                _ => assert_eq!(many.words, ["-o", "ConnectionAttempts=10"]),
+            }
+        }
+        // Intel MPI's lines of a machine file, and a number for each host.
+        let hosts = [("I_MPI_HYDRA_HOST_FILE", "f"), ("f", "x\nx\ny:2\n")];
+        assert_eq!(read("a", &hosts).as_deref(), Ok("4 by ssh: x x y y"));
+        let per_host = [&hosts[..], &[("I_MPI_PERHOST", "1")]].concat();
+        assert_eq!(read("a", &per_host).as_deref(), Ok("2 by ssh: x y"));
+        assert_eq!(
+            read("-ppn 2 -n 3 a", &per_host).as_deref(),
+            Ok("3 by ssh: x x y")
+        );
+        let all = [&hosts[..], &[("I_MPI_PERHOST", "all")]].concat();
+        assert_eq!(read("a", &all).as_deref(), Ok("4 by ssh: x x y y"));
+        for (variables, expected) in [
+            (
+                [("HYDRA_LAUNCHER", "rsh"), ("HYDRA_RMK", "user")],
+                "1 by rsh: x",
+            ),
+            (
+                [("I_MPI_HYDRA_BOOTSTRAP", "fork"), ("HYDRA_IFACE", "lo")],
+                "1 by fork: x",
+            ),
+            (
+                [
+                    ("OMPI_MCA_plm_rsh_agent", "ssh : rsh"),
+                    ("HYDRA_RMK", "default"),
+                ],
+                "1 by ssh: x",
+            ),
+        ] {
+            assert_eq!(read("-hosts x a", &variables).as_deref(), Ok(expected));
+        }
+        let odd = [("HYDRA_LAUNCH_EXTRA_ARGS", "-o 'a")];
+        let error = read("-hosts x a", &odd).unwrap_err();
+        assert!(error.contains("HYDRA_LAUNCH_EXTRA_ARGS"), "{error}");
+        let manual = include_str!("../../../docs/mpiexec.1").replace("\\-", "-");
+        for name in variables::names() {
+            assert!(manual.contains(name), "{name} is not in the manual");
         }
     }
 
