@@ -38,7 +38,6 @@ const ALL: &[Foreign] = &[
         "hosts are taken in the order in which they are named",
     ),
     foreign("localhost", 1, ""),
-    foreign("usize", 1, "the launcher sets no MPI_UNIVERSE_SIZE"),
     foreign("umask", 1, "programs inherit ours"),
     foreign("soft", 1, "as many ranks as -n says are started"),
     foreign("arch", 1, "hosts are chosen by -host"),
