@@ -14,7 +14,7 @@ use pmi::server::{Action, Server};
 
 use ending::{Bereaved, Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
 
-use crate::affinity::Affinity;
+use crate::affinity::{self, Affinity};
 use crate::guardian::Guardian;
 use crate::label;
 use crate::names::Asker;
@@ -160,9 +160,7 @@ impl Job {
         let mut server = Server::new(&kvs_name(), &appnums);
         let ranks = u32::try_from(size).unwrap_or(u32::MAX);
         server.preset("PMI_process_mapping", &pmi::mapping::one_node(ranks));
-        let cores = system::allowed_cpus();
-        let cores = cores.iter().map(|word| word.count_ones() as usize).sum();
-        server.set_universe(options.many.universe(size, cores));
+        server.set_universe(options.many.universe(size, affinity::slots()));
         let offspring = Offspring::new(options, [("localhost".to_owned(), size)])?;
         if offspring.asks_for_names() {
             server.ask_for_names();
