@@ -37,6 +37,8 @@ For the whole job:
   -stats                at the end say where the time went, function by function (also WEFT_STATS=1)
   -trace FILE           write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing
                         (also WEFT_TRACE=FILE)
+  -valgrind             run each rank under valgrind, told what of Weft is no mistake; its own
+                        options come by VALGRIND_OPTS
   -disable-auto-cleanup
                         the loss of a rank does not end the others
   -configfile FILE      read the sections from a file, one in each line

@@ -11,6 +11,7 @@ mod binding;
 mod cgroup;
 mod foreign;
 mod guardian;
+mod hang;
 mod help;
 mod hosts;
 mod job;

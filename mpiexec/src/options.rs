@@ -139,6 +139,7 @@ const KNOWN: &[&str] = &[
     "initial-errhandler",
     "stats",
     "trace",
+    "valgrind",
 ];
 
 /// For ourselves only; see [`Request::Probe`].
@@ -180,6 +181,7 @@ pub fn parse(
     let mut everywhere = Everywhere {
         inherit: Inherit::All,
         set: profile::by_environment(&variable)?,
+        before: Vec::new(),
     };
     let mut drafts = Vec::new();
 
@@ -222,6 +224,8 @@ pub fn parse(
 struct Everywhere {
     inherit: Inherit,
     set: Vec<(OsString, OsString)>,
+    /// What comes before each program.
+    before: Vec<OsString>,
 }
 
 #[derive(Default)]
@@ -251,7 +255,7 @@ impl Draft {
             inherit: self.inherit.unwrap_or_else(|| everywhere.inherit.clone()),
             set,
             wdir: self.wdir,
-            command: self.command,
+            command: [everywhere.before.clone(), self.command].concat(),
         })
     }
 }
@@ -334,6 +338,7 @@ fn option<'a>(
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
         "stats" => everywhere.set.extend(profile::stats()?),
         "trace" => everywhere.set.extend(profile::trace(&value("a file")?)?),
+        "valgrind" => everywhere.before = profile::valgrind()?,
         "configfile" => {
             return Err(
                 "option -configfile must be the first, and its file hold all others".into(),

@@ -1,4 +1,5 @@
-//! Where a job's time goes: a library that is put before MPI's, and what it is told.
+//! Where a job's time goes: a library that is put before MPI's, and what it is told. And valgrind, which is put
+//! before the programs.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -6,26 +7,32 @@ use std::path::{Path, PathBuf};
 /// A variable and its value.
 type Setting = (OsString, OsString);
 
-/// The library that was installed with this program.
-fn library() -> Result<PathBuf, String> {
+/// A file that was installed with this program.
+fn installed(name: &str, what_for: &str) -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
     let prefix = program.parent().and_then(Path::parent);
-    let path = prefix
-        .unwrap_or(Path::new("/"))
-        .join("lib/libweft_profile.so");
+    let path = prefix.unwrap_or(Path::new("/")).join(name);
     if path.exists() {
         return Ok(path);
     }
     Err(format!(
-        "-stats and -trace (WEFT_STATS, WEFT_TRACE) need {}, which is not there: Weft is not installed \
-         completely",
+        "{what_for} need {}, which is not there: Weft is not installed completely",
         path.display()
     ))
 }
 
+/// What `-valgrind` puts before each program; valgrind's own options come by its variable VALGRIND_OPTS.
+pub fn valgrind() -> Result<Vec<OsString>, String> {
+    let file = installed("share/weft/valgrind.supp", "checks by -valgrind")?;
+    let mut option = OsString::from("--suppressions=");
+    option.push(file);
+    Ok(vec!["valgrind".into(), option])
+}
+
 /// Puts the library before all others, those of `preloaded` among them.
 fn preload(preloaded: Option<OsString>) -> Result<Setting, String> {
-    let mut list = library()?.into_os_string();
+    let what_for = "-stats and -trace (WEFT_STATS, WEFT_TRACE)";
+    let mut list = installed("lib/libweft_profile.so", what_for)?.into_os_string();
     if let Some(others) = preloaded.filter(|others| !others.is_empty()) {
         list.push(":");
         list.push(others);

@@ -1,14 +1,16 @@
-//! `mpiexec -stats` and `-trace`: what they say of a program that is known.
+//! `mpiexec -stats`, `-trace` and `-valgrind`: what they say of a program that is known.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use libtest_mimic::Trial;
 use serde_json::Value;
+use weft_needs::VALGRIND;
 
 use crate::job::clear;
+use crate::lacks;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
 use crate::room::Room;
@@ -25,16 +27,48 @@ pub fn trials() -> Vec<Trial> {
         timed(name, false, move || run(compiler))
     };
     let abis = [("mpich", "mpicc"), ("standard", "mpicc_abi")];
-    abis.into_iter().map(trial).collect()
+    let mut trials: Vec<Trial> = abis.into_iter().map(trial).collect();
+    for netmod in ["shm", "tcp"] {
+        let name = format!("profile/valgrind-{netmod}/2");
+        let left_out = lacks::any(&name, &[&VALGRIND]);
+        let test = move || valgrind(netmod);
+        trials.push(timed(name, false, test).with_ignored_flag(left_out));
+    }
+    trials
 }
 
-fn run(compiler: &str) -> Result {
+/// Valgrind has nothing to say of a program that is right.
+fn valgrind(netmod: &str) -> Result {
+    let (prefix, binary) = build("mpicc", &format!("valgrind-{netmod}"))?;
+    let room = Room::new()?;
+    let limit = patience(60.0);
+    let mut command = room.command(&prefix.join("bin/mpiexec"));
+    clear(&mut command);
+    let seconds = limit.as_secs_f64().ceil().to_string();
+    command.args(["-timeout", &seconds, "-valgrind", "-n", "2"]);
+    if netmod == "tcp" {
+        command.args(["-genv", "WEFT_SHM", "0", "-genv", "WEFT_NETMOD", "tcp"]);
+    }
+    command.env(
+        "VALGRIND_OPTS",
+        "--quiet --leak-check=full --error-exitcode=9",
+    );
+    let outcome = Outcome::of(command.arg(&binary), limit + patience(10.0))?;
+    outcome.judge(&Case::default(), &room.leftovers())
+}
+
+/// Compiles the program; each test has its own.
+fn build(compiler: &str, name: &str) -> Result<(&'static Path, PathBuf)> {
     let prefix = prefix::get()?;
-    let binary = programs(prefix)?.join(format!("timed-{compiler}"));
+    let binary = programs(prefix)?.join(format!("timed-{name}"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/tools/timed.c");
     let mut build = Command::new(prefix.join("bin").join(compiler));
     compile(build.arg("-o").arg(&binary).arg(source))?;
+    Ok((prefix, binary))
+}
 
+fn run(compiler: &str) -> Result {
+    let (prefix, binary) = build(compiler, compiler)?;
     let room = Room::new()?;
     let file = binary.with_extension("json");
     let limit = patience(20.0);
