@@ -1,5 +1,5 @@
 /* Lengths so different that ranks choose different algorithms, where calls go by messages or by writes over a
- * network: nobody waits for ever, and somebody is told. Over 3, 4 and 5 ranks these are 216 combinations,
+ * network. Nobody waits for ever, and somebody is told. Over 3, 4 and 5 ranks these are 216 combinations,
  * begun together; a few (with any argument, all) are then blocking calls one after the other.
  *
  * ranks: 3 4 5
