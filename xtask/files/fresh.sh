@@ -13,4 +13,7 @@ mount -t tmpfs -o mode=755 run "$root/run"
 mkdir -p "$root/opt/rust"
 mount --bind -o ro "$RUST" "$root/opt/rust"
 unset RUST
-exec chroot "$root" /bin/sh -c "$script"
+# The root of the namespace, not only of this process: who enters the namespace must find the same files.
+cd "$root"
+pivot_root . mnt
+exec chroot . /bin/sh -c "umount --lazy /mnt && $script"

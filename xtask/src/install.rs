@@ -15,10 +15,15 @@ const FORTRAN_WRAPPER: &str = include_str!("../files/mpifort");
 const PKG_CONFIG: &str = include_str!("../files/mpi.pc");
 const PKG_CONFIG_ABI: &str = include_str!("../files/mpi_abi.pc");
 const VARIABLES: &str = include_str!("../files/mpivars.sh");
+const VALGRIND: &str = include_str!("../files/valgrind.supp");
 const MODULE: &str = include_str!("../files/modulefile");
 
 /// The programs that are installed if the source tree has them: package and program.
-const PROGRAMS: &[(&str, &str)] = &[("mpiexec", "mpiexec"), ("osu-bench", "osu-bench")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("mpiexec", "mpiexec"),
+    ("osu-bench", "osu-bench"),
+    ("weft-info", "weft-info"),
+];
 
 /// Builds and installs below `prefix`; `dev` builds fast and without optimization.
 pub fn run(prefix: &Path, dev: bool) -> Result {
@@ -39,13 +44,15 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
     tree.copy(&built.join("libmpi_abi.so"), "lib/libmpi_abi.so.1", 0o755)?;
     tree.link("libmpi_abi.so.1", "lib/libmpi_abi.so")?;
+    let profile = "libweft_profile.so";
+    tree.copy(&built.join(profile), &format!("lib/{profile}"), 0o755)?;
     let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
     for (name, text) in headers::files(&table) {
         tree.write(&text, &format!("include/{name}"), 0o644)?;
     }
 
     tree.write(WRAPPER, "bin/mpicc", 0o755)?;
-    for name in ["mpicxx", "mpic++", "mpicc_abi", "mpicxx_abi"] {
+    for name in ["mpicxx", "mpic++", "mpiCC", "mpicc_abi", "mpicxx_abi"] {
         tree.link("mpicc", &format!("bin/{name}"))?;
     }
     fortran(&tree, &built)?;
@@ -58,6 +65,9 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     if tree.path("bin/mpiexec").exists() {
         tree.link("mpiexec", "bin/mpirun")?;
     }
+    if tree.path("bin/weft-info").exists() {
+        tree.link("weft-info", "bin/mpichversion")?;
+    }
 
     let text = PKG_CONFIG.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     for name in ["mpi", "weft", "mpich"] {
@@ -67,6 +77,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     tree.write(&text, "lib/pkgconfig/mpi_abi.pc", 0o644)?;
     let text = VARIABLES.replace("@PREFIX@", &told.display().to_string());
     tree.write(&text, "bin/mpivars.sh", 0o644)?;
+    tree.write(VALGRIND, "share/weft/valgrind.supp", 0o644)?;
     let version = env!("CARGO_PKG_VERSION");
     let text = MODULE.replace("@VERSION@", version);
     tree.write(&text, &format!("share/modulefiles/weft/{version}"), 0o644)?;
@@ -99,7 +110,7 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
         tree.link("libmpifort.so.12", &format!("lib/{name}"))?;
     }
     tree.write(FORTRAN_WRAPPER, "bin/mpifort", 0o755)?;
-    for name in ["mpif90", "mpif77"] {
+    for name in ["mpif90", "mpif77", "mpif08"] {
         tree.link("mpifort", &format!("bin/{name}"))?;
     }
     if is_there("gfortran") {
@@ -176,7 +187,7 @@ fn is_there(compiler: &str) -> bool {
 fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
-    command.args(["--package", "mpifort"]);
+    command.args(["--package", "mpifort", "--package", "weft-profile"]);
     for (package, _) in PROGRAMS {
         if workspace::has_package(package) {
             command.args(["--package", package]);

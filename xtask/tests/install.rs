@@ -115,6 +115,9 @@ fn everything_is_in_its_place() {
         "bin/mpif77",
         "bin/mpicc",
         "bin/mpicxx",
+        "bin/mpiCC",
+        "bin/mpif08",
+        "bin/mpichversion",
         "bin/mpivars.sh",
         "lib/pkgconfig/mpi.pc",
         "lib/pkgconfig/mpich.pc",
@@ -210,6 +213,42 @@ fn mpicc_tells_what_it_does() {
         .arg("-show")
         .env("WEFT_CC", "gcc -m64"));
     assert_eq!(text, format!("gcc -m64 {compile} {link}\n"));
+    for variable in ["MPICH_CC", "OMPI_CC", "I_MPI_CC"] {
+        let text = run(Command::new(mpicc()).arg("--showme").env(variable, "tcc"));
+        assert_eq!(text, format!("tcc {compile} {link}\n"));
+    }
+    for (part, expected) in [
+        ("compile", compile.clone()),
+        ("link", link.clone()),
+        ("incdirs", format!("{prefix}/include")),
+        ("libdirs", format!("{prefix}/lib")),
+        ("libs", "mpi".to_owned()),
+        ("command", "cc".to_owned()),
+    ] {
+        assert_eq!(
+            show(&[&format!("--showme:{part}")]),
+            format!("{expected}\n")
+        );
+    }
+    assert!(show(&["--showme:version"]).contains("Weft"));
+    let profiled = show(&["-profile=trace", "-show", "a.c"]);
+    assert!(profiled.ends_with(" -ltrace -lmpi\n"), "{profiled}");
+    for (option, word) in [
+        ("--showme:nothing", "incdirs"),
+        ("-static_mpi", "shared library only"),
+        ("-config=/nowhere", "can't be read"),
+    ] {
+        let (success, text) = attempt(Command::new(mpicc()).args([option, "a.c"]));
+        assert!(!success && text.contains(word), "{option}: {text}");
+    }
+    let dir = Dir::new("mpicc config");
+    fs::write(dir.0.join("mine"), "CC='gcc -pipe'\n").expect("a file");
+    let text = run(Command::new(mpicc())
+        .args(["-config=mine", "-show", "-c", "a.c"])
+        .current_dir(&dir.0));
+    assert_eq!(text, format!("gcc -pipe -c a.c {compile}\n"));
+    let echoed = run(Command::new(mpicc()).args(["-echo", "-E", "-x", "c", "/dev/null"]));
+    assert!(echoed.starts_with("cc -E -x c /dev/null"), "{echoed}");
     // Questions to the compiler are no programs to link.
     assert!(run(Command::new(mpicc()).arg("-v")).contains("version"));
     assert!(show(&["-help"]).contains("WEFT_CC"));
@@ -389,6 +428,41 @@ fn the_archive_works_where_it_is_unpacked() {
 }
 
 #[test]
+fn pip_installs_the_wheel_and_removes_it() {
+    if !weft_needs::PYTHON.met() {
+        return;
+    }
+    let dir = Dir::new("wheel");
+    // A path with a blank would become the program's in pip's own scripts.
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("venv-{}", std::process::id()));
+    let _venv = Dir(venv.clone());
+    run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+    let pip = || {
+        let mut command = Command::new(venv.join("bin/python"));
+        command.args(["-m", "pip", "--disable-pip-version-check"]);
+        command
+    };
+    let wheel = package(".whl");
+    run(pip().args(["install", "--no-index"]).arg(&wheel));
+    try_out(&venv.join("bin"), &dir.0);
+    let text = run(Command::new(venv.join("bin/weft-info")).arg("--no-start"));
+    assert!(
+        text.contains(&format!("prefix: {}", venv.display())),
+        "{text}"
+    );
+
+    run(pip().args(["uninstall", "--yes", "weft"]));
+    for name in [
+        "bin/mpiexec",
+        "bin/mpicc",
+        "lib/libmpi.so.12",
+        "include/mpi.h",
+    ] {
+        assert!(!venv.join(name).exists(), "{name} is left");
+    }
+}
+
+#[test]
 fn the_debian_package_installs_and_goes() {
     let has_dpkg = Command::new("dpkg-deb").arg("--version").output().is_ok();
     if !has_dpkg || run(Command::new("id").arg("-u")) != "0\n" {
@@ -471,7 +545,7 @@ fn mpifort_compiles_and_links() {
         run(command.arg("-o").arg(&program).arg(source));
         assert_eq!(run(&mut Command::new(&program)), "5.0\n");
     };
-    for name in ["mpifort", "mpif90", "mpif77"] {
+    for name in ["mpifort", "mpif90", "mpif77", "mpif08"] {
         build(&installed().join("bin").join(name), &source);
     }
     build(&installed().join("bin/mpif77"), &old);
@@ -497,6 +571,13 @@ fn mpifort_compiles_and_links() {
     assert!(
         shown.starts_with("gfortran ") && shown.ends_with("-lmpifort -lmpi\n"),
         "{shown}"
+    );
+    let parts = run(Command::new(installed().join("bin/mpifort"))
+        .arg("--showme:link")
+        .env("OMPI_FC", "gfortran"));
+    assert!(
+        parts.contains("-lweftmodules ") && parts.ends_with("-lmpifort -lmpi\n"),
+        "{parts}"
     );
 }
 
@@ -581,6 +662,46 @@ fn fortran_library_has_all_names() {
 
 /// Debian's MPICH, a library of the same ABI that the loader would find first.
 const MPICH: &str = "/usr/lib/x86_64-linux-gnu";
+
+#[test]
+fn weft_info_tells_what_is_installed() {
+    let bin = installed().join("bin");
+    let text = run(&mut Command::new(bin.join("mpichversion")));
+    assert!(text.contains("MPI standard: "), "{text}");
+
+    let mut info = Command::new(bin.join("weft-info"));
+    let text = run(info.env("WEFT_SPIN", "77").env_remove("WEFT_YIELD"));
+    for part in ["libmpi_abi.so.1", "library:   ", "\n* WEFT_SPIN ", " 77\n"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+
+    let text = run(info.args(["--json", "--no-start"]));
+    let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(found["standard"][0], 5);
+    let variables = found["variables"].as_array().expect("a list");
+    let variable = |name: &str| variables.iter().find(|variable| variable["name"] == name);
+    let set = variable("WEFT_SPIN").expect("a variable");
+    assert_eq!(
+        (&set["value"], &set["origin"]),
+        (&"77".into(), &"environment".into())
+    );
+    let unset = variable("WEFT_YIELD").expect("a variable");
+    assert_eq!(unset["origin"], "default");
+    assert!(unset["value"].is_null(), "{unset}");
+    assert!(variables.len() > 30, "{}", variables.len());
+}
+
+#[test]
+fn weft_info_says_what_it_lacks() {
+    let dir = Dir::new("weft-info");
+    let mut info = Command::new(installed().join("bin/weft-info"));
+    let (success, text) = attempt(info.arg("--prefix").arg(&dir.0));
+    assert!(!success);
+    assert!(
+        text.contains("libmpi.so.12 is not there; name the prefix"),
+        "{text}"
+    );
+}
 
 #[test]
 fn osu_bench_measures_the_library_beside_it() {

@@ -1,0 +1,204 @@
+//! `weft-info`: what the Weft beside this program is, and how it would run here.
+//!
+//! As `mpichversion`, which configure scripts call, it prints the versions alone.
+
+mod library;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Parser;
+use library::{Facts, Variable};
+use serde_json::{Value, json};
+
+/// Libraries that a prefix can have, and what they are for.
+const LIBRARIES: [(&str, &str); 4] = [
+    ("libmpi.so.12", "C, the MPICH ABI"),
+    ("libmpi_abi.so.1", "C, the standard ABI of MPI-5.0"),
+    ("libmpifort.so.12", "Fortran: mpif.h, mpi, mpi_f08"),
+    ("libmpicxx.so.12", "the C++ bindings of MPI-2.2"),
+];
+
+/// Says what this Weft is: version, libraries, transports, control variables.
+#[derive(Parser)]
+#[command(name = "weft-info", version)]
+struct Options {
+    /// As one JSON object, for programs.
+    #[arg(long)]
+    json: bool,
+    /// Also what each control variable does.
+    #[arg(long, short)]
+    all: bool,
+    /// Don't start MPI to see which transports it takes.
+    #[arg(long)]
+    no_start: bool,
+    /// The prefix to look at, instead of the one that this program is in.
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+}
+
+/// All that is known.
+struct Report {
+    prefix: PathBuf,
+    facts: Facts,
+    libraries: Vec<(&'static str, &'static str)>,
+    /// What the launcher says of this machine and of MPI's start, a line each.
+    start: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let name = env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    let result = if name.file_name().is_some_and(|name| name == "mpichversion") {
+        versions()
+    } else {
+        let options = Options::parse();
+        report(&options).map(|report| match options.json {
+            true => format!("{:#}\n", report.json()),
+            false => report.text(options.all),
+        })
+    };
+    match result {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("weft-info: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The prefix that this program is installed in.
+fn prefix() -> Result<PathBuf, String> {
+    let program = env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
+    let prefix = program.parent().and_then(Path::parent);
+    prefix
+        .map(Path::to_owned)
+        .ok_or_else(|| format!("{} is in no prefix", program.display()))
+}
+
+fn ask(prefix: &Path) -> Result<Facts, String> {
+    let path = prefix.join("lib").join(LIBRARIES[0].0);
+    if path.exists() {
+        return library::ask(&path);
+    }
+    Err(format!(
+        "{} is not there; name the prefix of an installed Weft with --prefix",
+        path.display()
+    ))
+}
+
+/// What `mpichversion` prints.
+fn versions() -> Result<String, String> {
+    let facts = ask(&prefix()?)?;
+    let (major, minor) = facts.standard;
+    Ok(format!(
+        "{}\nMPI standard: {major}.{minor}\n",
+        facts.version
+    ))
+}
+
+fn report(options: &Options) -> Result<Report, String> {
+    let prefix = match &options.prefix {
+        Some(prefix) => prefix.clone(),
+        None => prefix()?,
+    };
+    let facts = ask(&prefix)?;
+    let there = |name: &str| prefix.join("lib").join(name).exists();
+    let libraries = LIBRARIES.into_iter().filter(|(name, _)| there(name));
+    let start = match options.no_start {
+        true => Vec::new(),
+        false => start(&prefix)?,
+    };
+    Ok(Report {
+        libraries: libraries.collect(),
+        facts,
+        start,
+        prefix,
+    })
+}
+
+/// Has the launcher try MPI's start.
+fn start(prefix: &Path) -> Result<Vec<String>, String> {
+    let launcher = prefix.join("bin/mpiexec");
+    let output = Command::new(&launcher)
+        .arg("-info")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{}: {error}", launcher.display()))?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("`mpiexec -info` failed: {}", error.trim_end()));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// Where a variable's value comes from.
+fn origin(variable: &Variable) -> &'static str {
+    let set = env::var_os(&variable.name).is_some_and(|value| !value.is_empty());
+    if set { "environment" } else { "default" }
+}
+
+impl Report {
+    fn json(&self) -> Value {
+        let libraries = self.libraries.iter();
+        let libraries = libraries.map(|(name, what)| json!({"file": name, "what": what}));
+        let variables = self.facts.variables.iter().map(|variable| {
+            json!({
+                "name": variable.name,
+                "value": variable.value,
+                "origin": origin(variable),
+                "help": variable.help,
+            })
+        });
+        json!({
+            "version": self.facts.version,
+            "standard": [self.facts.standard.0, self.facts.standard.1],
+            "prefix": self.prefix.display().to_string(),
+            "libraries": libraries.collect::<Vec<_>>(),
+            "start": self.start,
+            "variables": variables.collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self, all: bool) -> String {
+        let (major, minor) = self.facts.standard;
+        let mut text = format!(
+            "{}\nMPI standard: {major}.{minor}\nprefix: {}\n\nlibraries\n",
+            self.facts.version,
+            self.prefix.display()
+        );
+        for (name, what) in &self.libraries {
+            text += &format!("  {name:<18} {what}\n");
+        }
+        if !self.start.is_empty() {
+            text += "\nhow MPI starts here\n";
+            for line in &self.start {
+                text += &format!("  {line}\n");
+            }
+        }
+        text += "\ncontrol variables (docs/tuning.md; * set in the environment)\n";
+        let width = self
+            .facts
+            .variables
+            .iter()
+            .map(|variable| variable.name.len());
+        let width = width.max().unwrap_or(0);
+        for variable in &self.facts.variables {
+            let mark = if origin(variable) == "environment" {
+                '*'
+            } else {
+                ' '
+            };
+            let value = variable.value.as_deref().unwrap_or("(chosen by Weft)");
+            text += &format!("{mark} {:<width$}  {value}\n", variable.name);
+            if all {
+                text += &format!("    {}\n", variable.help);
+            }
+        }
+        text
+    }
+}
