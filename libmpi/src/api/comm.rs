@@ -503,7 +503,7 @@ pub unsafe fn comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> Result<
     Ok(())
 }
 
-/// `MPI_Comm_get_name` (section 6.8).
+/// `MPI_Comm_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
 ///
 /// # Safety
 /// `comm_name` has room for `MPI_MAX_OBJECT_NAME` characters, or is NULL, as may be `resultlen`.
@@ -512,7 +512,11 @@ pub unsafe fn comm_get_name(
     comm_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> Result<()> {
-    let name = runtime()?.comm(comm)?.comm.name();
+    let runtime = runtime()?;
+    let name = match comm {
+        MPI_COMM_NULL => "MPI_COMM_NULL".into(),
+        comm => runtime.comm(comm)?.comm.name(),
+    };
     // SAFETY: the caller's contract; names are kept short enough.
     unsafe { put_text(comm_name, "comm_name", &name, resultlen) }
 }

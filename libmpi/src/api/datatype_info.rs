@@ -9,7 +9,7 @@ use mpi_core::{Class, Error, Result};
 use super::datatype::handle_of;
 use super::env::put_text;
 use super::{null, put};
-use crate::abi::{self, MPI_Aint, MPI_Count, MPI_Datatype, MPI_Status};
+use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype, MPI_Status};
 use crate::counts::IntOut;
 use crate::{status, types};
 
@@ -414,7 +414,8 @@ pub unsafe fn type_set_name(datatype: MPI_Datatype, type_name: *const c_char) ->
     Ok(())
 }
 
-/// `MPI_Type_get_name`. Predefined types have their names from the start, others none.
+/// `MPI_Type_get_name`. Predefined types have their names from the start, and so has the null handle
+/// (MPI-4.0 section 7.8), others none.
 ///
 /// # Safety
 /// `type_name` has room for `MPI_MAX_OBJECT_NAME` characters, or is NULL, as may be `resultlen`.
@@ -423,6 +424,10 @@ pub unsafe fn type_get_name(
     type_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> Result<()> {
+    if datatype == MPI_DATATYPE_NULL {
+        // SAFETY: by the contract of this function.
+        return unsafe { put_text(type_name, "type_name", "MPI_DATATYPE_NULL", resultlen) };
+    }
     let object = types::object(datatype)?;
     let name = object.name.lock().clone().unwrap_or_else(|| {
         let datatype = &object.datatype;

@@ -6,7 +6,7 @@ use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 
 use super::{null, put};
-use crate::abi::{MPI_Comm, MPI_INFO_NULL, MPI_Info};
+use crate::abi::{MPI_Comm, MPI_INFO_NULL, MPI_Info, MPI_MAX_INFO_KEY};
 use crate::infos;
 use crate::runtime::runtime;
 
@@ -217,7 +217,7 @@ pub unsafe fn info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> Result<()> {
 /// `MPI_Info_get_nthkey`.
 ///
 /// # Safety
-/// `key` has room for one more character than `MPI_MAX_INFO_KEY`, or is NULL.
+/// `key` has room for `MPI_MAX_INFO_KEY` characters, or is NULL.
 pub unsafe fn info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> Result<()> {
     let found = infos::get(info)?.nthkey(n)?;
     if key.is_null() {
@@ -226,8 +226,10 @@ pub unsafe fn info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> Res
             "key is NULL; it must be an array",
         ));
     }
-    // SAFETY: the caller's contract; keys are not longer.
-    unsafe { write(key, &found) };
+    // MPI_Info_set takes one character more than there is room for here, as other libraries of this ABI do.
+    let fits = found.len().min(MPI_MAX_INFO_KEY as usize - 1);
+    // SAFETY: the caller's contract; with the NUL it is not longer.
+    unsafe { write(key, &found[..fits]) };
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Windows (section 11.2), with their names, attributes and error handlers.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error, Result};
 use mpi_rma::{Flavor, Window};
@@ -322,7 +323,7 @@ pub unsafe fn win_set_name(win: MPI_Win, win_name: *const c_char) -> Result<()> 
     Ok(())
 }
 
-/// `MPI_Win_get_name` (section 6.8).
+/// `MPI_Win_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
 ///
 /// # Safety
 /// `win_name` has room for `MPI_MAX_OBJECT_NAME` characters, or is NULL, as may be `resultlen`.
@@ -332,7 +333,10 @@ pub unsafe fn win_get_name(
     resultlen: *mut c_int,
 ) -> Result<()> {
     runtime()?;
-    let name = wins::get(win)?.window.name();
+    let name = match win {
+        MPI_WIN_NULL => "MPI_WIN_NULL".into(),
+        win => wins::get(win)?.window.name(),
+    };
     // SAFETY: the caller's contract; names are kept short enough.
     unsafe { put_text(win_name, "win_name", &name, resultlen) }
 }
@@ -410,6 +414,7 @@ pub fn win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> Result<()
         }
     }
     *object.errhandler.lock() = attached;
+    object.handler_chosen.store(true, Ordering::Relaxed);
     Ok(())
 }
 
