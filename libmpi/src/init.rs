@@ -221,7 +221,12 @@ fn ended_together(launcher: &Arc<Client>) -> bool {
         let _ = launcher.fence();
         let _ = tell.send(());
     });
-    waiter.is_ok() && told.recv_timeout(PATIENCE).is_ok()
+    let Ok(waiter) = waiter else { return false };
+    if told.recv_timeout(PATIENCE).is_err() {
+        return false;
+    }
+    // It has nothing left to do: the process doesn't end in the midst of it.
+    waiter.join().is_ok()
 }
 
 /// Closes the world model, after all that has been sent has left. If no session is open, there is no MPI

@@ -105,7 +105,7 @@ fn lookup(on: On) -> Handler {
         },
         On::Comm(comm) => of_comm(comm),
         On::Win(win) => match wins::get(win) {
-            Ok(object) => of_window(&object),
+            Ok(object) => of_window(object),
             Err(_) => of_process().0,
         },
         On::Session(session) => match sessions::get(session) {

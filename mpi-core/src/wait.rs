@@ -33,6 +33,8 @@ pub struct WaitPolicy {
     pub global_every: u32,
     /// Threads of this process that can wait at once and still have a core each.
     pub waiters: u32,
+    /// Ranks of the job on this node, and the cores that they have.
+    pub share: (u32, u32),
     /// Whether yielding the core gives it to none of the other ranks: then a rank that has none of its
     /// own sleeps instead.
     pub yield_useless: bool,
@@ -62,6 +64,7 @@ impl WaitPolicy {
             nap: Duration::from_millis(10),
             global_every: 64,
             waiters: (cores / ranks.max(1)).max(1) as u32,
+            share: (ranks as u32, cores as u32),
             yield_useless: false,
         }
     }

@@ -21,7 +21,6 @@ const HERE: &str = "use -info to see what this launcher does";
 const OPEN_MPI: &str =
     "it sets Open MPI's own parameters; Weft's are the variables in docs/tuning.md";
 const CHECKPOINTS: &str = "there are no checkpoints";
-const SPAWN: &str = "there are no dynamic processes yet";
 
 const ALL: &[Foreign] = &[
     // Hydra's.
@@ -31,12 +30,10 @@ const ALL: &[Foreign] = &[
     foreign("membind", 1, PLACING),
     foreign("demux", 1, ""),
     foreign("profile", 0, HERE),
-    foreign("nameserver", 1, SPAWN),
     foreign("disable-hostname-propagation", 0, ""),
     foreign("enable-hostname-propagation", 0, ""),
     foreign("order-nodes", 1, ONE_MACHINE),
     foreign("localhost", 1, ""),
-    foreign("usize", 1, SPAWN),
     foreign("umask", 1, "programs inherit ours"),
     foreign("soft", 1, "as many ranks as -n says are started"),
     foreign("arch", 1, "hosts are chosen by -host"),

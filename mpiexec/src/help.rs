@@ -31,6 +31,11 @@ For the whole job:
   -initial-errhandler NAME
                         the error handler at the beginning: mpi_errors_are_fatal (default),
                         mpi_errors_abort or mpi_errors_return
+  -stats                at the end say where the time went, function by function (also WEFT_STATS=1)
+  -trace FILE           write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing
+                        (also WEFT_TRACE=FILE)
+  -valgrind             run each rank under valgrind, told what of Weft is no mistake; its own
+                        options come by VALGRIND_OPTS
   -disable-auto-cleanup
                         the loss of a rank does not end the others
   -configfile FILE      read the sections from a file, one in each line
@@ -51,6 +56,7 @@ For several hosts (see docs/run.md):
   -s R|all|none, -stdin R|all|none
                         who gets standard input
   -print-rank-map       say who is where
+  -usize N|infinite     what MPI_UNIVERSE_SIZE is: usually the hosts' slots
   -nameserver HOST[:PORT]
                         publish and look up names (MPI_Publish_name) at the name server there,
                         which 'mpiexec -name-server [PORT]' is; without it names are for this job and

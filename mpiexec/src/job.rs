@@ -1,7 +1,6 @@
 //! The life of a job: its start and the loop that serves the ranks. How it ends is in [`ending`].
 
 mod ending;
-mod spawn;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,13 +17,13 @@ use ending::{Bereaved, Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
 use crate::affinity;
 use crate::guardian::Guardian;
 use crate::label;
-use crate::names::{Asker, Upstream};
-use crate::options::{Options, Section};
+use crate::names::Asker;
+use crate::options::Options;
 use crate::output::{self, Sink};
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::rank::{Place, Rank};
 use crate::report::host;
-use crate::spawned::SpawnedJob;
+use crate::spawned::{Offspring, Whose};
 use crate::stdin::{Typing, for_rank_0};
 use crate::strays;
 use crate::system::{self, Pid, Signals};
@@ -54,13 +53,18 @@ pub fn run(options: &Options) -> ExitCode {
     }
     let code = match Job::start(options) {
         Ok(mut job) => {
-            job.tell_spawner(options);
+            if let Some(spawned) = &options.spawned {
+                match job.cause_text() {
+                    None => spawned.started(None),
+                    Some(why) => spawned.failed(why),
+                }
+            }
             job.serve();
             job.finish(options)
         }
         Err(unfit) => {
             match &options.spawned {
-                Some(spawned) => spawned.answer(Some(&unfit.message)),
+                Some(spawned) => spawned.failed(&unfit.message),
                 None => eprintln!("mpiexec: {}", unfit.message),
             }
             unfit.code
@@ -99,12 +103,8 @@ struct Job {
     /// Children that we had before there was a job.
     not_ours: Vec<Pid>,
     /// Jobs that ranks have spawned.
-    spawned: Vec<SpawnedJob>,
-    /// Where names are published, if not here.
-    names: Option<Upstream>,
-    /// What spawned jobs get of our options.
-    sections: Vec<Section>,
-    /// Our own number as a spawned job: it ends as quickly as a rank does.
+    offspring: Offspring,
+    /// Whether this is a spawned job, which ends as quickly as a rank does.
     is_spawned: bool,
 }
 
@@ -115,8 +115,7 @@ enum Who {
     Typing,
     Sink(usize),
     Pmi(usize),
-    Names,
-    Spawned(usize),
+    Offspring(Whose),
     Source(usize, usize),
 }
 
@@ -153,8 +152,11 @@ impl Job {
         let mut server = Server::new(&kvs_name(), &appnums);
         let ranks = u32::try_from(size).unwrap_or(u32::MAX);
         server.preset("PMI_process_mapping", &pmi::mapping::one_node(ranks));
-        let names = Upstream::of(options)?;
-        if names.is_some() {
+        let cores = system::allowed_cpus();
+        let cores = cores.iter().map(|word| word.count_ones() as usize).sum();
+        server.set_universe(options.many.universe(size, cores));
+        let offspring = Offspring::new(options, [("localhost".to_owned(), size)])?;
+        if offspring.asks_for_names() {
             server.ask_for_names();
         }
         for (key, value) in options.spawned.iter().flat_map(|one| &one.preput) {
@@ -182,9 +184,7 @@ impl Job {
             deserters: None,
             bereaved: None,
             not_ours,
-            spawned: Vec::new(),
-            names,
-            sections: options.sections.clone(),
+            offspring,
             is_spawned: options.spawned.is_some(),
         };
         let mut files = Files(HashMap::new(), options.folders);
@@ -234,7 +234,7 @@ impl Job {
     fn serve(&mut self) {
         let mut entries: Vec<libc::pollfd> = Vec::new();
         let mut owners: Vec<Who> = Vec::new();
-        while self.running > 0 || self.has_spawned() {
+        while self.running > 0 || self.offspring.any() {
             self.list(&mut entries, &mut owners);
             system::poll(&mut entries, self.wait_time());
             for (entry, &who) in entries.iter().zip(&owners) {
@@ -248,8 +248,11 @@ impl Job {
                     Who::Typing => self.carry_typing(),
                     Who::Sink(sink) => self.sinks[sink].write_ready(),
                     Who::Pmi(rank) => self.hear(rank),
-                    Who::Names => self.take_names(),
-                    Who::Spawned(job) => self.hear_spawned(job),
+                    Who::Offspring(whose) => {
+                        let mut actions = Vec::new();
+                        self.offspring.handle(whose, &mut self.server, &mut actions);
+                        actions.into_iter().for_each(|action| self.act(action));
+                    }
                     Who::Source(rank, stream) => self.read_output(rank, stream),
                 }
             }
@@ -286,14 +289,8 @@ impl Job {
                 add(sink.descriptor(), libc::POLLOUT, Who::Sink(index));
             }
         }
-        if let Some(names) = &self.names {
-            add(names.descriptor(), libc::POLLIN, Who::Names);
-        }
-        for (index, job) in self.spawned.iter().enumerate() {
-            if let Some(fd) = job.descriptor() {
-                add(fd, libc::POLLIN, Who::Spawned(index));
-            }
-        }
+        self.offspring
+            .list(|fd, whose| add(fd, libc::POLLIN, Who::Offspring(whose)));
         for (index, rank) in self.ranks.iter().enumerate() {
             if let Some(pmi) = &rank.pmi {
                 // Whoever doesn't take answers isn't asked for more questions.
@@ -435,8 +432,18 @@ impl Job {
                     _ => self.fail(Some(rank), code_of_job, text),
                 }
             }
-            Action::Spawn { rank, spawn } => self.spawn(rank, &spawn),
-            Action::Ask { rank, line } => self.ask_for_names(Asker::Rank(rank), &line),
+            Action::Spawn { rank, spawn } => {
+                let mut actions = Vec::new();
+                let server = &mut self.server;
+                self.offspring
+                    .spawn(rank, &spawn, &self.signals, server, &mut actions);
+                actions.into_iter().for_each(|action| self.act(action));
+            }
+            Action::Ask { rank, line } => {
+                let mut actions = Vec::new();
+                self.offspring.ask(Asker::Rank(rank), &line, &mut actions);
+                actions.into_iter().for_each(|action| self.act(action));
+            }
             Action::Violation { rank, detail } => {
                 let who = self.name(rank);
                 let text = format!(

@@ -19,6 +19,7 @@ mod names;
 mod options;
 mod output;
 mod probe;
+mod profile;
 mod program;
 mod rank;
 mod report;

@@ -21,6 +21,7 @@ mod wire;
 
 pub use boot::KINDS;
 pub use greeting::OPTION;
+pub use here::canonical;
 
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ pub fn run(mut options: Options) -> ExitCode {
         Ok(planned) => planned,
         Err(message) => {
             match &options.spawned {
-                Some(spawned) => spawned.answer(Some(&message)),
+                Some(spawned) => spawned.failed(&message),
                 None => eprintln!("mpiexec: {message}"),
             }
             return ExitCode::from(USAGE);
@@ -51,14 +52,6 @@ pub fn run(mut options: Options) -> ExitCode {
                 report_bindings(&options);
             }
             job::run(&options)
-        }
-        Some(_) if options.spawned.is_some() => {
-            let spawned = options.spawned.iter();
-            spawned.for_each(|one| one.answer(Some(
-                "this launcher spawns processes on its own host only; leave the Info keys host and hostfile, or \
-                 use Hydra (mpiexec.hydra)",
-            )));
-            ExitCode::from(USAGE)
         }
         Some(placement) => {
             for note in &options.notes {

@@ -14,9 +14,10 @@ pub use many::Many;
 
 use crate::binding::{self, Bind};
 use crate::foreign;
-use crate::hosts::Host;
+use crate::hosts::{self, Host};
 use crate::label;
-use crate::spawned::{PREPUT, SPAWNED, Spawned};
+use crate::profile;
+use crate::spawned::{OFFER, OWN, POOL, PREPUT, SPAWNED, Spawned, USED, read_used};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -133,6 +134,9 @@ const KNOWN: &[&str] = &[
     "nameserver",
     "name-server",
     "initial-errhandler",
+    "stats",
+    "trace",
+    "valgrind",
 ];
 
 /// For ourselves only; see [`Request::Probe`].
@@ -173,7 +177,8 @@ pub fn parse(
     }
     let mut everywhere = Everywhere {
         inherit: Inherit::All,
-        set: Vec::new(),
+        set: profile::by_environment(&variable)?,
+        before: Vec::new(),
     };
     let mut drafts = Vec::new();
 
@@ -216,6 +221,8 @@ pub fn parse(
 struct Everywhere {
     inherit: Inherit,
     set: Vec<(OsString, OsString)>,
+    /// What comes before each program.
+    before: Vec<OsString>,
 }
 
 #[derive(Default)]
@@ -245,7 +252,7 @@ impl Draft {
             inherit: self.inherit.unwrap_or_else(|| everywhere.inherit.clone()),
             set,
             wdir: self.wdir,
-            command: self.command,
+            command: [everywhere.before.clone(), self.command].concat(),
         })
     }
 }
@@ -316,6 +323,9 @@ fn option<'a>(
         "errfile-pattern" => job.files[1] = Some(pattern(name, &value("a file name")?)?),
         "disable-auto-cleanup" | "dac" => job.cleanup = false,
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
+        "stats" => everywhere.set.extend(profile::stats()?),
+        "trace" => everywhere.set.extend(profile::trace(&value("a file")?)?),
+        "valgrind" => everywhere.before = profile::valgrind()?,
         "configfile" => {
             return Err(
                 "option -configfile must be the first, and its file hold all others".into(),
@@ -341,6 +351,15 @@ fn option<'a>(
                 spawned.preput.push((text(pair.0), text(pair.1)));
             }
         }
+        OFFER | OWN | POOL if job.spawned.is_some() => {
+            let hosts = hosts::file::read("hosts", &text(&value("hosts")?))?;
+            match name {
+                OFFER => job.many.hosts = hosts,
+                POOL => job.many.pool = hosts,
+                _ => draft.hosts = Some(hosts),
+            }
+        }
+        USED if job.spawned.is_some() => job.many.used = read_used(&text(&value("hosts")?)),
         "nameserver" => job.name_server = Some(value("a host")?.to_string_lossy().into_owned()),
         "name-server" => {
             let port = value("a port").ok();

@@ -7,7 +7,7 @@
 //! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
 //! - [`Operations`], [`Fences`], [`Exposures`]: get, put and atomics under way, what a flush waits for, and
 //!   the memory they go to. [`emulation`]: the three by messages.
-//! - [`library`]: C libraries that are opened at run time.
+//! - [`library`]: C libraries that are opened at run time; [`give_back_memory`]: what they leave.
 //! - [`Netmod`]: what a transport between nodes says of itself to libmpi, with its control [`variables`].
 //! - `conformance` (a feature, for tests): the suite that every transport must pass.
 
@@ -23,6 +23,7 @@ mod exposures;
 mod fences;
 pub mod library;
 mod lost;
+mod memory;
 mod operations;
 mod peer_table;
 mod registration;
@@ -32,6 +33,7 @@ pub use copy::copy;
 pub use exposures::Exposures;
 pub use fences::Fences;
 pub use lost::LostPeers;
+pub use memory::give_back_memory;
 pub use operations::{Action, Operations};
 pub use peer_table::PeerTable;
 pub use registration::{Netmod, Open, Start, need_rdma_device};

@@ -192,6 +192,7 @@ impl Drop for Shared {
             fi_close(self.domain.cast());
             fi_close(self.fabric.cast());
         }
+        netmod_kit::give_back_memory();
     }
 }
 

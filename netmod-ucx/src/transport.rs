@@ -351,6 +351,7 @@ impl Drop for Shared {
         // SAFETY: workers, which hang off the context, are destroyed: lanes hold an `Arc` of this
         // value.
         unsafe { (self.lib.cleanup)(self.context) };
+        netmod_kit::give_back_memory();
     }
 }
 

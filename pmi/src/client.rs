@@ -270,6 +270,15 @@ impl Client {
         Ok(word.map(|word| text::unprotect(&word).into_owned()))
     }
 
+    /// A value that was given along when this job was spawned ([`Spawn::preput`]).
+    ///
+    /// # Errors
+    /// The launcher can't be asked.
+    pub fn preput(&self, key: &str) -> Result<Option<String>, PmiError> {
+        let word = self.link.preput(key)?;
+        Ok(word.map(|word| text::unprotect(&word).into_owned()))
+    }
+
     /// Waits until all processes of the job have come here; what was put before is seen after.
     pub fn fence(&self) -> Result<(), PmiError> {
         self.link.fence()

@@ -37,6 +37,10 @@ pub(crate) trait Link: Debug + Send + Sync {
             ),
         })
     }
+    /// A value that [`Spawn::preput`] has for this job, if it was spawned.
+    fn preput(&self, key: &str) -> Result<Option<String>, PmiError> {
+        self.get(0, key)
+    }
     /// Asks for the end of the job; doesn't wait for other threads' exchanges.
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError>;
     /// Takes leave.

@@ -4,7 +4,7 @@ use crate::channel::{Channel, nonsense};
 use crate::connection::Connection;
 use crate::link::Link;
 use crate::wire2::{Message, Messages, message};
-use crate::{Limits, PmiError, mapping};
+use crate::{Limits, PmiError, Spawn, mapping};
 
 #[derive(Debug)]
 pub(crate) struct Pmi2 {
@@ -155,6 +155,15 @@ impl Link for Pmi2 {
     fn lookup(&self, service: &str) -> Result<Option<String>, PmiError> {
         let port = self.found("name-lookup", &[("name", service)], "port")?;
         Ok(port.filter(|port| !port.is_empty()))
+    }
+
+    fn spawn(&self, spawn: &Spawn) -> Result<(), PmiError> {
+        let fields = spawn.to_fields();
+        let fields: Vec<(&str, &str)> = fields
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect();
+        self.ask("spawn", &fields).map(drop)
     }
 
     fn abort(&self, _code: i32, text: &str) -> Result<(), PmiError> {

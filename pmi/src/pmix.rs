@@ -5,6 +5,7 @@
 //! it, or read it from the memory that it shares with them.
 #![allow(unsafe_code, reason = "calls into libpmix")]
 
+mod apps;
 mod ffi;
 
 use std::collections::HashMap;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ffi::{Data, Info, Library, Proc, Published, Value};
 
 use crate::link::Link;
-use crate::{Limits, PmiError};
+use crate::{Limits, PmiError, Spawn};
 
 /// The connection to a PMIx server, of which a process has one.
 pub(crate) struct Pmix {
@@ -257,6 +258,30 @@ impl Link for Pmix {
         }
         // SAFETY: a value of this kind holds a string that is ours now.
         Ok(Some(unsafe { take_text(data.value.data.string) }))
+    }
+
+    fn spawn(&self, spawn: &Spawn) -> Result<(), PmiError> {
+        self.alive("PMIx_Spawn")?;
+        let mut apps = apps::Apps::new(spawn)?;
+        let list = apps.list();
+        let mut space = [0; ffi::NAME_SIZE];
+        // SAFETY: the list and what it points to live through the call, which reads only; `space` has the room that
+        // a name needs.
+        let status = unsafe {
+            (self.library.spawn)(
+                ptr::null(),
+                0,
+                list.as_ptr(),
+                list.len(),
+                space.as_mut_ptr(),
+            )
+        };
+        self.check("PMIx_Spawn", status)
+    }
+
+    fn preput(&self, key: &str) -> Result<Option<String>, PmiError> {
+        // Their servers have nothing that was put before they were.
+        Ok(std::env::var(apps::variable(key)).ok())
     }
 
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError> {

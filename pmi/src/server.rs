@@ -80,7 +80,7 @@ pub enum Stage {
 #[derive(Debug)]
 pub struct Server {
     kvs_name: String,
-    universe_size: usize,
+    universe_size: Option<usize>,
     keys: HashMap<Vec<u8>, Vec<u8>>,
     /// Published names; none if others keep them.
     names: Option<Names>,
@@ -119,7 +119,7 @@ impl Server {
         });
         Server {
             kvs_name: kvs_name.to_owned(),
-            universe_size: appnums.len(),
+            universe_size: Some(appnums.len()),
             keys: HashMap::new(),
             names: Some(Names::default()),
             ranks: ranks.collect(),
@@ -127,6 +127,12 @@ impl Server {
             lost: 0,
             above: None,
         }
+    }
+
+    /// How many processes the job's hosts can run; as many as the job has, unless this says otherwise. Nobody
+    /// knows with `None`.
+    pub fn set_universe(&mut self, size: Option<usize>) {
+        self.universe_size = size;
     }
 
     /// Puts a value before any rank does.
@@ -248,8 +254,13 @@ impl Server {
                 reply(actions, rank, &text);
             }
             b"get_universe_size" => {
-                let text = format!("cmd=universe_size rc=0 size={}", self.universe_size);
-                reply(actions, rank, &text);
+                // Clients take what is negative for unknown.
+                let size = self.universe_size.map_or(-1, |size| size as i64);
+                reply(
+                    actions,
+                    rank,
+                    &format!("cmd=universe_size rc=0 size={size}"),
+                );
             }
             b"put" => self.put(rank, &line, actions),
             b"get" => self.get(rank, &line, actions),

@@ -123,6 +123,34 @@ impl Spawn {
     }
 }
 
+impl Spawn {
+    /// The fields of PMI-2's message, in its order.
+    pub fn to_fields(&self) -> Vec<(String, String)> {
+        let mut fields = Vec::new();
+        let mut add = |key: &str, value: &str| fields.push((key.to_owned(), value.to_owned()));
+        add("ncmds", &self.commands.len().to_string());
+        add("preputcount", &self.preput.len().to_string());
+        for (place, (key, value)) in self.preput.iter().enumerate() {
+            add(&format!("ppkey{place}"), key);
+            add(&format!("ppval{place}"), value);
+        }
+        for command in &self.commands {
+            add("subcmd", &command.program);
+            add("maxprocs", &command.count.to_string());
+            add("argc", &command.args.len().to_string());
+            for (place, arg) in command.args.iter().enumerate() {
+                add(&format!("argv{place}"), arg);
+            }
+            add("infokeycount", &command.info.len().to_string());
+            for (place, (key, value)) in command.info.iter().enumerate() {
+                add(&format!("infokey{place}"), key);
+                add(&format!("infoval{place}"), value);
+            }
+        }
+        fields
+    }
+}
+
 /// The lines of a block as they arrive, and the commands of earlier blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
@@ -226,6 +254,33 @@ mod tests {
             ..spawn
         };
         assert!(bad.to_lines().is_err());
+    }
+
+    #[test]
+    fn fields_are_in_the_order_of_commands() {
+        let spawn = Spawn {
+            commands: vec![
+                Command {
+                    program: "a".into(),
+                    args: vec!["x".into()],
+                    count: 2,
+                    info: vec![("host".into(), "h".into())],
+                },
+                Command {
+                    program: "b".into(),
+                    count: 1,
+                    ..Command::default()
+                },
+            ],
+            preput: vec![("key".into(), "value".into())],
+        };
+        let fields = spawn.to_fields();
+        let text: Vec<String> = fields.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        assert_eq!(
+            text.join(";"),
+            "ncmds=2;preputcount=1;ppkey0=key;ppval0=value;subcmd=a;maxprocs=2;argc=1;argv0=x;infokeycount=1;\
+             infokey0=host;infoval0=h;subcmd=b;maxprocs=1;argc=0;infokeycount=0"
+        );
     }
 
     #[test]

@@ -19,9 +19,11 @@ mod launchers;
 mod many;
 mod outcome;
 mod prefix;
+mod profile;
 mod program;
 mod providers;
 mod room;
+mod spawning;
 mod sshd;
 mod standard_abi;
 mod tools;
@@ -103,8 +105,10 @@ fn trials() -> Result<Vec<Trial>> {
         }
     }
     trials.extend(tools::trials());
+    trials.extend(profile::trials());
     trials.extend(launchers::trials());
     trials.extend(many::trials());
+    trials.extend(spawning::trials());
     Ok(trials)
 }
 

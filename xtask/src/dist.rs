@@ -1,4 +1,5 @@
-//! Packs an installation for other machines: an archive to unpack anywhere, and a Debian package.
+//! Packs an installation for other machines: an archive to unpack anywhere, a wheel for pip, and a Debian
+//! package.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,6 +8,8 @@ use std::process::Command;
 
 use crate::{Result, install, workspace};
 
+/// Makes the wheel; Python has all that it takes.
+const WHEEL: &str = include_str!("../files/wheel.py");
 const CONTROL: &str = include_str!("../files/control");
 /// What dpkg runs after unpacking and before removal.
 const SCRIPTS: &[(&str, &str)] = &[
@@ -17,8 +20,8 @@ const SCRIPTS: &[(&str, &str)] = &[
 const DEBIAN_PREFIX: &str = "usr/lib/weft";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Makes `weft-VERSION-ARCHITECTURE-linux.tar.gz` and `weft_VERSION_ARCHITECTURE.deb` in `to`, by
-/// default the folder `dist` in cargo's target folder.
+/// Makes `weft-VERSION-ARCHITECTURE-linux.tar.gz`, `weft-VERSION-py3-none-PLATFORM.whl` and
+/// `weft_VERSION_ARCHITECTURE.deb` in `to`, by default the folder `dist` in cargo's target folder.
 pub fn run(to: Option<&Path>, dev: bool) -> Result {
     let to = match to {
         Some(to) => to.to_owned(),
@@ -40,6 +43,11 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
 
     let archive = archive(to, aside, &prefix)?;
     println!("xtask: {}", archive.display());
+    if text_of("python3", &["--version"]).is_err() {
+        println!("xtask: no python3 here, so no wheel");
+    } else {
+        println!("xtask: {}", wheel(to, &prefix)?);
+    }
     if text_of("dpkg-deb", &["--version"]).is_err() {
         println!("xtask: no dpkg-deb here, so no Debian package");
         return Ok(());
@@ -68,6 +76,13 @@ fn archive(to: &Path, aside: &Path, prefix: &Path) -> Result<PathBuf> {
     tar.arg("--file").arg(&file).arg("--directory").arg(aside);
     workspace::run(tar.arg(&name), "packing the archive")?;
     Ok(file)
+}
+
+/// The wheel; its name tells which glibc it needs.
+fn wheel(to: &Path, prefix: &Path) -> Result<String> {
+    let [prefix, to] = [prefix, to].map(|path| path.to_string_lossy().into_owned());
+    let arguments = ["-c", WHEEL, &prefix, &to, VERSION, std::env::consts::ARCH];
+    text_of("python3", &arguments)
 }
 
 /// The Debian package of the tree below `root`.

@@ -15,6 +15,7 @@ const FORTRAN_WRAPPER: &str = include_str!("../files/mpifort");
 const PKG_CONFIG: &str = include_str!("../files/mpi.pc");
 const PKG_CONFIG_ABI: &str = include_str!("../files/mpi_abi.pc");
 const VARIABLES: &str = include_str!("../files/mpivars.sh");
+const VALGRIND: &str = include_str!("../files/valgrind.supp");
 const MODULE: &str = include_str!("../files/modulefile");
 
 /// The programs that are installed if the source tree has them: package and program.
@@ -43,6 +44,8 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
     tree.copy(&built.join("libmpi_abi.so"), "lib/libmpi_abi.so.1", 0o755)?;
     tree.link("libmpi_abi.so.1", "lib/libmpi_abi.so")?;
+    let profile = "libweft_profile.so";
+    tree.copy(&built.join(profile), &format!("lib/{profile}"), 0o755)?;
     let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
     for (name, text) in headers::files(&table) {
         tree.write(&text, &format!("include/{name}"), 0o644)?;
@@ -74,6 +77,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     tree.write(&text, "lib/pkgconfig/mpi_abi.pc", 0o644)?;
     let text = VARIABLES.replace("@PREFIX@", &told.display().to_string());
     tree.write(&text, "bin/mpivars.sh", 0o644)?;
+    tree.write(VALGRIND, "share/weft/valgrind.supp", 0o644)?;
     let version = env!("CARGO_PKG_VERSION");
     let text = MODULE.replace("@VERSION@", version);
     tree.write(&text, &format!("share/modulefiles/weft/{version}"), 0o644)?;
@@ -183,7 +187,7 @@ fn is_there(compiler: &str) -> bool {
 fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
-    command.args(["--package", "mpifort"]);
+    command.args(["--package", "mpifort", "--package", "weft-profile"]);
     for (package, _) in PROGRAMS {
         if workspace::has_package(package) {
             command.args(["--package", package]);

@@ -428,6 +428,41 @@ fn the_archive_works_where_it_is_unpacked() {
 }
 
 #[test]
+fn pip_installs_the_wheel_and_removes_it() {
+    if !weft_needs::PYTHON.met() {
+        return;
+    }
+    let dir = Dir::new("wheel");
+    // A path with a blank would become the program's in pip's own scripts.
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("venv-{}", std::process::id()));
+    let _venv = Dir(venv.clone());
+    run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+    let pip = || {
+        let mut command = Command::new(venv.join("bin/python"));
+        command.args(["-m", "pip", "--disable-pip-version-check"]);
+        command
+    };
+    let wheel = package(".whl");
+    run(pip().args(["install", "--no-index"]).arg(&wheel));
+    try_out(&venv.join("bin"), &dir.0);
+    let text = run(Command::new(venv.join("bin/weft-info")).arg("--no-start"));
+    assert!(
+        text.contains(&format!("prefix: {}", venv.display())),
+        "{text}"
+    );
+
+    run(pip().args(["uninstall", "--yes", "weft"]));
+    for name in [
+        "bin/mpiexec",
+        "bin/mpicc",
+        "lib/libmpi.so.12",
+        "include/mpi.h",
+    ] {
+        assert!(!venv.join(name).exists(), "{name} is left");
+    }
+}
+
+#[test]
 fn the_debian_package_installs_and_goes() {
     let has_dpkg = Command::new("dpkg-deb").arg("--version").output().is_ok();
     if !has_dpkg || run(Command::new("id").arg("-u")) != "0\n" {

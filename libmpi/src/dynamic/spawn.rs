@@ -223,7 +223,7 @@ fn start_launcher(spawn: &Spawn) -> Result<()> {
 pub fn connect_with_parents(runtime: &Runtime) -> Result<Comm> {
     let world = &runtime.world.comm;
     let mut socket = (world.rank() == 0).then(|| {
-        let told = runtime.pmi.get(0, PARENT);
+        let told = runtime.pmi.preput(PARENT);
         let told = told.map_err(|error| failed(error.to_string()))?;
         let name = told.ok_or_else(|| {
             failed(

@@ -314,8 +314,9 @@ impl<'a> Meeting<'a> {
             let why = "two processes have got the same number by chance; try again in a new job";
             return Err(Error::new(Class::Other, why));
         }
-        let mut making = process.begin_connection(context, number, start, theirs.len() as u32);
         let node = opener.node();
+        let count = theirs.len() as u32;
+        let mut making = process.begin_connection(context, number, start, count, node);
         let here = |one: &&Member| one.node == node;
         let wanted = Wanted {
             own: number,

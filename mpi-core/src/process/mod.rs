@@ -86,6 +86,8 @@ pub struct Process {
     wait: WaitPolicy,
     /// The policy when more threads wait than have a core.
     wait_oversubscribed: WaitPolicy,
+    /// With the processes of other jobs on this node that it is connected with, there are more than cores.
+    crowded: AtomicBool,
     /// The last sleep was a very short one: more is about to come.
     woken_early: AtomicBool,
     /// Tests and probes that found nothing.
@@ -153,6 +155,7 @@ impl Process {
             transports,
             wait: config.wait,
             wait_oversubscribed: config.wait.oversubscribed(),
+            crowded: AtomicBool::new(false),
             woken_early: AtomicBool::new(false),
             fruitless_tests: AtomicU32::new(1),
             waiters: CachePadded::new(AtomicU32::new(0)),

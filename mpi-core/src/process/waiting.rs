@@ -168,7 +168,15 @@ impl Process {
     /// Whether there are more ranks than cores.
     #[inline]
     pub(crate) fn is_oversubscribed(&self) -> bool {
-        self.wait.spins <= self.wait_oversubscribed.spins
+        self.wait.spins <= self.wait_oversubscribed.spins || self.crowded.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether there are, after processes of other jobs have come or gone.
+    pub(super) fn count_neighbours(&self) {
+        let (ranks, cores) = self.wait.share;
+        let neighbours = self.foreign().neighbours();
+        let crowded = neighbours > 0 && ranks.saturating_add(neighbours) > cores;
+        self.crowded.store(crowded, Ordering::Relaxed);
     }
 
     /// How often to look at a flag in shared memory before looking for messages.
@@ -208,7 +216,8 @@ impl Process {
         backoff: &mut Backoff,
         waiting: &mut Waiting<'a>,
     ) -> Result<bool> {
-        let oversubscribed = waiting.more_than(self.wait.waiters);
+        let crowded = self.crowded.load(Ordering::Relaxed);
+        let oversubscribed = crowded || waiting.more_than(self.wait.waiters);
         let step = backoff.next(if oversubscribed {
             &self.wait_oversubscribed
         } else {

@@ -112,7 +112,7 @@ impl Job {
         self.blame(None, 128 + signal as u8, text);
         self.guardian.signal(signal);
         self.guardian.signal(libc::SIGCONT);
-        self.signal_spawned(signal);
+        self.offspring.signal(signal);
         let grace = if self.is_spawned {
             GRACE
         } else {
@@ -125,7 +125,12 @@ impl Job {
     fn reap(&mut self) {
         let mut gone: Vec<(usize, Ending)> = Vec::new();
         while let Some((pid, ending)) = system::reap() {
-            self.reap_spawned(pid, ending);
+            let mut actions = Vec::new();
+            let server = &mut self.server;
+            if let Some(code) = self.offspring.reap(pid, ending, server, &mut actions) {
+                self.keep(code);
+            }
+            actions.into_iter().for_each(|action| self.act(action));
             let rank = self.ranks.iter().position(|rank| rank.pid == pid);
             if let Some(rank) = rank.filter(|&rank| self.ranks[rank].ending.is_none()) {
                 gone.push((rank, ending));
@@ -365,7 +370,7 @@ impl Job {
 
     fn ask(&mut self) {
         self.guardian.signal(libc::SIGTERM);
-        self.signal_spawned(libc::SIGTERM);
+        self.offspring.signal(libc::SIGTERM);
         // A process that is stopped gets to see the above when it goes on.
         self.guardian.signal(libc::SIGCONT);
         self.phase = Phase::Asked(Instant::now() + GRACE);
@@ -374,7 +379,7 @@ impl Job {
     fn kill(&mut self) {
         self.guardian.signal(libc::SIGKILL);
         // Its guardian ends the ranks of a spawned job.
-        self.signal_spawned(libc::SIGKILL);
+        self.offspring.signal(libc::SIGKILL);
         // A rank may have left the group.
         self.running()
             .for_each(|rank| system::kill(rank.pid, libc::SIGKILL));

@@ -121,9 +121,13 @@ impl Agent {
             part.unwrap_or(0) as u32
         };
         let appnums: Vec<u32> = me.ranks.iter().map(|&rank| appnum(rank)).collect();
-        let mut server = Server::new(&common.kvs, &appnums).below(common.size as usize);
+        let mut server = Server::new(&common.kvs, &appnums).below();
+        server.set_universe(common.universe.map(|number| number as usize));
         if !common.mapping.is_empty() {
             server.preset("PMI_process_mapping", &common.mapping);
+        }
+        for (key, value) in &common.preput {
+            server.preset(key, value);
         }
         let fence = Fence::new(!me.ranks.is_empty(), children.len());
         let mut agent = Agent {

@@ -183,9 +183,15 @@ pub struct Common {
     pub boot: Boot,
     /// Bytes of output that a host may have under way.
     pub window: u32,
+    /// The universe's size, if it is known.
+    pub universe: Option<u32>,
+    /// Whether the job was spawned by another.
+    pub spawned: bool,
+    /// What the key-value space has from the beginning.
+    pub preput: Vec<(String, String)>,
 }
 
-fields! { struct Common { kvs, size, mapping, sections, bind, report, cleanup, input, terminal, boot, window } }
+fields! { struct Common { kvs, size, mapping, sections, bind, report, cleanup, input, terminal, boot, window, universe, spawned, preput } }
 
 /// A section of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@ use super::here::canonical;
 use crate::hosts::batch::{self, Surroundings};
 use crate::hosts::place::{Placement, Wanted, Wishes, place};
 use crate::hosts::{Host, file};
-use crate::options::Options;
+use crate::options::{Options, Section};
 
 /// The machine and the environment that this program runs in.
 pub struct Here;
@@ -94,17 +94,23 @@ pub fn plan(
             hosts: section.hosts.as_deref(),
         })
         .collect();
+    let all = pool(&wishes, &options.sections);
     // With agents started by fork, hosts of all names are on this machine.
     let apart = many.bootstrap.as_deref() == Some("fork");
     let placement = place(&wishes, &wanted, |name| match apart {
         true => name.to_owned(),
         false => canonical(name),
     })?;
+    if options.spawned.is_none() {
+        options.many.pool = all;
+    }
     for (section, &count) in options.sections.iter_mut().zip(&placement.counts) {
         section.count = count;
     }
     let here = |host: &Host| canonical(&host.name) == "localhost";
-    let asked = options.many.bootstrap.is_some() || options.many.exec.is_some();
+    // A spawned job has been told how to start agents in any case.
+    let told = options.many.bootstrap.is_some() || options.many.exec.is_some();
+    let asked = told && (apart || options.spawned.is_none());
     if placement.hosts.iter().all(here) && !asked {
         return Ok(None);
     }
@@ -113,6 +119,32 @@ pub fn plan(
         options.many.bootstrap = Some(boot::usual(is_set).to_owned());
     }
     Ok(Some(placement))
+}
+
+/// All hosts that were named, with their slots.
+fn pool(wishes: &Wishes, sections: &[Section]) -> Vec<Host> {
+    let own = sections
+        .iter()
+        .filter_map(|section| section.hosts.as_deref());
+    let mut pool: Vec<Host> = Vec::new();
+    for hosts in std::iter::once(&wishes.hosts[..]).chain(own) {
+        let before = pool.len();
+        for host in hosts {
+            // Mentions in one list add up; another list has the same hosts.
+            match pool.iter().position(|known| known.name == host.name) {
+                None => pool.push(Host {
+                    slots: wishes.per_host.or(host.slots),
+                    ..host.clone()
+                }),
+                Some(at) if at >= before && wishes.per_host.is_none() => {
+                    let slots = pool[at].slots.unwrap_or(1) + host.slots.unwrap_or(1);
+                    pool[at].slots = Some(slots);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    pool
 }
 
 /// Who is where, a host in each line, as Intel MPI prints it.

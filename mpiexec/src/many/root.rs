@@ -19,9 +19,11 @@ use super::messages::{Down, Pair, Up, to_ending};
 use super::tree::{Fence, OWN};
 use super::wire::Bytes;
 use crate::hosts::place::Placement;
+use crate::names::Asker;
 use crate::options::Options;
 use crate::output::message;
 use crate::report::exit_codes;
+use crate::spawned::{Offspring, Whose};
 use crate::system::{self, Ending, Signals};
 
 /// Signals that this program handles itself.
@@ -47,11 +49,14 @@ const COMMANDS: Duration = Duration::from_millis(300);
 pub fn run(options: &Options, placement: &Placement) -> ExitCode {
     match Root::start(options, placement) {
         Ok(mut root) => {
-            root.serve();
-            ExitCode::from(root.finish())
+            root.serve(|root| root.tell_spawner(options, placement));
+            ExitCode::from(root.finish(options))
         }
         Err(text) => {
-            eprintln!("mpiexec: {text}");
+            match &options.spawned {
+                Some(spawned) => spawned.failed(&text),
+                None => eprintln!("mpiexec: {text}"),
+            }
             ExitCode::FAILURE
         }
     }
@@ -91,6 +96,13 @@ struct Root {
     fence: Fence,
     /// Answers what concerns ranks of several hosts.
     server: Server,
+    /// Jobs that ranks have spawned.
+    offspring: Offspring,
+    /// Whether this is a spawned job, which ends as quickly as a rank does.
+    is_spawned: bool,
+    /// Whether who has spawned it knows what came of that, and whether nothing did.
+    told: bool,
+    refused: bool,
     signals: Signals,
     output: Output,
     input: Option<Input>,
@@ -118,6 +130,7 @@ enum Who {
     Input,
     Sink,
     Child(Key),
+    Offspring(Whose),
 }
 
 impl Root {
@@ -129,6 +142,13 @@ impl Root {
             .map_err(|e| format!("can't raise the limit of open files: {e}"))?;
         let signals =
             Signals::take(HANDLED).map_err(|e| format!("can't take signals over: {e}"))?;
+        let ranks = placement.hosts.iter().zip(placement.ranks());
+        let ranks = ranks.map(|(host, ranks)| (host.name.clone(), ranks.len()));
+        let offspring = Offspring::new(options, ranks).map_err(|unfit| unfit.message)?;
+        let mut server = Server::new(&setup.common.kvs, &setup.appnums);
+        if offspring.asks_for_names() {
+            server.ask_for_names();
+        }
         let mut events = Vec::new();
         let children = Children::start(setup.common.clone(), setup.branches, &mut events)
             .map_err(|e| format!("can't wait for calls of agents: {e}"))?;
@@ -160,7 +180,11 @@ impl Root {
             running: 0,
             fence: Fence::new(false, children.len()),
             children,
-            server: Server::new(&setup.common.kvs, &setup.appnums),
+            server,
+            offspring,
+            is_spawned: options.spawned.is_some(),
+            told: false,
+            refused: false,
             signals,
             output: Output::new(options, names.collect(), &placement.node_of),
             input: Input::new(&setup.common.input),
@@ -183,15 +207,17 @@ impl Root {
         })
     }
 
-    /// Serves the agents until no rank is left.
-    fn serve(&mut self) {
+    /// Serves the agents until no rank is left; `look` is called each time that something has happened.
+    fn serve(&mut self, mut look: impl FnMut(&mut Root)) {
         self.take_events();
         while !self.is_over() {
+            look(self);
             self.step(None);
             self.look_for_deadlock();
             self.look_at_clock();
         }
         self.end_without_the_dead();
+        look(self);
     }
 
     /// Waits for something to happen, and takes it in.
@@ -216,6 +242,11 @@ impl Root {
                 Who::Input => self.read_input(),
                 Who::Sink => {}
                 Who::Child(key) => self.children.handle(key, &mut self.events),
+                Who::Offspring(whose) => {
+                    let mut actions = Vec::new();
+                    self.offspring.handle(whose, &mut self.server, &mut actions);
+                    actions.into_iter().for_each(|action| self.act(action));
+                }
             }
         }
         self.children
@@ -254,6 +285,8 @@ impl Root {
                 add(sink.descriptor(), libc::POLLOUT, Who::Sink);
             }
         }
+        self.offspring
+            .list(|fd, whose| add(fd, libc::POLLIN, Who::Offspring(whose)));
         self.children
             .list(|fd, events, key| add(fd, events, Who::Child(key)));
     }
@@ -402,18 +435,20 @@ impl Root {
                 code,
                 message,
             } => self.abort(rank, code, &message),
-            Action::Spawn { rank, .. } => {
-                let why = "this launcher spawns processes for jobs on one host only; use Hydra (mpiexec.hydra) for jobs \
-                           on several";
+            Action::Spawn { rank, spawn } => {
                 let mut actions = Vec::new();
-                self.server.spawned(rank, Err(why), &mut actions);
+                let server = &mut self.server;
+                self.offspring
+                    .spawn(rank, &spawn, &self.signals, server, &mut actions);
+                actions.into_iter().for_each(|action| self.act(action));
+            }
+            Action::Ask { rank, line } => {
+                let mut actions = Vec::new();
+                self.offspring.ask(Asker::Rank(rank), &line, &mut actions);
                 actions.into_iter().for_each(|action| self.act(action));
             }
             // Lines came through an agent, which passes on what it knows to be for us.
-            Action::Violation { .. }
-            | Action::Fence { .. }
-            | Action::Up { .. }
-            | Action::Ask { .. } => {}
+            Action::Violation { .. } | Action::Fence { .. } | Action::Up { .. } => {}
         }
     }
 
@@ -438,11 +473,11 @@ impl Root {
     /// Whether no rank is left, or none can be heard of any more.
     fn is_over(&self) -> bool {
         let settled = self.cause.is_some() || self.hosts.iter().all(|host| host.settled);
-        self.running == 0 && settled || self.is_given_up()
+        self.running == 0 && settled && !self.offspring.any() || self.is_given_up()
     }
 
     /// After the last rank: agents end what is left, pass on the rest of the output and leave.
-    fn finish(&mut self) -> u8 {
+    fn finish(&mut self, options: &Options) -> u8 {
         self.input = None;
         self.children.give_up_the_unborn();
         self.children.send(&Down::Quit {});
@@ -471,7 +506,7 @@ impl Root {
             );
             message(&mut self.output.sinks[1], &text);
         }
-        let code = self.tell_end();
+        let code = self.tell_end(options);
         if self.print_codes {
             let endings = self.ranks.iter().map(|rank| rank.ending);
             message(&mut self.output.sinks[1], &exit_codes(endings));

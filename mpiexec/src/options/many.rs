@@ -8,6 +8,7 @@ use crate::hosts::batch::SYSTEMS;
 use crate::hosts::place::Order;
 use crate::hosts::{self, Host};
 use crate::many::KINDS;
+use crate::spawned;
 use crate::topology::Kind;
 
 use super::{contents, text};
@@ -17,6 +18,12 @@ use super::{contents, text};
 pub struct Many {
     /// Hosts for all sections.
     pub hosts: Vec<Host>,
+    /// All hosts that the job may use, where spawned processes go.
+    pub pool: Vec<Host>,
+    /// How many of their slots other jobs have taken.
+    pub used: Vec<(String, usize)>,
+    /// The universe's size, if that was said.
+    pub universe: Option<Universe>,
     /// Ranks on each host.
     pub per_host: Option<usize>,
     /// In which order ranks take slots.
@@ -62,10 +69,35 @@ pub enum Input {
     Ranks(Vec<usize>),
 }
 
+/// What `-usize` says of the attribute `MPI_UNIVERSE_SIZE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Universe {
+    /// As many as that.
+    Processes(usize),
+    /// It is not set.
+    Infinite,
+}
+
+impl Many {
+    /// How many processes the job's hosts can usefully run (MPI-4.1 section 11.10.1): their slots, or
+    /// if no hosts were named the cores here, but not less than the job has. None if nobody knows.
+    pub fn universe(&self, ranks: usize, cores: usize) -> Option<usize> {
+        match self.universe {
+            Some(Universe::Processes(number)) => Some(number),
+            Some(Universe::Infinite) => None,
+            None if self.pool.is_empty() => Some(ranks.max(cores)),
+            None => Some(spawned::slots(&self.pool).max(ranks)),
+        }
+    }
+}
+
 impl Default for Many {
     fn default() -> Many {
         Many {
             hosts: Vec::new(),
+            pool: Vec::new(),
+            used: Vec::new(),
+            universe: None,
             per_host: None,
             order: Order::Slots,
             oversubscribe: true,
@@ -130,6 +162,7 @@ pub const NAMES: &[&str] = &[
     "bootstrap-timeout",
     "s",
     "stdin",
+    "usize",
     "print-rank-map",
     "display-map",
     "v",
@@ -226,6 +259,7 @@ pub fn option(
             many.patience = u32::try_from(seconds).unwrap_or(u32::MAX).min(86_400);
         }
         "s" | "stdin" => many.input = input(name, &text(&value("a rank, 'all' or 'none'")?))?,
+        "usize" => many.universe = universe(&text(&value("a number, 'infinite' or 'system'")?))?,
         "print-rank-map" | "display-map" => many.print_map = true,
         "v" | "verbose" => many.verbose = true,
         _ => return Ok(false),
@@ -276,6 +310,19 @@ fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn universe(text: &str) -> Result<Option<Universe>, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "infinite" => Ok(Some(Universe::Infinite)),
+        "system" => Ok(None),
+        number => match number.parse().ok().filter(|number| *number > 0) {
+            Some(number) => Ok(Some(Universe::Processes(number))),
+            None => Err(format!(
+                "option -usize takes a number of processes, 'infinite' or 'system', not '{text}'"
+            )),
+        },
+    }
 }
 
 fn input(name: &str, who: &str) -> Result<Input, String> {

@@ -125,11 +125,14 @@ fn time_limits() {
     );
     assert!(job("-timeout inf a").timeout.is_some());
     let args = [OsString::from("a")];
-    let Ok(Request::Run(job)) = parse(&args, |_| Some("2".into())) else {
+    let with = |value: &'static str| {
+        move |name: &str| (name == "MPIEXEC_TIMEOUT").then(|| OsString::from(value))
+    };
+    let Ok(Request::Run(job)) = parse(&args, with("2")) else {
         panic!("not run")
     };
     assert_eq!(job.timeout, Some(Duration::from_secs(2)));
-    assert!(parse(&args, |_| Some("x".into())).is_err());
+    assert!(parse(&args, with("x")).is_err());
 }
 
 #[test]

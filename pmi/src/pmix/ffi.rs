@@ -69,6 +69,18 @@ pub(super) struct Info {
     pub(super) value: Value,
 }
 
+/// `pmix_app_t`.
+#[repr(C)]
+pub(super) struct App {
+    pub(super) program: *mut c_char,
+    pub(super) argv: *mut *mut c_char,
+    pub(super) env: *mut *mut c_char,
+    pub(super) cwd: *mut c_char,
+    pub(super) count: c_int,
+    pub(super) info: *mut Info,
+    pub(super) infos: usize,
+}
+
 /// `pmix_pdata_t`.
 #[repr(C)]
 pub(super) struct Published {
@@ -81,6 +93,7 @@ const _: () = assert!(size_of::<Proc>() == 260);
 const _: () = assert!(size_of::<Value>() == 32);
 const _: () = assert!(size_of::<Info>() == 552);
 const _: () = assert!(size_of::<Published>() == 808);
+const _: () = assert!(size_of::<App>() == 56);
 
 /// The functions of the library.
 #[derive(Clone, Copy)]
@@ -101,6 +114,8 @@ pub(super) struct Library {
     pub(super) publish: unsafe extern "C" fn(*const Info, usize) -> c_int,
     pub(super) lookup: unsafe extern "C" fn(*mut Published, usize, *const Info, usize) -> c_int,
     pub(super) unpublish: unsafe extern "C" fn(*mut *mut c_char, *const Info, usize) -> c_int,
+    pub(super) spawn:
+        unsafe extern "C" fn(*const Info, usize, *const App, usize, *mut c_char) -> c_int,
     pub(super) resolve_nodes: unsafe extern "C" fn(*const c_char, *mut *mut c_char) -> c_int,
     pub(super) resolve_peers:
         unsafe extern "C" fn(*const c_char, *const c_char, *mut *mut Proc, *mut usize) -> c_int,
@@ -140,6 +155,7 @@ impl Library {
                 publish: find(handle, c"PMIx_Publish")?,
                 lookup: find(handle, c"PMIx_Lookup")?,
                 unpublish: find(handle, c"PMIx_Unpublish")?,
+                spawn: find(handle, c"PMIx_Spawn")?,
                 resolve_nodes: find(handle, c"PMIx_Resolve_nodes")?,
                 resolve_peers: find(handle, c"PMIx_Resolve_peers")?,
                 error_string: find(handle, c"PMIx_Error_string")?,

@@ -24,9 +24,8 @@ pub(super) struct Above {
 const ITS: &[&[u8]] = &[b"publish_name", b"unpublish_name", b"lookup_name", b"spawn"];
 
 impl Server {
-    /// Makes this the server of a part of a job whose universe has this size.
-    pub fn below(mut self, universe_size: usize) -> Server {
-        self.universe_size = universe_size;
+    /// Makes this the server of a part of a job.
+    pub fn below(mut self) -> Server {
         self.above = Some(Above {
             fresh: Vec::new(),
             told: false,
@@ -121,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_fence_goes_up_once_and_ends_with_what_others_put() {
-        let mut server = Server::new("k", &[0, 0]).below(9);
+        let mut server = Server::new("k", &[0, 0]).below();
         let put = say(&mut server, 0, "cmd=put kvsname=k key=a value=x\\ y\n");
         assert_eq!(put, [answer(0, "cmd=put_result rc=0 msg=success")]);
         assert_eq!(say(&mut server, 0, "cmd=barrier_in\n"), []);
@@ -148,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_rank_that_is_gone_is_not_waited_for() {
-        let mut server = Server::new("k", &[0, 0]).below(2);
+        let mut server = Server::new("k", &[0, 0]).below();
         say(&mut server, 0, "cmd=barrier_in\n");
         let mut actions = Vec::new();
         server.lose(1, &mut actions);
@@ -157,7 +156,8 @@ mod tests {
 
     #[test]
     fn names_and_blocks_go_up() {
-        let mut server = Server::new("k", &[0]).below(7);
+        let mut server = Server::new("k", &[0]).below();
+        server.set_universe(Some(7));
         let line = "cmd=publish_name service=s port=p\n";
         let up = |line: &str| Action::Up {
             rank: 0,

@@ -96,6 +96,8 @@ needs! {
     /// Valgrind.
     VALGRIND: "valgrind", "counts of instructions", "Debian: valgrind",
         || file("/usr/bin/valgrind");
+    /// Python with its environments.
+    PYTHON: "python", "the wheel for pip", "Debian: python3-venv", python;
     /// Environment modules.
     MODULES: "environment-modules", "the module file of an installation",
         "Debian: environment-modules",
@@ -194,6 +196,14 @@ fn file(path: &str) -> Result<(), String> {
 
 fn all(paths: &[&str]) -> Result<(), String> {
     paths.iter().try_for_each(|path| file(path))
+}
+
+fn python() -> Result<(), String> {
+    let mut ask = Command::new("python3");
+    match ask.args(["-c", "import venv, ensurepip"]).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err("python3 with its modules venv and ensurepip is not there".to_owned()),
+    }
 }
 
 /// Slurm's plugin opens PMIx's library by the name that only its development package has.

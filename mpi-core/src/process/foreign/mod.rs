@@ -50,6 +50,8 @@ pub struct Foreign {
     mark: AtomicU32,
     /// How many processes of other jobs there are.
     known: AtomicU32,
+    /// How many of them are on this process's node.
+    neighbours: AtomicU32,
     state: Mutex<State>,
     /// Partings under way.
     pub(crate) goodbyes: Mutex<Vec<Goodbye>>,
@@ -69,6 +71,8 @@ struct State {
 /// A process of another job.
 struct Known {
     member: Member,
+    /// Whether it is on this process's node.
+    here: bool,
     /// The number of its route less those of the own job's.
     way: usize,
     connection: ContextId,
@@ -176,6 +180,11 @@ impl Foreign {
     /// Whether there is any process of another job.
     pub fn any(&self) -> bool {
         self.known.load(Ordering::Relaxed) != 0
+    }
+
+    /// How many processes of other jobs are on this process's node.
+    pub(super) fn neighbours(&self) -> u32 {
+        self.neighbours.load(Ordering::Relaxed)
     }
 
     /// Whether a process is of another job.

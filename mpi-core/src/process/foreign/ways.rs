@@ -17,6 +17,7 @@ pub struct Making<'a> {
     connection: ContextId,
     numbers: Numbers,
     own: Peer,
+    node: u64,
     ways: Vec<(usize, &'static str)>,
     directory: Arc<Directory>,
     kept: bool,
@@ -110,13 +111,15 @@ impl Process {
         self.new_context()
     }
 
-    /// Begins a connection, of which this process is number `own` and others are the `count` from `first` on.
+    /// Begins a connection, of which this process is number `own` and others are the `count` from `first` on. `node`
+    /// is this process's.
     pub fn begin_connection(
         &self,
         connection: ContextId,
         own: Peer,
         first: Peer,
         count: u32,
+        node: u64,
     ) -> Making<'_> {
         let foreign = self.foreign();
         let numbers = Numbers {
@@ -141,6 +144,7 @@ impl Process {
             connection,
             numbers,
             own,
+            node,
             ways: Vec::new(),
             directory,
             kept: false,
@@ -162,6 +166,10 @@ impl Process {
         known.parted = true;
         let connection = known.connection;
         foreign.known.fetch_sub(1, Ordering::Relaxed);
+        foreign
+            .neighbours
+            .fetch_sub(known.here.into(), Ordering::Relaxed);
+        self.count_neighbours();
         let Some(block) = state
             .blocks
             .iter_mut()
@@ -306,6 +314,7 @@ impl Making<'_> {
         }
         state.peers[place] = Some(Known {
             member,
+            here: member.node == self.node,
             way: *way,
             connection: self.connection,
             owners: Vec::new(),
@@ -321,6 +330,10 @@ impl Making<'_> {
             block.left += 1;
         }
         foreign.known.fetch_add(1, Ordering::Relaxed);
+        foreign
+            .neighbours
+            .fetch_add((member.node == self.node).into(), Ordering::Relaxed);
+        self.process.count_neighbours();
         Some(peer)
     }
 
@@ -341,15 +354,16 @@ impl Drop for Making<'_> {
             return;
         }
         let foreign = self.process.foreign();
-        let members = foreign
-            .state
-            .lock()
-            .peers
-            .iter()
-            .flatten()
-            .filter(|known| known.connection == self.connection && !known.parted)
-            .count();
-        foreign.known.fetch_sub(members as u32, Ordering::Relaxed);
+        let (mut members, mut here) = (0, 0);
+        for known in foreign.state.lock().peers.iter().flatten() {
+            if known.connection == self.connection && !known.parted {
+                members += 1;
+                here += u32::from(known.here);
+            }
+        }
+        foreign.known.fetch_sub(members, Ordering::Relaxed);
+        foreign.neighbours.fetch_sub(here, Ordering::Relaxed);
+        self.process.count_neighbours();
         self.process.end_connection(self.connection);
     }
 }

@@ -189,7 +189,7 @@ impl Agent {
             let reads = common.input.contains(&rank);
             let place = Place {
                 rank: rank as usize,
-                spawned: false,
+                spawned: common.spawned,
                 size: self.size,
                 local: (index, count),
                 group: self.guardian.group(),

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::{Root, Stage};
+use crate::hosts::place::Placement;
 use crate::many::messages::Down;
+use crate::options::Options;
 use crate::output::message;
 use crate::report::{signal_hint, signal_name};
 use crate::system::{self, Ending};
@@ -92,7 +94,15 @@ impl Root {
             }
         }
         while let Some((pid, ending)) = system::reap() {
-            self.children.reaped(pid, ending, &mut self.events);
+            let mut actions = Vec::new();
+            let server = &mut self.server;
+            match self.offspring.reap(pid, ending, server, &mut actions) {
+                Some(code) => self.keep(code),
+                None => {
+                    self.children.reaped(pid, ending, &mut self.events);
+                }
+            }
+            actions.into_iter().for_each(|action| self.act(action));
         }
     }
 
@@ -113,8 +123,14 @@ impl Root {
         self.blame(None, 128 + number as u8, text);
         self.signal(number);
         self.signal(libc::SIGCONT);
+        self.offspring.signal(number);
         self.children.give_up_the_unborn();
-        self.phase = Phase::Asked(Instant::now() + GRACE_FOR_SIGNALS);
+        let grace = if self.is_spawned {
+            GRACE
+        } else {
+            GRACE_FOR_SIGNALS
+        };
+        self.phase = Phase::Asked(Instant::now() + grace);
     }
 
     pub(super) fn has_ended(&mut self, rank: usize, ending: Ending, stage: Stage) {
@@ -399,6 +415,7 @@ impl Root {
     fn ask(&mut self) {
         self.children.give_up_the_unborn();
         self.signal(libc::SIGTERM);
+        self.offspring.signal(libc::SIGTERM);
         // A process that is stopped gets to see the above when it goes on.
         self.signal(libc::SIGCONT);
         self.phase = Phase::Asked(Instant::now() + GRACE);
@@ -407,14 +424,38 @@ impl Root {
     fn kill(&mut self) {
         if !matches!(self.phase, Phase::Killed(_)) {
             self.children.send(&Down::Kill {});
+            // Its agents end the ranks of a spawned job.
+            self.offspring.signal(libc::SIGKILL);
             self.phase = Phase::Killed(Instant::now() + REPORTS);
         }
     }
 
+    /// Says to who has spawned this job, if it is one, that it runs, or why not.
+    pub(super) fn tell_spawner(&mut self, options: &Options, placement: &Placement) {
+        let Some(spawned) = options.spawned.as_ref().filter(|_| !self.told) else {
+            return;
+        };
+        match &self.cause {
+            Some(cause) => {
+                spawned.failed(&cause.text);
+                self.refused = true;
+            }
+            None if self.hosts.iter().all(|host| host.settled) => {
+                spawned.started(Some(placement));
+            }
+            None => return,
+        }
+        self.told = true;
+    }
+
     /// Says what happened; the result is the job's exit code, if that says more than the ranks' own.
-    pub(super) fn tell_end(&mut self) -> u8 {
+    pub(super) fn tell_end(&mut self, options: &Options) -> u8 {
         let mut code = 0;
-        if let Some(cause) = &self.cause {
+        if let Some(spawned) = &options.spawned {
+            let cause = self.cause.as_ref().map(|cause| cause.text.as_str());
+            spawned.tell_end(cause.unwrap_or("all its processes have ended"));
+        }
+        if let Some(cause) = self.cause.as_ref().filter(|_| !self.refused) {
             let all = self.ranks.iter().filter(|rank| rank.pid.is_some()).count();
             let text = format!(
                 "{}\n{}",

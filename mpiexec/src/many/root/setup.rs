@@ -119,6 +119,15 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, String> 
             terminal: std::io::stdin().is_terminal(),
             boot,
             window: window as u32,
+            universe: options
+                .many
+                .universe(size, 0)
+                .map(|number| u32::try_from(number).unwrap_or(u32::MAX)),
+            spawned: options.spawned.is_some(),
+            preput: options
+                .spawned
+                .as_ref()
+                .map_or(Vec::new(), |one| one.preput.clone()),
         },
         branches,
         appnums: appnums

@@ -1,0 +1,147 @@
+//! The options for the launcher of a spawned job.
+
+use std::ffi::OsString;
+
+use pmi::{Command, Spawn};
+
+use super::pool::{self, Pool};
+use super::{OFFER, OWN, POOL, PREPUT, USED};
+use crate::hosts::{self, Host};
+use crate::options::{Inherit, Many, Section};
+
+/// How agents are started, for a job that has other hosts.
+pub fn of_launcher(many: &Many) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);
+    if let Some(kind) = &many.bootstrap {
+        add("-bootstrap", kind.into());
+    }
+    if let Some(exec) = &many.exec {
+        add("-bootstrap-exec", exec.clone());
+    }
+    for word in &many.words {
+        let text = word.to_string_lossy();
+        let mark = if text.contains('\'') { '"' } else { '\'' };
+        add("-bootstrap-exec-args", format!("{mark}{text}{mark}").into());
+    }
+    if let Some(interface) = &many.interface {
+        add("-iface", interface.into());
+    }
+    if let Some(prefix) = &many.prefix {
+        add("-prefix", prefix.into());
+    }
+    add("-bootstrap-width", many.width.to_string().into());
+    add("-bootstrap-timeout", many.patience.to_string().into());
+    add("-stdin", "none".into());
+    if !many.oversubscribe {
+        words.push("-nooversubscribe".into());
+    }
+    words
+}
+
+/// The hosts that a command names. Those of `add-host` and `add-hostfile` are the job's from now on.
+fn named(command: &Command, pool: &mut Pool) -> Result<Option<Vec<Host>>, String> {
+    let mut all: Option<Vec<Host>> = None;
+    for key in ["host", "hosts", "hostfile", "add-host", "add-hostfile"] {
+        let Some(value) = command.info(key) else {
+            continue;
+        };
+        let found = match key.ends_with("file") {
+            true => pool.of_file(key, value)?,
+            false => pool.named(key, hosts::list(value))?,
+        };
+        if key.starts_with("add-") {
+            pool.add(&found);
+        }
+        all.get_or_insert_default().extend(found);
+    }
+    Ok(all)
+}
+
+/// All options of a job. `like` is the section of who asked.
+pub fn of_job(spawn: &Spawn, like: &Section, pool: &mut Pool) -> Result<Vec<OsString>, String> {
+    let mut words: Vec<OsString> = Vec::new();
+    for (key, value) in &spawn.preput {
+        words.extend([format!("-{PREPUT}").into(), key.into(), value.into()]);
+    }
+    let mut own = Vec::new();
+    for command in &spawn.commands {
+        own.push(named(command, pool)?);
+    }
+    let anywhere = spawn.commands.iter().zip(&own);
+    let anywhere = anywhere.filter(|(_, own)| own.is_none());
+    let wanted: usize = anywhere.map(|(command, _)| command.count).sum();
+    if wanted > 0 {
+        let offer = pool.offer(wanted)?;
+        if !offer.is_empty() {
+            words.extend([format!("-{OFFER}").into(), pool::show(&offer).into()]);
+        }
+    }
+    let all = pool.all();
+    if !all.is_empty() {
+        words.extend([format!("-{POOL}").into(), pool::show(&all).into()]);
+        words.extend([format!("-{USED}").into(), pool.used().into()]);
+    }
+    // Open MPI's names for what is said of the whole job.
+    for (key, option) in [
+        ("map_by", "-map-by"),
+        ("bind_to", "-bind-to"),
+        ("npernode", "-npernode"),
+    ] {
+        if let Some(value) = spawn.commands.iter().find_map(|one| one.info(key)) {
+            words.extend([option.into(), value.into()]);
+        }
+    }
+    for (number, (command, own)) in spawn.commands.iter().zip(own).enumerate() {
+        if number > 0 {
+            words.push(":".into());
+        }
+        words.extend(of_section(command, own, like)?);
+    }
+    if words.iter().filter(|word| *word == ":").count() >= spawn.commands.len() {
+        return Err("an argument ':' can't be passed on".to_owned());
+    }
+    Ok(words)
+}
+
+fn of_section(
+    command: &Command,
+    own: Option<Vec<Host>>,
+    like: &Section,
+) -> Result<Vec<OsString>, String> {
+    let mut args: Vec<OsString> = vec!["-n".into(), command.count.to_string().into()];
+    match &like.inherit {
+        Inherit::All => {}
+        Inherit::None => args.push("-envnone".into()),
+        Inherit::List(names) => {
+            let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+            args.extend(["-envlist".into(), names.join(",").into()]);
+        }
+    }
+    for (name, value) in &like.set {
+        args.extend(["-env".into(), name.clone(), value.clone()]);
+    }
+    let info = |key: &str| command.info(key);
+    if let Some(hosts) = &own {
+        args.extend([format!("-{OWN}").into(), pool::show(hosts).into()]);
+    }
+    let wdir = info("wdir").or_else(|| info("wd"));
+    match (wdir, &like.wdir) {
+        (Some(dir), _) => args.extend(["-wdir".into(), dir.into()]),
+        (None, Some(dir)) => args.extend(["-wdir".into(), dir.into()]),
+        (None, None) => {}
+    }
+    let program = match (command.locate(), info("path")) {
+        (Ok(program), _) => program,
+        // It may be on the other hosts only: their agents look for it.
+        (Err(_), Some(path)) if own.is_some() && info("arch").is_none() => {
+            args.extend(["-path".into(), path.into()]);
+            command.program.clone()
+        }
+        (Err(why), _) => return Err(why),
+    };
+    args.push("--".into());
+    args.push(program.into());
+    args.extend(command.args.iter().map(OsString::from));
+    Ok(args)
+}

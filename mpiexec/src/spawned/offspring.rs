@@ -1,0 +1,217 @@
+//! The jobs that a job's ranks have spawned, and the names that all of them publish.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+
+use pmi::Spawn;
+use pmi::server::{Action, Server};
+use pmi::wire::Line;
+
+use super::arguments;
+use super::pool::Pool;
+use super::started::SpawnedJob;
+use crate::names::{self, Asker, Upstream};
+use crate::options::{Options, Section};
+use crate::program::Unfit;
+use crate::system::{self, Ending, Pid, Signals};
+
+/// Spawned jobs.
+pub struct Offspring {
+    jobs: BTreeMap<usize, SpawnedJob>,
+    /// The number of the next one.
+    next: usize,
+    /// Where names are published, if not here.
+    names: Option<Upstream>,
+    /// What spawned jobs get of our options.
+    sections: Vec<Section>,
+    launcher: Vec<OsString>,
+    pool: Pool,
+}
+
+/// Whose descriptor an entry of the poll list is.
+#[derive(Debug, Clone, Copy)]
+pub enum Whose {
+    /// Whoever keeps the names.
+    Names,
+    /// A job that is being started.
+    Status(usize),
+    /// A job that asks for names.
+    Questions(usize),
+}
+
+impl Offspring {
+    /// None as yet. `ranks` are the job's own on each host.
+    pub fn new(
+        options: &Options,
+        ranks: impl IntoIterator<Item = (String, usize)>,
+    ) -> Result<Offspring, Unfit> {
+        let many = &options.many;
+        let apart = many.bootstrap.as_deref() == Some("fork");
+        let mut pool = Pool::new(&many.pool, apart, many.oversubscribe);
+        for (host, count) in many.used.iter().cloned().chain(ranks) {
+            pool.take(&host, count);
+        }
+        Ok(Offspring {
+            jobs: BTreeMap::new(),
+            next: 0,
+            names: Upstream::of(options)?,
+            sections: options.sections.clone(),
+            launcher: arguments::of_launcher(many),
+            pool,
+        })
+    }
+
+    /// Whether somebody else keeps the names.
+    pub fn asks_for_names(&self) -> bool {
+        self.names.is_some()
+    }
+
+    /// Starts what a rank asks for.
+    pub fn spawn(
+        &mut self,
+        rank: usize,
+        spawn: &Spawn,
+        signals: &Signals,
+        server: &mut Server,
+        actions: &mut Vec<Action>,
+    ) {
+        let like = &self.sections[server.appnum(rank) as usize];
+        let words = arguments::of_job(spawn, like, &mut self.pool);
+        let started = words.and_then(|words| {
+            let words = [self.launcher.clone(), words].concat();
+            SpawnedJob::start(rank, spawn, &words, signals)
+        });
+        match started {
+            Ok(job) => {
+                self.jobs.insert(self.next, job);
+                self.next += 1;
+            }
+            Err(why) => server.spawned(rank, Err(&why), actions),
+        }
+    }
+
+    /// Whether one of the jobs still runs.
+    pub fn any(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// Lists what to wait for.
+    pub fn list(&self, mut add: impl FnMut(RawFd, Whose)) {
+        if let Some(names) = &self.names {
+            add(names.descriptor(), Whose::Names);
+        }
+        for (&number, job) in &self.jobs {
+            if let Some(fd) = job.status() {
+                add(fd, Whose::Status(number));
+            }
+            if let Some(fd) = job.descriptor() {
+                add(fd, Whose::Questions(number));
+            }
+        }
+    }
+
+    /// Takes in what has come there.
+    pub fn handle(&mut self, whose: Whose, server: &mut Server, actions: &mut Vec<Action>) {
+        match whose {
+            Whose::Names => self.take_names(actions),
+            Whose::Status(number) => self.take_news(number, server, actions),
+            Whose::Questions(number) => self.hear(number, server, actions),
+        }
+    }
+
+    fn take_news(&mut self, number: usize, server: &mut Server, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&number) else {
+            return;
+        };
+        let Some(result) = job.news() else {
+            return;
+        };
+        for (host, count) in &job.places {
+            self.pool.take(host, *count);
+        }
+        let result = result.as_ref().map(|size| *size).map_err(String::as_str);
+        server.spawned(job.asker, result, actions);
+    }
+
+    /// Takes note of the end of a process; if it was the launcher of a spawned job, gives the job's exit code. It
+    /// has said itself what was wrong.
+    pub fn reap(
+        &mut self,
+        pid: Pid,
+        ending: Ending,
+        server: &mut Server,
+        actions: &mut Vec<Action>,
+    ) -> Option<i32> {
+        let (&number, _) = self.jobs.iter().find(|(_, job)| job.pid == pid)?;
+        // Its last words.
+        self.take_news(number, server, actions);
+        let job = self.jobs.remove(&number)?;
+        for (host, count) in &job.places {
+            self.pool.give_back(host, *count);
+        }
+        Some(job.ended(ending))
+    }
+
+    /// Passes a signal on.
+    pub fn signal(&self, signal: i32) {
+        self.jobs
+            .values()
+            .for_each(|job| system::kill(job.pid, signal));
+    }
+
+    /// A spawned job asks for names.
+    fn hear(&mut self, number: usize, server: &mut Server, actions: &mut Vec<Action>) {
+        let questions = match self.jobs.get_mut(&number) {
+            Some(job) => job.questions(),
+            None => return,
+        };
+        for line in questions {
+            match server.names() {
+                Some(names) => {
+                    let answer = names.answer(&Line::parse(&line));
+                    if let (Some(answer), Some(job)) = (answer, self.jobs.get_mut(&number)) {
+                        job.answer(&answer);
+                    }
+                }
+                None => self.ask(
+                    Asker::Spawned(number),
+                    &[&line, &b"\n"[..]].concat(),
+                    actions,
+                ),
+            }
+        }
+    }
+
+    /// Asks whoever keeps the names.
+    pub fn ask(&mut self, asker: Asker, line: &[u8], actions: &mut Vec<Action>) {
+        let asked = self.names.as_mut().is_some_and(|one| one.ask(asker, line));
+        if !asked {
+            self.answer(asker, names::lost(Some(line)), actions);
+        }
+    }
+
+    /// Takes what whoever keeps the names has answered.
+    fn take_names(&mut self, actions: &mut Vec<Action>) {
+        let Some(names) = &mut self.names else { return };
+        let (mut answers, open) = names.answers();
+        if !open {
+            answers.extend(names.disappointed().map(|asker| (asker, names::lost(None))));
+            self.names = None;
+        }
+        for (asker, line) in answers {
+            self.answer(asker, line, actions);
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, line: Vec<u8>, actions: &mut Vec<Action>) {
+        match asker {
+            Asker::Rank(rank) => actions.push(Action::Send { rank, line }),
+            Asker::Spawned(number) => {
+                if let Some(job) = self.jobs.get_mut(&number) {
+                    job.answer(&line);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A spawned job as its spawner's launcher sees it.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use pmi::wire::Lines;
+
+use super::{SPAWNED, tell_end};
+use crate::system::{self, Ending, Pid, Setup, Signals};
+
+/// A spawned job, until its launcher has ended.
+pub struct SpawnedJob {
+    /// Its launcher.
+    pub pid: Pid,
+    /// The rank that has asked for it.
+    pub asker: usize,
+    /// Its processes.
+    pub size: usize,
+    /// Where they are, once it runs.
+    pub places: Vec<(String, usize)>,
+    /// Whether it runs, or has run.
+    runs: bool,
+    /// Where its launcher says that, and what it has said of it.
+    status: Option<UnixStream>,
+    word: Vec<u8>,
+    names: Option<UnixStream>,
+    lines: Lines,
+    preput: Vec<(String, String)>,
+}
+
+impl SpawnedJob {
+    /// Starts the launcher of a job.
+    pub fn start(
+        asker: usize,
+        spawn: &pmi::Spawn,
+        words: &[OsString],
+        signals: &Signals,
+    ) -> Result<SpawnedJob, String> {
+        let failed =
+            |error: std::io::Error| format!("the job's launcher can't be started: {error}");
+        let (status, their_status) = UnixStream::pair().map_err(failed)?;
+        let (names, their_names) = UnixStream::pair().map_err(failed)?;
+        status.set_nonblocking(true).map_err(failed)?;
+        names.set_nonblocking(true).map_err(failed)?;
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command
+            .arg(format!("-{SPAWNED}"))
+            .arg(their_status.as_raw_fd().to_string())
+            .arg(their_names.as_raw_fd().to_string())
+            .args(words);
+        let inherited = [OwnedFd::from(their_status), OwnedFd::from(their_names)];
+        let setup = Setup {
+            inherit: inherited.iter().map(AsRawFd::as_raw_fd).collect(),
+            cpus: Vec::new(),
+            files: None,
+        };
+        system::prepare(&mut command, signals, setup);
+        let child = command.stdin(Stdio::null()).spawn().map_err(failed)?;
+        Ok(SpawnedJob {
+            pid: Pid::try_from(child.id()).unwrap_or(0),
+            asker,
+            size: spawn.size(),
+            places: Vec::new(),
+            runs: false,
+            status: Some(status),
+            word: Vec::new(),
+            names: Some(names),
+            lines: Lines::default(),
+            preput: spawn.preput.clone(),
+        })
+    }
+
+    /// Where it says whether it runs, until it has.
+    pub fn status(&self) -> Option<RawFd> {
+        self.status.as_ref().map(UnixStream::as_raw_fd)
+    }
+
+    /// Where it asks for names.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.names.as_ref().map(UnixStream::as_raw_fd)
+    }
+
+    /// What came of it, once that is known; told once.
+    pub fn news(&mut self) -> Option<Result<usize, String>> {
+        let status = self.status.as_mut()?;
+        let mut buffer = [0; 4096];
+        loop {
+            match status.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(bytes) => self.word.extend_from_slice(&buffer[..bytes]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(_) => break,
+            }
+        }
+        self.status = None;
+        let word = String::from_utf8_lossy(&self.word).into_owned();
+        let mut lines = word.lines();
+        if lines.next() == Some("ok") {
+            self.runs = true;
+            let place = |line: &str| {
+                let (name, count) = line.rsplit_once(' ')?;
+                Some((name.to_owned(), count.parse().ok()?))
+            };
+            self.places = lines.filter_map(place).collect();
+            if self.places.is_empty() {
+                self.places.push(("localhost".to_owned(), self.size));
+            }
+            return Some(Ok(self.size));
+        }
+        Some(Err(match word.strip_prefix("no ") {
+            Some(why) => why.to_owned(),
+            None => "the job's launcher has ended before it started anything".to_owned(),
+        }))
+    }
+
+    /// Takes note of the end of its launcher: the exit code of what has run. The launcher itself has said
+    /// what was wrong, unless it was killed.
+    pub fn ended(&self, ending: Ending) -> i32 {
+        match ending {
+            _ if !self.runs => 0,
+            Ending::Code(code) => code & 0xff,
+            Ending::Signal { number, .. } => {
+                tell_end(
+                    &self.preput,
+                    &format!("its launcher was killed by signal {number}"),
+                );
+                128 + number
+            }
+        }
+    }
+
+    /// What it asks for.
+    pub fn questions(&mut self) -> Vec<Vec<u8>> {
+        let Some(names) = &mut self.names else {
+            return Vec::new();
+        };
+        let mut buffer = [0; 4096];
+        match names.read(&mut buffer) {
+            Ok(0) => self.names = None,
+            Ok(bytes) => self.lines.push(&buffer[..bytes]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => self.names = None,
+        }
+        std::iter::from_fn(|| self.lines.next_line().map(<[u8]>::to_vec)).collect()
+    }
+
+    /// Answers it.
+    pub fn answer(&mut self, line: &[u8]) {
+        // Answers are short: there is room for all that are awaited.
+        if let Some(names) = &mut self.names
+            && names.write_all(line).is_err()
+        {
+            self.names = None;
+        }
+    }
+}

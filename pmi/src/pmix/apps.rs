@@ -1,0 +1,173 @@
+//! What `PMIx_Spawn` is given: programs with their arguments, variables and Info keys.
+
+use std::ffi::{CString, OsString, c_char};
+use std::os::unix::ffi::OsStringExt;
+use std::ptr;
+
+use super::ffi::{App, Info};
+use super::{c_string, info, string};
+use crate::spawn::Command;
+use crate::{PmiError, Spawn};
+
+/// Keys of Info objects with the attributes that they are (PMIx standard 4.1, section 11.2.3). Both of a program, as the host, and of the job,
+/// as the mapping, are taken from the Info of the program.
+const KEYS: &[(&str, &str)] = &[
+    ("host", "pmix.host"),
+    ("hosts", "pmix.host"),
+    ("hostfile", "pmix.hostfile"),
+    ("add-host", "pmix.addhost"),
+    ("add-hostfile", "pmix.addhostfile"),
+    ("map_by", "pmix.mapby"),
+    ("bind_to", "pmix.bindto"),
+];
+
+/// The variable that carries a key of [`Spawn::preput`]: servers keep nothing for jobs to come.
+pub fn variable(key: &str) -> String {
+    format!("WEFT_PREPUT_{}", key.replace('-', "_").to_uppercase())
+}
+
+/// Strings, and their addresses with a null at the end.
+struct Strings {
+    _texts: Vec<CString>,
+    list: Vec<*mut c_char>,
+}
+
+impl Strings {
+    fn new(texts: Vec<CString>) -> Strings {
+        let list = texts.iter().map(|text| text.as_ptr().cast_mut());
+        let list = list.chain([ptr::null_mut()]).collect();
+        Strings {
+            _texts: texts,
+            list,
+        }
+    }
+}
+
+struct One {
+    program: CString,
+    args: Strings,
+    cwd: CString,
+    count: i32,
+    /// What `info` points to.
+    _values: Vec<CString>,
+    info: Vec<Info>,
+}
+
+/// A job's programs in the form that the library wants.
+pub struct Apps {
+    all: Vec<One>,
+    variables: Strings,
+}
+
+impl Apps {
+    pub fn new(spawn: &Spawn) -> Result<Apps, PmiError> {
+        let all = spawn.commands.iter().map(one).collect::<Result<_, _>>()?;
+        let mut variables = Vec::new();
+        for (name, value) in std::env::vars_os() {
+            let mut line = name.into_vec();
+            if line.starts_with(b"WEFT_PREPUT_") || is_of_a_launcher(&line) {
+                continue;
+            }
+            line.push(b'=');
+            line.extend(OsString::into_vec(value));
+            variables.extend(CString::new(line));
+        }
+        for (key, value) in &spawn.preput {
+            variables.push(c_string(&format!("{}={value}", variable(key)))?);
+        }
+        Ok(Apps {
+            all,
+            variables: Strings::new(variables),
+        })
+    }
+
+    /// As long as this lives.
+    pub fn list(&mut self) -> Vec<App> {
+        let env = self.variables.list.as_mut_ptr();
+        let app = |one: &mut One| App {
+            program: one.program.as_ptr().cast_mut(),
+            argv: one.args.list.as_mut_ptr(),
+            env,
+            cwd: one.cwd.as_ptr().cast_mut(),
+            count: one.count,
+            info: match one.info.is_empty() {
+                true => ptr::null_mut(),
+                false => one.info.as_mut_ptr(),
+            },
+            infos: one.info.len(),
+        };
+        self.all.iter_mut().map(app).collect()
+    }
+}
+
+fn one(command: &Command) -> Result<One, PmiError> {
+    let program = command.locate().map_err(PmiError::Unfit)?;
+    let program = c_string(&program)?;
+    let mut args = vec![program.clone()];
+    for arg in &command.args {
+        args.push(c_string(arg)?);
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    let wdir = command.info("wdir").or_else(|| command.info("wd"));
+    let cwd = here.join(wdir.unwrap_or("")).into_os_string();
+    let mut keys = Vec::new();
+    for (key, attribute) in KEYS {
+        if let Some(value) = command.info(key) {
+            keys.push((c_string(attribute)?, c_string(value)?));
+        }
+    }
+    let entries = keys.iter().map(|(key, value)| info(key, string(value)));
+    let entries = entries.collect();
+    Ok(One {
+        program,
+        args: Strings::new(args),
+        cwd: CString::new(cwd.into_vec()).unwrap_or_default(),
+        count: i32::try_from(command.count).unwrap_or(i32::MAX),
+        info: entries,
+        _values: keys.into_iter().map(|(_, value)| value).collect(),
+    })
+}
+
+/// Whether a variable tells of the job that this process is part of.
+fn is_of_a_launcher(name: &[u8]) -> bool {
+    let heads: [&[u8]; 4] = [b"PMIX_", b"PMI_", b"OMPI_", b"PRTE_"];
+    heads.iter().any(|head| name.starts_with(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn programs_have_their_arguments_variables_and_attributes() {
+        let spawn = Spawn {
+            commands: vec![Command {
+                program: "a".into(),
+                args: vec!["b c".into()],
+                count: 3,
+                info: vec![("host".into(), "h:2".into()), ("other".into(), "x".into())],
+            }],
+            preput: vec![("some-key".into(), "v".into())],
+        };
+        let mut apps = Apps::new(&spawn).unwrap();
+        let list = apps.list();
+        let texts = |mut at: *mut *mut c_char| {
+            let mut all = Vec::new();
+            // SAFETY: a list with a null at its end.
+            unsafe {
+                while !at.read().is_null() {
+                    all.push(CStr::from_ptr(at.read()).to_str().unwrap().to_owned());
+                    at = at.add(1);
+                }
+            }
+            all
+        };
+        assert_eq!((list.len(), list[0].count, list[0].infos), (1, 3, 1));
+        assert_eq!(texts(list[0].argv), ["a", "b c"]);
+        assert!(texts(list[0].env).contains(&"WEFT_PREPUT_SOME_KEY=v".to_owned()));
+        // SAFETY: one entry, with a string.
+        let value = unsafe { CStr::from_ptr((*list[0].info).value.data.string) };
+        assert_eq!(value, c"h:2");
+    }
+}

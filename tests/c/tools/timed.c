@@ -1,0 +1,24 @@
+/* What the profile library is to show: rank 0 comes late to each reduction, and data goes around. */
+#include <mpi.h>
+#include <unistd.h>
+
+enum { ROUNDS = 20, BYTES = 1000 };
+
+int main(int argc, char **argv) {
+    int rank, size;
+    double in = 1, sum;
+    static char data[BYTES];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int round = 0; round < ROUNDS; round++) {
+        MPI_Request request;
+        if (rank == 0)
+            usleep(5000);
+        MPI_Allreduce(&in, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Irecv(data, BYTES, MPI_BYTE, (rank + size - 1) % size, 0, MPI_COMM_WORLD, &request);
+        MPI_Send(data, BYTES, MPI_BYTE, (rank + 1) % size, 0, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    return MPI_Finalize();
+}

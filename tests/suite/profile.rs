@@ -1,0 +1,136 @@
+//! `mpiexec -stats`, `-trace` and `-valgrind`: what they say of a program that is known.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+use weft_needs::VALGRIND;
+
+use crate::job::clear;
+use crate::lacks;
+use crate::outcome::Outcome;
+use crate::program::{Case, compile, programs};
+use crate::room::Room;
+use crate::{Result, patience, prefix, timed};
+
+/// As in the program.
+const ROUNDS: usize = 20;
+const RANKS: usize = 3;
+
+/// The tests: for each ABI.
+pub fn trials() -> Vec<Trial> {
+    let trial = |(name, compiler)| {
+        let name = format!("profile/{name}/{RANKS}");
+        timed(name, false, move || run(compiler))
+    };
+    let abis = [("mpich", "mpicc"), ("standard", "mpicc_abi")];
+    let mut trials: Vec<Trial> = abis.into_iter().map(trial).collect();
+    for netmod in ["shm", "tcp"] {
+        let name = format!("profile/valgrind-{netmod}/2");
+        let left_out = lacks::any(&name, &[&VALGRIND]);
+        let test = move || valgrind(netmod);
+        trials.push(timed(name, false, test).with_ignored_flag(left_out));
+    }
+    trials
+}
+
+/// Valgrind has nothing to say of a program that is right.
+fn valgrind(netmod: &str) -> Result {
+    let (prefix, binary) = build("mpicc", &format!("valgrind-{netmod}"))?;
+    let room = Room::new()?;
+    let limit = patience(60.0);
+    let mut command = room.command(&prefix.join("bin/mpiexec"));
+    clear(&mut command);
+    let seconds = limit.as_secs_f64().ceil().to_string();
+    command.args(["-timeout", &seconds, "-valgrind", "-n", "2"]);
+    if netmod == "tcp" {
+        command.args(["-genv", "WEFT_SHM", "0", "-genv", "WEFT_NETMOD", "tcp"]);
+    }
+    command.env(
+        "VALGRIND_OPTS",
+        "--quiet --leak-check=full --error-exitcode=9",
+    );
+    let outcome = Outcome::of(command.arg(&binary), limit + patience(10.0))?;
+    outcome.judge(&Case::default(), &room.leftovers())
+}
+
+/// Compiles the program; each test has its own.
+fn build(compiler: &str, name: &str) -> Result<(&'static Path, PathBuf)> {
+    let prefix = prefix::get()?;
+    let binary = programs(prefix)?.join(format!("timed-{name}"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/tools/timed.c");
+    let mut build = Command::new(prefix.join("bin").join(compiler));
+    compile(build.arg("-o").arg(&binary).arg(source))?;
+    Ok((prefix, binary))
+}
+
+fn run(compiler: &str) -> Result {
+    let (prefix, binary) = build(compiler, compiler)?;
+    let room = Room::new()?;
+    let file = binary.with_extension("json");
+    let limit = patience(20.0);
+    let mut command = room.command(&prefix.join("bin/mpiexec"));
+    clear(&mut command);
+    let seconds = limit.as_secs_f64().ceil().to_string();
+    command.args(["-timeout", &seconds, "-stats", "-trace"]);
+    command
+        .arg(&file)
+        .args(["-n", &RANKS.to_string()])
+        .arg(&binary);
+    let outcome = Outcome::of(&mut command, limit + patience(10.0))?;
+    let calls = |function: &str| format!("{function:<28} {:>11} ", ROUNDS * RANKS);
+    let case = Case {
+        stderr: vec![
+            format!("Weft: {RANKS} ranks, "),
+            calls("MPI_Allreduce"),
+            calls("MPI_Send"),
+            "58.6 KiB".to_owned(),
+            "counted by the library".to_owned(),
+            "eager_shm_sent".to_owned(),
+        ],
+        ..Case::default()
+    };
+    outcome.judge(&case, &room.leftovers())?;
+    timeline(&file)
+}
+
+/// The timeline has each call once, in the order of the program, and rank 0 is the one that is waited for.
+fn timeline(path: &Path) -> Result {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let file: Value = serde_json::from_str(&text).map_err(|error| format!("no JSON: {error}"))?;
+    let events = file["traceEvents"].as_array().ok_or("no events")?;
+    let mut found: BTreeMap<(u64, &str), Vec<(f64, f64)>> = BTreeMap::new();
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        let (Some(rank), Some(name)) = (event["pid"].as_u64(), event["name"].as_str()) else {
+            return Err(format!("an event without rank or name: {event}"));
+        };
+        let number = |key: &str| event[key].as_f64().ok_or(format!("no {key}: {event}"));
+        found
+            .entry((rank, name))
+            .or_default()
+            .push((number("ts")?, number("dur")?));
+    }
+    for rank in 0..RANKS as u64 {
+        for name in ["MPI_Allreduce", "MPI_Irecv", "MPI_Send", "MPI_Wait"] {
+            let calls = found.get(&(rank, name)).map_or(&[][..], Vec::as_slice);
+            if calls.len() != ROUNDS || !calls.is_sorted_by(|a, b| a.0 + a.1 <= b.0) {
+                return Err(format!("rank {rank}, {name}: {calls:?}"));
+            }
+        }
+    }
+    // What starts a reduction last ends it for all: no rank leaves before rank 0 has come.
+    let reductions = |rank| &found[&(rank, "MPI_Allreduce")];
+    for rank in 1..RANKS as u64 {
+        for (first, other) in reductions(0).iter().zip(reductions(rank)) {
+            if other.0 + other.1 < first.0 {
+                return Err(format!(
+                    "rank {rank} left at {other:?}, rank 0 came at {first:?}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! Where a job's time goes, seen through the profiling interface (MPI-5.0 section 15.2).
+//!
+//! `mpiexec -stats` and `mpiexec -trace FILE` put this library before MPI's (`LD_PRELOAD`). It has a
+//! function of the name of each of MPI's, which calls the real one by its name with a P, and measures.
+//! MPI's own library knows nothing of it, so that it costs nothing where it isn't used.
+//!
+//! The functions are generated from the table. Their parameters are all of a register's width: so they
+//! pass on what both ABIs have there, numbers of 32 bits and pointers (no function of theirs takes a
+//! floating-point number or a structure by value), to whichever of both libraries the program uses.
+
+mod clock;
+mod collect;
+mod functions;
+mod pmpi;
+mod pvars;
+mod real;
+mod record;
+mod stats;
+mod trace;
+
+use std::ffi::{c_int, c_void};
+
+use real::Real;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut c_void) -> c_int {
+    static REAL: Real = Real::new(c"PMPI_Init");
+    type Init = unsafe extern "C" fn(*mut c_int, *mut c_void) -> c_int;
+    // SAFETY: this is the function's type.
+    let real: Init = unsafe { std::mem::transmute(REAL.get()) };
+    // SAFETY: the arguments are the program's.
+    let code = unsafe { real(argc, argv) };
+    collect::begin(code);
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Init_thread(
+    argc: *mut c_int,
+    argv: *mut c_void,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    static REAL: Real = Real::new(c"PMPI_Init_thread");
+    type Init = unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, *mut c_int) -> c_int;
+    // SAFETY: this is the function's type.
+    let real: Init = unsafe { std::mem::transmute(REAL.get()) };
+    // SAFETY: the arguments are the program's.
+    let code = unsafe { real(argc, argv, required, provided) };
+    collect::begin(code);
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Finalize() -> c_int {
+    static REAL: Real = Real::new(c"PMPI_Finalize");
+    // SAFETY: this is the function's type.
+    let real: unsafe extern "C" fn() -> c_int = unsafe { std::mem::transmute(REAL.get()) };
+    collect::end();
+    // SAFETY: it takes nothing.
+    unsafe { real() }
+}
