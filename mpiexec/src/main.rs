@@ -10,6 +10,7 @@ mod affinity;
 mod binding;
 mod foreign;
 mod guardian;
+mod hang;
 mod help;
 mod hosts;
 mod job;
