@@ -10,7 +10,7 @@ use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{
-    self, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_KEYVAL_INVALID,
+    self, MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_KEYVAL_INVALID,
     MPI_SUCCESS,
 };
 use crate::handles::{Type, predefined_index};
@@ -134,6 +134,28 @@ pub fn create(
     Ok(given)
 }
 
+/// `MPIR_Dup_fn`: the attribute copy function that copies (`MPI_COMM_DUP_FN` and its like).
+///
+/// # Safety
+/// Is called as an attribute copy function: `attribute_val_out` is the address of a pointer.
+pub unsafe fn dup_fn(
+    _oldcomm: MPI_Comm,
+    _keyval: c_int,
+    _extra_state: *mut c_void,
+    attribute_val_in: *mut c_void,
+    attribute_val_out: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        flag.write(1);
+        attribute_val_out
+            .cast::<*mut c_void>()
+            .write(attribute_val_in);
+    }
+    MPI_SUCCESS
+}
+
 /// `MPIR_Dup_fn` as a callback: the predefined one that copies (section 6.7.2).
 unsafe extern "C" fn dup(
     _object: Outward,
@@ -144,7 +166,7 @@ unsafe extern "C" fn dup(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the arguments are those of a copy callback.
-    unsafe { crate::api::env::dup_fn(0, 0, null_mut(), attribute_val_in, attribute_val_out, flag) }
+    unsafe { dup_fn(0, 0, null_mut(), attribute_val_in, attribute_val_out, flag) }
 }
 
 /// What stands for `MPI_COMM_DUP_FN` and its like within the library.

@@ -360,7 +360,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         here.map_or("an unknown number".to_string(), |count| count.to_string()),
         crate::identity::host(),
     );
-    let head = [crate::api::env::LIBRARY_VERSION.to_string(), launcher];
+    let head = [crate::identity::LIBRARY_VERSION.to_string(), launcher];
     notes = head.into_iter().chain(used).chain(notes).collect();
 
     wait.spins = settings.spin.unwrap_or(wait.spins);

@@ -136,7 +136,7 @@ impl IntOut {
 }
 
 #[cold]
-fn too_large(value: MPI_Count, what: &str) -> Error {
+pub(crate) fn too_large(value: MPI_Count, what: &str) -> Error {
     Error::new(
         Class::Count,
         format!(

@@ -11,10 +11,15 @@ use crate::library::LIBRARY;
 
 /// The group behind a handle.
 pub fn get(handle: MPI_Group) -> Result<&'static Group> {
+    get_named(handle, "group")
+}
+
+/// As [`get`], of the parameter `name`.
+pub fn get_named(handle: MPI_Group, name: &str) -> Result<&'static Group> {
     match LIBRARY.groups.get(handle) {
         Some(group) => Ok(group),
         None if handle == MPI_GROUP_EMPTY => Ok(LIBRARY.empty_group.get_or_init(Group::empty)),
-        None => Err(invalid(handle)),
+        None => Err(invalid(handle, name)),
     }
 }
 
@@ -64,13 +69,13 @@ pub fn remove(handle: MPI_Group) -> Result<()> {
         .groups
         .remove(handle)
         .map(drop)
-        .ok_or_else(|| invalid(handle))
+        .ok_or_else(|| invalid(handle, "group"))
 }
 
 #[cold]
-fn invalid(handle: c_int) -> Error {
+fn invalid(handle: c_int, name: &str) -> Error {
     let what = if handle == MPI_GROUP_NULL {
-        "group is MPI_GROUP_NULL".to_string()
+        format!("{name} is MPI_GROUP_NULL")
     } else {
         format!("group {handle:#x} does not exist; it was never made, or has been freed")
     };

@@ -4,6 +4,22 @@ use std::fmt;
 
 use crate::library::LIBRARY;
 
+/// What `MPI_Get_library_version` says.
+#[cfg(standard_abi)]
+pub(crate) const LIBRARY_VERSION: &str = concat!(
+    "Weft ",
+    env!("CARGO_PKG_VERSION"),
+    " (standard ABI of MPI-5.0: libmpi_abi.so.1)"
+);
+
+/// What `MPI_Get_library_version` says.
+#[cfg(not(standard_abi))]
+pub(crate) const LIBRARY_VERSION: &str = concat!(
+    "Weft ",
+    env!("CARGO_PKG_VERSION"),
+    " (MPI 5.0, ABI of MPICH: libmpi.so.12)"
+);
+
 /// Remembers rank and number of ranks in `MPI_COMM_WORLD`; the first call counts.
 pub fn set(rank: usize, size: usize) {
     let _ = LIBRARY.rank_and_size.set((rank, size));

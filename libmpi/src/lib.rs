@@ -9,6 +9,7 @@
 pub mod abi;
 mod apart;
 pub mod api;
+pub mod args;
 pub mod attributes;
 pub mod bootstrap;
 pub mod bsend;
@@ -63,6 +64,7 @@ pub mod wins;
 /// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
 #[allow(
     unused_unsafe,
+    clippy::redundant_closure_call,
     clippy::undocumented_unsafe_blocks,
     reason = "generated: the table doesn't say which implementations are safe functions; each \
               block's argument stands above the call"
@@ -70,6 +72,7 @@ pub mod wins;
 mod shims {
     #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]
     use crate::abi::*;
+    use crate::args::{given, kind};
     use crate::counts::{IntArray, IntOut};
     #[cfg(standard_abi)]
     use crate::outward::{self, Outward, OutwardFile};

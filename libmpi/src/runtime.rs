@@ -273,6 +273,16 @@ pub fn invalid_comm(handle: MPI_Comm) -> Error {
     }
 }
 
+/// The same for the parameter `name`.
+#[cold]
+pub fn invalid_argument(handle: MPI_Comm, name: &str) -> Error {
+    match handle {
+        MPI_COMM_WORLD | MPI_COMM_SELF => invalid_comm(handle),
+        _ if name == "comm" => invalid_comm(handle),
+        _ => invalid_named(handle, name),
+    }
+}
+
 /// The same for an argument with a name of its own.
 #[cold]
 pub fn invalid_named(handle: MPI_Comm, name: &str) -> Error {

@@ -232,6 +232,11 @@ pub fn is_predefined(handle: MPI_Datatype) -> bool {
 
 /// The datatype behind a handle.
 pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
+    object_named(handle, "datatype")
+}
+
+/// As [`object`], of the parameter `name`.
+pub fn object_named(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObject> {
     let found = if handle as u32 >> 26 == 0x13 {
         let object = LIBRARY.predefined_datatypes.get_or_init(predefined_objects)
             [(handle & 0xff) as usize]
@@ -240,7 +245,7 @@ pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
     } else {
         made().get(handle)
     };
-    found.ok_or_else(|| invalid(handle))
+    found.ok_or_else(|| invalid_named(handle, name))
 }
 
 /// Keeps what is behind a handle alive over callbacks, which may free it.
@@ -311,8 +316,13 @@ pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
 
 #[cold]
 fn invalid(handle: MPI_Datatype) -> Error {
+    invalid_named(handle, "datatype")
+}
+
+#[cold]
+fn invalid_named(handle: MPI_Datatype, name: &str) -> Error {
     let what = if handle == MPI_DATATYPE_NULL {
-        "datatype is MPI_DATATYPE_NULL".to_string()
+        format!("{name} is MPI_DATATYPE_NULL")
     } else {
         format!("datatype {handle:#x} does not exist; it was never made, or has been freed")
     };

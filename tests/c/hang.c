@@ -4,7 +4,9 @@
  * timeout: 4
  * exit: 124
  * stderr: ran into its time limit of
- * stderr: process 0 is waiting
+ * stderr: process 0 is waiting in MPI_Recv, called by main at 
+ * stderr: process 1 is waiting in MPI_Ssend, called by main at 
+ * stderr: hang.c:
  * stderr: receive, not matched: rank 1, tag 42
  * stderr: unexpected message: rank 1, tag 43, context 0x0, 12 bytes, from process 1
  * stderr: send, waiting for its receive: rank 1, tag 44

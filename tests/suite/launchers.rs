@@ -261,6 +261,8 @@ fn slurm_runs() -> Result {
     }
     let run = cluster.own(&hosts, &[], &four(2));
     run.map_err(|error| format!("mpiexec in an allocation: {error}\n{}", cluster.logs()))?;
+    let run = cluster.script(&hosts, &four(2));
+    run.map_err(|error| format!("mpiexec and srun in a script: {error}\n{}", cluster.logs()))?;
     let aborted = Case {
         exit: 7,
         stderr: vec!["aborted with code 7".to_owned()],
@@ -444,6 +446,41 @@ impl Cluster {
         command.args(["-timeout", "60", "-wdir", "/"]);
         command.arg(program()?).args(arguments);
         run(&room, &mut command, case)
+    }
+
+    /// A script for sbatch that runs our mpiexec, and srun beside it.
+    fn script(&self, hosts: &Hosts, case: &Case) -> Result {
+        let failed = |error| format!("the script: {error}");
+        let (script, output) = (self.dir.join("script"), self.dir.join("script.out"));
+        let (mpiexec, program) = (prefix::get()?.join("bin/mpiexec"), program()?);
+        let text = format!(
+            "#!/bin/sh\n{mpiexec} -timeout 60 -wdir / {program} || exit\necho and by srun\nexport WEFT_NETMOD=ofi\n\
+             exec srun --mpi=pmi2 {program}\n",
+            mpiexec = mpiexec.display(),
+            program = program.display(),
+        );
+        fs::write(&script, text).map_err(failed)?;
+        let mut command = self.client(hosts, "/usr/bin/sbatch");
+        clear(&mut command);
+        command.env("SLURM_CONF", self.dir.join("slurm.conf"));
+        let words = "--quiet --wait -N 2 -n 4 --ntasks-per-node=2 -t 1 --chdir=/ --output";
+        command.args(words.split(' ')).arg(&output).arg(&script);
+        let outcome = Outcome::of(&mut command, patience(90.0))?;
+        let text = fs::read_to_string(&output).unwrap_or_default();
+        outcome
+            .judge(&Case::default(), &[])
+            .map_err(|error| format!("{error}\n{text}"))?;
+        let (ours, theirs) = text
+            .split_once("and by srun\n")
+            .ok_or_else(|| text.clone())?;
+        for part in [ours, theirs] {
+            let mut lines: Vec<&str> = part.lines().collect();
+            lines.sort_unstable();
+            if lines != case.stdout {
+                return Err(format!("the script printed: {text}"));
+            }
+        }
+        Ok(())
     }
 
     fn logs(&self) -> String {

@@ -5,69 +5,43 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use mpi_core::Result;
 
-use super::{null, put};
 use crate::abi::{
     MPI_APPNUM, MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Datatype,
     MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE, MPI_TAG_UB,
     MPI_Type_copy_attr_function, MPI_Type_delete_attr_function, MPI_UNIVERSE_SIZE,
     MPI_WTIME_IS_GLOBAL, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function,
 };
+use crate::args::{LiveComm, Out};
 use crate::attributes::{self, Form, Kind, Store, Value};
 use crate::library::LIBRARY;
 use crate::runtime::{Runtime, runtime};
 use crate::{codes, types};
 
-/// # Safety
-/// As for [`comm_create_keyval`].
-unsafe fn create_keyval(
+fn create_keyval(
     kind: Kind,
     copy: Option<MPI_Comm_copy_attr_function>,
     delete: Option<MPI_Comm_delete_attr_function>,
-    keyval: *mut c_int,
+    keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> Result<()> {
     runtime()?;
-    if keyval.is_null() {
-        return Err(null("keyval"));
-    }
-    let handle = attributes::create(kind, copy, delete, extra_state)?;
-    // SAFETY: the caller's contract.
-    unsafe { put(keyval, "keyval", handle) }
+    keyval.set(attributes::create(kind, copy, delete, extra_state)?);
+    Ok(())
 }
 
-/// # Safety
-/// As for [`comm_free_keyval`].
-unsafe fn free_keyval(kind: Kind, keyval: *mut c_int) -> Result<()> {
+fn free_keyval(kind: Kind, keyval: &mut c_int) -> Result<()> {
     runtime()?;
-    // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { keyval.as_mut() }) else {
-        return Err(null("keyval"));
-    };
-    attributes::free(*handle, kind)?;
-    *handle = MPI_KEYVAL_INVALID;
+    attributes::free(*keyval, kind)?;
+    *keyval = MPI_KEYVAL_INVALID;
     Ok(())
 }
 
 /// Writes an attribute's value, if it is set, and whether it is.
-///
-/// # Safety
-/// `value` is the address of a pointer, and `flag` of an integer, or they are NULL.
-pub(super) unsafe fn tell(
-    found: Option<*mut c_void>,
-    value: *mut c_void,
-    flag: *mut c_int,
-) -> Result<()> {
-    if value.is_null() {
-        return Err(null("attribute_val"));
+pub(super) fn tell(found: Option<*mut c_void>, value: Out<*mut c_void>, flag: Out<c_int>) {
+    flag.set(c_int::from(found.is_some()));
+    if let Some(found) = found {
+        value.set(found);
     }
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(flag, "flag", c_int::from(found.is_some()))?;
-        if let Some(found) = found {
-            value.cast::<*mut c_void>().write(found);
-        }
-    }
-    Ok(())
 }
 
 pub(super) fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
@@ -76,23 +50,18 @@ pub(super) fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<
 }
 
 /// `MPI_Comm_create_keyval` (section 6.7).
-///
-/// # Safety
-/// The functions are as the standard says; `keyval` is valid or NULL.
-pub unsafe fn comm_create_keyval(
+pub fn comm_create_keyval(
     copy: Option<MPI_Comm_copy_attr_function>,
     delete: Option<MPI_Comm_delete_attr_function>,
-    keyval: *mut c_int,
+    keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { create_keyval(Kind::Comm, copy, delete, keyval, extra_state) }
+    create_keyval(Kind::Comm, copy, delete, keyval, extra_state)
 }
 
 /// `MPI_Comm_free_keyval` (section 6.7).
-pub unsafe fn comm_free_keyval(keyval: *mut c_int) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { free_keyval(Kind::Comm, keyval) }
+pub fn comm_free_keyval(keyval: &mut c_int) -> Result<()> {
+    free_keyval(Kind::Comm, keyval)
 }
 
 /// `MPI_Comm_set_attr` (section 6.7).
@@ -116,23 +85,19 @@ pub fn comm_delete_attr(comm: MPI_Comm, keyval: c_int) -> Result<()> {
 }
 
 /// `MPI_Comm_get_attr` (section 6.7).
-///
-/// # Safety
-/// `attribute_val` is the address of a pointer, and `flag` of an integer, or they are NULL.
-pub unsafe fn comm_get_attr(
-    comm: MPI_Comm,
+pub fn comm_get_attr(
+    comm: LiveComm,
     keyval: c_int,
-    attribute_val: *mut c_void,
-    flag: *mut c_int,
+    attribute_val: Out<*mut c_void>,
+    flag: Out<c_int>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let object = runtime.comm(comm)?;
+    let (runtime, object) = (comm.runtime, comm.object);
     let found = match predefined(runtime, keyval) {
         Some(found) => found,
         None => stored(&object.attributes, keyval, Kind::Comm)?,
     };
-    // SAFETY: the caller's contract.
-    unsafe { tell(found, attribute_val, flag) }
+    tell(found, attribute_val, flag);
+    Ok(())
 }
 
 /// The value of a predefined attribute (section 8.1.2): the address of an integer, or none where it
@@ -174,23 +139,18 @@ pub(super) fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut
 }
 
 /// `MPI_Type_create_keyval` (section 6.7).
-///
-/// # Safety
-/// The functions are as the standard says; `keyval` is valid or NULL.
-pub unsafe fn type_create_keyval(
+pub fn type_create_keyval(
     copy: Option<MPI_Type_copy_attr_function>,
     delete: Option<MPI_Type_delete_attr_function>,
-    keyval: *mut c_int,
+    keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { create_keyval(Kind::Type, copy, delete, keyval, extra_state) }
+    create_keyval(Kind::Type, copy, delete, keyval, extra_state)
 }
 
 /// `MPI_Type_free_keyval` (section 6.7).
-pub unsafe fn type_free_keyval(keyval: *mut c_int) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { free_keyval(Kind::Type, keyval) }
+pub fn type_free_keyval(keyval: &mut c_int) -> Result<()> {
+    free_keyval(Kind::Type, keyval)
 }
 
 /// `MPI_Type_set_attr` (section 6.7).
@@ -215,36 +175,28 @@ pub fn type_delete_attr(datatype: MPI_Datatype, keyval: c_int) -> Result<()> {
 }
 
 /// `MPI_Type_get_attr` (section 6.7).
-///
-/// # Safety
-/// As for [`comm_get_attr`].
-pub unsafe fn type_get_attr(
+pub fn type_get_attr(
     datatype: MPI_Datatype,
     keyval: c_int,
-    attribute_val: *mut c_void,
-    flag: *mut c_int,
+    attribute_val: Out<*mut c_void>,
+    flag: Out<c_int>,
 ) -> Result<()> {
     let found = stored(&types::object(datatype)?.attributes, keyval, Kind::Type)?;
-    // SAFETY: the caller's contract.
-    unsafe { tell(found, attribute_val, flag) }
+    tell(found, attribute_val, flag);
+    Ok(())
 }
 
 /// `MPI_Win_create_keyval` (section 6.7).
-///
-/// # Safety
-/// The functions are as the standard says; `keyval` is valid or NULL.
-pub unsafe fn win_create_keyval(
+pub fn win_create_keyval(
     copy: Option<MPI_Win_copy_attr_function>,
     delete: Option<MPI_Win_delete_attr_function>,
-    keyval: *mut c_int,
+    keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { create_keyval(Kind::Win, copy, delete, keyval, extra_state) }
+    create_keyval(Kind::Win, copy, delete, keyval, extra_state)
 }
 
 /// `MPI_Win_free_keyval` (section 6.7).
-pub unsafe fn win_free_keyval(keyval: *mut c_int) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { free_keyval(Kind::Win, keyval) }
+pub fn win_free_keyval(keyval: &mut c_int) -> Result<()> {
+    free_keyval(Kind::Win, keyval)
 }

@@ -8,6 +8,7 @@ use mpi_core::{Class, Error, Result};
 
 use super::{null, put};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Request, MPI_Session};
+use crate::args::LiveComm;
 use crate::bsend::Buffered;
 use crate::counts::IntOut;
 use crate::flushing::{Flushing, Owner};
@@ -72,11 +73,11 @@ pub unsafe fn buffer_iflush(request: *mut MPI_Request) -> Result<()> {
 
 /// `MPI_Comm_attach_buffer`.
 pub unsafe fn comm_attach_buffer(
-    comm: MPI_Comm,
+    comm: LiveComm,
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> Result<()> {
-    let place = runtime()?.comm(comm)?.bsend.get_or_init(Arc::default);
+    let place = comm.bsend.get_or_init(Arc::default);
     // SAFETY: the caller's contract.
     unsafe { place.attach(buffer.cast(), size) }
 }
@@ -116,9 +117,6 @@ pub unsafe fn session_attach_buffer(
 }
 
 /// `MPI_Session_detach_buffer`.
-///
-/// # Safety
-/// As for [`comm_detach_buffer`].
 pub unsafe fn session_detach_buffer(
     session: MPI_Session,
     buffer_addr: *mut c_void,

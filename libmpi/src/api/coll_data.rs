@@ -10,8 +10,6 @@ use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, dema
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::counts::IntArray;
 
-/// # Safety
-/// As the standard demands.
 #[inline]
 pub(super) unsafe fn bcast_as(
     how: How,
@@ -34,9 +32,6 @@ pub(super) unsafe fn bcast_as(
 }
 
 /// Gather and gatherv.
-///
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn gather_as(
     how: How,
     sendbuf: *const c_void,
@@ -82,9 +77,6 @@ pub(super) unsafe fn gather_as(
 }
 
 /// Scatter and scatterv.
-///
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn scatter_as(
     how: How,
     sendbuf: *const c_void,
@@ -130,9 +122,6 @@ pub(super) unsafe fn scatter_as(
 }
 
 /// Allgather and allgatherv.
-///
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn allgather_as(
     how: How,
     sendbuf: *const c_void,
@@ -163,9 +152,6 @@ pub(super) unsafe fn allgather_as(
 }
 
 /// Alltoall, alltoallv and alltoallw.
-///
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn alltoall_as(
     how: How,
     sendbuf: *const c_void,

@@ -14,9 +14,6 @@ const PLACE: &str = "in a neighbourhood collective";
 const BUFFERS: &str = "sendbuf and recvbuf";
 
 /// neighbor_allgather and -v.
-///
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn allgather_as(
     how: How,
     sendbuf: *const c_void,
@@ -55,9 +52,6 @@ pub(super) unsafe fn allgather_as(
 }
 
 /// neighbor_alltoall, -v and -w.
-///
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn alltoall_as(
     how: How,
     sendbuf: *const c_void,

@@ -59,8 +59,6 @@ fn vector(
     Ok(Vector { part, op, in_place })
 }
 
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn reduce_as(
     how: How,
     sendbuf: *const c_void,
@@ -105,8 +103,6 @@ pub(super) unsafe fn reduce_as(
     }
 }
 
-/// # Safety
-/// As the standard demands.
 #[inline]
 pub(super) unsafe fn allreduce_as(
     how: How,
@@ -124,8 +120,6 @@ pub(super) unsafe fn allreduce_as(
     unsafe { site.run(&Call::Allreduce { in_place, part, op }, sendbuf, recvbuf) }
 }
 
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn reduce_scatter_block_as(
     how: How,
     sendbuf: *const c_void,
@@ -154,8 +148,6 @@ pub(super) unsafe fn reduce_scatter_block_as(
     unsafe { site.run(&call, sendbuf, recvbuf) }
 }
 
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn reduce_scatter_as(
     how: How,
     sendbuf: *const c_void,
@@ -184,8 +176,6 @@ pub(super) unsafe fn reduce_scatter_as(
     unsafe { site.run(&call, sendbuf, recvbuf) }
 }
 
-/// # Safety
-/// As the standard demands.
 pub(super) unsafe fn scan_as(
     how: How,
     exclusive: bool,

@@ -16,31 +16,29 @@ use super::pt2pt::check::{bad_rank, bad_tag};
 use super::{null, put};
 use crate::abi::{
     MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_Comm, MPI_Group, MPI_IDENT,
-    MPI_Info, MPI_MAX_OBJECT_NAME, MPI_Request, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
+    MPI_MAX_OBJECT_NAME, MPI_Request, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
+use crate::args::{LiveComm, LiveGroup, Out};
 use crate::comms::CommObject;
 use crate::runtime::{Runtime, invalid_comm, invalid_named, runtime};
-use crate::{groups, infos, requests};
+use crate::{groups, requests};
 
 /// `MPI_Comm_size` (section 6.4.1).
-pub unsafe fn comm_size(comm: MPI_Comm, size: *mut c_int) -> Result<()> {
-    let number = runtime()?.comm(comm)?.comm.size();
-    // SAFETY: the caller's contract.
-    unsafe { put(size, "size", number as c_int) }
+pub fn comm_size(comm: LiveComm, size: Out<c_int>) -> Result<()> {
+    size.set(comm.comm.size() as c_int);
+    Ok(())
 }
 
 /// `MPI_Comm_rank` (section 6.4.1).
-pub unsafe fn comm_rank(comm: MPI_Comm, rank: *mut c_int) -> Result<()> {
-    let number = runtime()?.comm(comm)?.comm.rank();
-    // SAFETY: the caller's contract.
-    unsafe { put(rank, "rank", number as c_int) }
+pub fn comm_rank(comm: LiveComm, rank: Out<c_int>) -> Result<()> {
+    rank.set(comm.comm.rank() as c_int);
+    Ok(())
 }
 
 /// `MPI_Comm_compare` (section 6.4.1).
-pub unsafe fn comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> Result<()> {
-    let runtime = runtime()?;
-    let (one, two) = (&runtime.comm(comm1)?.comm, &runtime.comm(comm2)?.comm);
-    let value = if comm1 == comm2 {
+pub fn comm_compare(comm1: LiveComm, comm2: LiveComm, result: Out<c_int>) -> Result<()> {
+    let (one, two) = (&comm1.comm, &comm2.comm);
+    let value = if comm1.handle == comm2.handle {
         MPI_IDENT
     } else if one.remote().is_some() != two.remote().is_some() {
         MPI_UNEQUAL
@@ -50,8 +48,8 @@ pub unsafe fn comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int)
         // Values grow as likeness shrinks; the same group in other contexts is congruent.
         local.max(remote).max(MPI_CONGRUENT)
     };
-    // SAFETY: the caller's contract.
-    unsafe { put(result, "result", value) }
+    result.set(value);
+    Ok(())
 }
 
 const _: () =
@@ -73,42 +71,32 @@ fn inter_only(comm: &Comm) -> Result<&Group> {
 }
 
 /// Gives a new communicator to the program: that of members, and null for those who are none.
-///
-/// # Safety
-/// `newcomm` is valid or NULL.
-pub(super) unsafe fn give(
+pub(super) fn give(
     runtime: &Runtime,
     comm: Option<Comm>,
     parent: &CommObject,
-    newcomm: *mut MPI_Comm,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { give_to(runtime, comm, parent, None, newcomm) }
+    give_to(runtime, comm, parent, None, newcomm)
 }
 
 /// As [`give`], in calls where members may give hints.
-///
-/// # Safety
-/// `newcomm` is valid or NULL.
-pub(super) unsafe fn give_with_info(
+pub(super) fn give_with_info(
     runtime: &Runtime,
     comm: Option<Comm>,
     parent: &CommObject,
     info: Option<&Info>,
-    newcomm: *mut MPI_Comm,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { give_to(runtime, comm, parent, Some(info), newcomm) }
+    give_to(runtime, comm, parent, Some(info), newcomm)
 }
 
-/// # Safety
-/// `newcomm` is valid or NULL.
-unsafe fn give_to(
+fn give_to(
     runtime: &Runtime,
     comm: Option<Comm>,
     parent: &CommObject,
     hints: Option<Option<&Info>>,
-    newcomm: *mut MPI_Comm,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let handle = match comm {
         Some(comm) => {
@@ -120,40 +108,37 @@ unsafe fn give_to(
         }
         None => MPI_COMM_NULL,
     };
-    // SAFETY: the caller's contract.
-    unsafe { put(newcomm, "newcomm", handle) }
+    newcomm.set(handle);
+    Ok(())
 }
 
 /// `MPI_Comm_dup` (section 6.4.2).
-pub unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<()> {
-    let runtime = runtime()?;
-    let parent = runtime.comm(comm)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+pub fn comm_dup(comm: LiveComm, newcomm: Out<MPI_Comm>) -> Result<()> {
+    let (runtime, parent) = (comm.runtime, comm.object);
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     let vcis = runtime.dup_vcis;
     let copy = duplicate(runtime, parent, |copy| {
         copy.duplicate_hints(&runtime.process, parent, vcis)
     })?;
-    // SAFETY: the caller's contract.
-    unsafe { put(newcomm, "newcomm", copy) }
+    newcomm.set(copy);
+    Ok(())
 }
 
 /// `MPI_Comm_dup_with_info` (section 6.4.2): hints are those of `info` instead of the old ones.
-pub unsafe fn comm_dup_with_info(
-    comm: MPI_Comm,
-    info: MPI_Info,
-    newcomm: *mut MPI_Comm,
+pub fn comm_dup_with_info(
+    comm: LiveComm,
+    info: Option<&Info>,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let parent = runtime.comm(comm)?;
-    let info = infos::hints(info)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+    let (runtime, parent) = (comm.runtime, comm.object);
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     let copy = duplicate(runtime, parent, |copy| {
         copy.take_hints(&runtime.process, info)
     })?;
-    // SAFETY: the caller's contract.
-    unsafe { put(newcomm, "newcomm", copy) }
+    newcomm.set(copy);
+    Ok(())
 }
 
 /// Duplicates a communicator with its attributes; `hints` gives it hints.
@@ -177,9 +162,6 @@ fn duplicate(
 }
 
 /// `MPI_Comm_idup` (section 6.4.2): the copy can be used once the request is complete.
-///
-/// # Safety
-/// `newcomm` and `request` are valid or NULL.
 pub unsafe fn comm_idup(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
@@ -190,16 +172,12 @@ pub unsafe fn comm_idup(
 }
 
 /// `MPI_Comm_idup_with_info` (MPI-4.1 section 7.4.2): hints are those of `info` instead of the old ones.
-///
-/// # Safety
-/// As for [`comm_idup`].
 pub unsafe fn comm_idup_with_info(
     comm: MPI_Comm,
-    info: MPI_Info,
+    info: Option<&Info>,
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    let info = infos::hints(info)?;
     // SAFETY: the caller's contract.
     unsafe { idup(comm, Some(info), newcomm, request) }
 }
@@ -263,47 +241,37 @@ impl AsRef<Comm> for Duplication {
 }
 
 /// `MPI_Comm_create` (section 6.4.2).
-pub unsafe fn comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> Result<()> {
-    let runtime = runtime()?;
-    let parent = runtime.comm(comm)?;
-    let group = groups::get(group)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+pub fn comm_create(comm: LiveComm, group: LiveGroup, newcomm: Out<MPI_Comm>) -> Result<()> {
+    let (runtime, parent) = (comm.runtime, comm.object);
+    let group = group.object;
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     let made = mpi_core::creation::create_comm(&runtime.process, &parent.comm, group)?;
-    // SAFETY: the caller's contract.
-    unsafe { give(runtime, made, parent, newcomm) }
+    give(runtime, made, parent, newcomm)
 }
 
 /// `MPI_Comm_create_group` (section 6.4.2): called by the members of the group only.
-pub unsafe fn comm_create_group(
-    comm: MPI_Comm,
-    group: MPI_Group,
+pub fn comm_create_group(
+    comm: LiveComm,
+    group: LiveGroup,
     tag: c_int,
-    newcomm: *mut MPI_Comm,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let parent = runtime.comm(comm)?;
+    let (runtime, parent) = (comm.runtime, comm.object);
     intra_only(&parent.comm)?;
-    let group = groups::get(group)?;
+    let group = group.object;
     let tag = u32::try_from(tag).map_err(|_| bad_tag(tag, false))?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     let made = mpi_core::creation::create_comm_group(&runtime.process, &parent.comm, group, tag)?;
-    // SAFETY: the caller's contract.
-    unsafe { give(runtime, made, parent, newcomm) }
+    give(runtime, made, parent, newcomm)
 }
 
 /// `MPI_Comm_split` (section 6.4.2).
-pub unsafe fn comm_split(
-    comm: MPI_Comm,
-    color: c_int,
-    key: c_int,
-    newcomm: *mut MPI_Comm,
-) -> Result<()> {
-    let runtime = runtime()?;
-    let parent = runtime.comm(comm)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+pub fn comm_split(comm: LiveComm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) -> Result<()> {
+    let (runtime, parent) = (comm.runtime, comm.object);
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     if color < 0 && color != MPI_UNDEFINED {
         return Err(Error::new(
             Class::Arg,
@@ -313,49 +281,37 @@ pub unsafe fn comm_split(
     let color = (color != MPI_UNDEFINED).then_some(color as u64);
     let made =
         mpi_core::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
-    // SAFETY: the caller's contract.
-    unsafe { give(runtime, made, parent, newcomm) }
+    give(runtime, made, parent, newcomm)
 }
 
 /// `MPI_Comm_split_type` (section 6.4.2).
-pub unsafe fn comm_split_type(
-    comm: MPI_Comm,
+pub fn comm_split_type(
+    comm: LiveComm,
     split_type: c_int,
     key: c_int,
-    info: MPI_Info,
-    newcomm: *mut MPI_Comm,
+    info: Option<&Info>,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let parent = runtime.comm(comm)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
-    let info = infos::hints(info)?;
+    let (runtime, parent) = (comm.runtime, comm.object);
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     let color = super::hardware::color(runtime, &parent.comm, split_type, info)?;
     let made =
         mpi_core::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
-    // SAFETY: the caller's contract.
-    unsafe { give_with_info(runtime, made, parent, info, newcomm) }
+    give_with_info(runtime, made, parent, info, newcomm)
 }
 
 /// `MPI_Comm_free` (section 6.4.3). Operations under way go on: they need the communicator no more.
-pub unsafe fn comm_free(comm: *mut MPI_Comm) -> Result<()> {
+pub fn comm_free(comm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { comm.as_mut() }) else {
-        return Err(null("comm"));
-    };
-    release_as(runtime, handle)?;
+    release_as(runtime, comm)?;
     mpi_core::dynamic::part::carry_on(&runtime.process)
 }
 
 /// `MPI_Comm_disconnect` (section 10.5.4): as [`comm_free`], once all operations are complete.
-pub unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<()> {
+pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { comm.as_mut() }) else {
-        return Err(null("comm"));
-    };
-    let object = freeable(runtime, *handle)?;
+    let object = freeable(runtime, *comm)?;
     let members = crate::dynamic::members(&object.comm);
     let settled = mpi_core::creation::settle_comm(&runtime.process, &object.comm);
     if let Err(error) = &settled
@@ -364,7 +320,7 @@ pub unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<()> {
         return settled;
     }
     // Of a lost member nothing more is to be waited for: what it had a part in goes all the same.
-    release_as(runtime, handle)?;
+    release_as(runtime, comm)?;
     mpi_core::dynamic::part::finish(&runtime.process, &|peer| members.contains(&peer))?;
     settled
 }
@@ -405,45 +361,41 @@ fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
 }
 
 /// `MPI_Comm_test_inter` (section 6.6.1).
-pub unsafe fn comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> Result<()> {
-    let inter = runtime()?.comm(comm)?.comm.remote().is_some();
-    // SAFETY: the caller's contract.
-    unsafe { put(flag, "flag", c_int::from(inter)) }
+pub fn comm_test_inter(comm: LiveComm, flag: Out<c_int>) -> Result<()> {
+    let inter = comm.comm.remote().is_some();
+    flag.set(c_int::from(inter));
+    Ok(())
 }
 
 /// `MPI_Comm_remote_size` (section 6.6.1).
-pub unsafe fn comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> Result<()> {
-    let number = inter_only(&runtime()?.comm(comm)?.comm)?.size();
-    // SAFETY: the caller's contract.
-    unsafe { put(size, "size", number as c_int) }
+pub fn comm_remote_size(comm: LiveComm, size: Out<c_int>) -> Result<()> {
+    size.set(inter_only(&comm.comm)?.size() as c_int);
+    Ok(())
 }
 
 /// `MPI_Comm_remote_group` (section 6.6.1).
-pub unsafe fn comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<()> {
-    let remote = inter_only(&runtime()?.comm(comm)?.comm)?.clone();
-    if group.is_null() {
-        return Err(null("group"));
-    }
-    // SAFETY: the caller's contract.
-    unsafe { put(group, "group", groups::insert(remote)?) }
+pub fn comm_remote_group(comm: LiveComm, group: Out<MPI_Group>) -> Result<()> {
+    let remote = inter_only(&comm.comm)?.clone();
+    group.set(groups::insert(remote)?);
+    Ok(())
 }
 
 /// `MPI_Intercomm_create` (section 6.6.2). The last arguments matter at the local leader only.
-pub unsafe fn intercomm_create(
+pub fn intercomm_create(
     local_comm: MPI_Comm,
     local_leader: c_int,
     peer_comm: MPI_Comm,
     remote_leader: c_int,
     tag: c_int,
-    newintercomm: *mut MPI_Comm,
+    newintercomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.find_comm(local_comm);
     let parent = parent.ok_or_else(|| invalid_named(local_comm, "local_comm"))?;
     let local = &parent.comm;
     intra_only(local)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newintercomm, "newintercomm", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    newintercomm.set(MPI_COMM_NULL);
     let leader = u32::try_from(local_leader)
         .ok()
         .filter(|rank| *rank < local.size());
@@ -466,37 +418,27 @@ pub unsafe fn intercomm_create(
         Ok((peer, rank, tag))
     });
     let made = mpi_core::creation::create_intercomm(&runtime.process, local, leader, bridge)?;
-    // SAFETY: the caller's contract.
-    unsafe { give(runtime, Some(made), parent, newintercomm) }
+    give(runtime, Some(made), parent, newintercomm)
 }
 
 /// `MPI_Intercomm_merge` (section 6.6.2).
-pub unsafe fn intercomm_merge(
-    intercomm: MPI_Comm,
+pub fn intercomm_merge(
+    intercomm: LiveComm,
     high: c_int,
-    newintracomm: *mut MPI_Comm,
+    newintracomm: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let parent = runtime.comm(intercomm)?;
+    let (runtime, parent) = (intercomm.runtime, intercomm.object);
     inter_only(&parent.comm)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newintracomm, "newintracomm", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    newintracomm.set(MPI_COMM_NULL);
     let made = mpi_core::creation::merge_intercomm(&runtime.process, &parent.comm, high != 0)?;
-    // SAFETY: the caller's contract.
-    unsafe { give(runtime, Some(made), parent, newintracomm) }
+    give(runtime, Some(made), parent, newintracomm)
 }
 
 /// `MPI_Comm_set_name` (section 6.8). Longer names are cut.
-///
-/// # Safety
-/// `comm_name` is a string or NULL.
-pub unsafe fn comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> Result<()> {
-    let object = runtime()?.comm(comm)?;
-    if comm_name.is_null() {
-        return Err(null("comm_name"));
-    }
-    // SAFETY: a string by the caller's contract.
-    let name = unsafe { CStr::from_ptr(comm_name) }.to_string_lossy();
+pub fn comm_set_name(comm: LiveComm, comm_name: &CStr) -> Result<()> {
+    let object = comm.object;
+    let name = comm_name.to_string_lossy();
     let end = (0..=name.len().min(MPI_MAX_OBJECT_NAME as usize - 1))
         .rfind(|end| name.is_char_boundary(*end));
     object.comm.set_name(&name[..end.unwrap_or(0)]);
@@ -504,15 +446,12 @@ pub unsafe fn comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> Result<
 }
 
 /// `MPI_Comm_get_name` (section 6.8).
-///
-/// # Safety
-/// `comm_name` has room for `MPI_MAX_OBJECT_NAME` characters, or is NULL, as may be `resultlen`.
 pub unsafe fn comm_get_name(
-    comm: MPI_Comm,
+    comm: LiveComm,
     comm_name: *mut c_char,
-    resultlen: *mut c_int,
+    resultlen: Out<c_int>,
 ) -> Result<()> {
-    let name = runtime()?.comm(comm)?.comm.name();
+    let name = comm.comm.name();
     // SAFETY: the caller's contract; names are kept short enough.
     unsafe { put_text(comm_name, "comm_name", &name, resultlen) }
 }

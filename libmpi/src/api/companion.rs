@@ -6,11 +6,11 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use mpi_core::{Class, Error, Result};
 
 use super::attr::{self, tell};
-use super::{null, put};
 use crate::abi::{
     MPI_APPNUM, MPI_Aint, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Op,
     MPI_Request, MPI_TAG_UB, MPI_WIN_BASE, MPI_WIN_MODEL, MPI_WIN_SIZE, MPI_Win,
 };
+use crate::args::Out;
 use crate::attributes::{self, CopyProxy, DeleteProxy, Form, Kind, Store, Value};
 use crate::raise::{On, raise};
 use crate::runtime::runtime;
@@ -28,21 +28,9 @@ fn key_of_c(keyval: c_int) -> c_int {
 }
 
 /// Writes an attribute's value as an integer of the size of an address.
-///
-/// # Safety
-/// `value` is valid for such an integer, `flag` for an integer, or they are NULL.
-unsafe fn tell_bits(found: Option<isize>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
-    if value.is_null() {
-        return Err(null("attribute_val"));
-    }
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(flag, "flag", c_int::from(found.is_some()))?;
-        if let Some(found) = found {
-            value.cast::<isize>().write(found);
-        }
-    }
-    Ok(())
+fn tell_bits(found: Option<isize>, value: Out<*mut c_void>, flag: Out<c_int>) {
+    let bits = found.map(|found| std::ptr::without_provenance_mut(found as usize));
+    tell(bits, value, flag);
 }
 
 fn set(
@@ -57,25 +45,21 @@ fn set(
     store.set(&object, &attributes::key(keyval, kind)?, value)
 }
 
-/// # Safety
-/// As for [`tell_bits`]; with the form of C, `value` is valid for a pointer.
-unsafe fn get(
+fn get(
     store: &Store,
     kind: Kind,
     keyval: c_int,
-    value: *mut c_void,
-    flag: *mut c_int,
+    value: Out<*mut c_void>,
+    flag: Out<c_int>,
     form: Form,
 ) -> Result<()> {
     let found = store.get(&attributes::key(keyval, kind)?);
-    // SAFETY: the caller's contract.
-    unsafe {
-        if form == Form::Pointer {
-            tell(found.map(|found| found.pointer()), value, flag)
-        } else {
-            tell_bits(found.map(|found| found.bits()), value, flag)
-        }
+    if form == Form::Pointer {
+        tell(found.map(|found| found.pointer()), value, flag);
+    } else {
+        tell_bits(found.map(|found| found.bits()), value, flag);
     }
+    Ok(())
 }
 
 /// `MPII_Comm_set_attr`: `MPI_Comm_set_attr` with the form of the value.
@@ -86,29 +70,27 @@ pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void, form: c_
 
 /// `MPII_Comm_get_attr`: `MPI_Comm_get_attr` with the form in which the value is wanted. Predefined
 /// attributes are told by value where it is not that of C.
-///
-/// # Safety
-/// `value` is valid for an integer of the size of an address, `flag` for an integer, or NULL.
-pub unsafe fn comm_get_attr(
+pub fn comm_get_attr(
     comm: MPI_Comm,
     keyval: c_int,
-    value: *mut c_void,
-    flag: *mut c_int,
+    value: Out<*mut c_void>,
+    flag: Out<c_int>,
     form: c_int,
 ) -> Result<()> {
     let (runtime, form) = (runtime()?, Form::named(form)?);
     let object = runtime.comm(comm)?;
-    // SAFETY: the caller's contract; the predefined attributes of communicators are integers.
+    // SAFETY: the predefined attributes of communicators are integers.
     unsafe {
         match attr::predefined(runtime, key_of_c(keyval)) {
             Some(found) if form == Form::Pointer => tell(found, value, flag),
             Some(found) => {
                 let number = found.map(|found| found.cast::<c_int>().read() as isize);
-                tell_bits(number, value, flag)
+                tell_bits(number, value, flag);
             }
-            None => get(&object.attributes, Kind::Comm, keyval, value, flag, form),
+            None => return get(&object.attributes, Kind::Comm, keyval, value, flag, form),
         }
     }
+    Ok(())
 }
 
 /// `MPII_Type_set_attr`: `MPI_Type_set_attr` with the form of the value.
@@ -124,19 +106,15 @@ pub fn type_set_attr(
 }
 
 /// `MPII_Type_get_attr`: `MPI_Type_get_attr` with the form in which the value is wanted.
-///
-/// # Safety
-/// As for [`comm_get_attr`].
-pub unsafe fn type_get_attr(
+pub fn type_get_attr(
     datatype: MPI_Datatype,
     keyval: c_int,
-    value: *mut c_void,
-    flag: *mut c_int,
+    value: Out<*mut c_void>,
+    flag: Out<c_int>,
     form: c_int,
 ) -> Result<()> {
     let store = &types::object(datatype)?.attributes;
-    // SAFETY: the caller's contract.
-    unsafe { get(store, Kind::Type, keyval, value, flag, Form::named(form)?) }
+    get(store, Kind::Type, keyval, value, flag, Form::named(form)?)
 }
 
 /// `MPII_Win_set_attr`: `MPI_Win_set_attr` with the form of the value.
@@ -154,20 +132,17 @@ pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void, form: c_int
 
 /// `MPII_Win_get_attr`: `MPI_Win_get_attr` with the form in which the value is wanted. Predefined
 /// attributes are told by value where it is not that of C; the base is its address.
-///
-/// # Safety
-/// As for [`comm_get_attr`].
-pub unsafe fn win_get_attr(
+pub fn win_get_attr(
     win: MPI_Win,
     keyval: c_int,
-    value: *mut c_void,
-    flag: *mut c_int,
+    value: Out<*mut c_void>,
+    flag: Out<c_int>,
     form: c_int,
 ) -> Result<()> {
     runtime()?;
     let (object, form) = (wins::get(win)?, Form::named(form)?);
     let key = key_of_c(keyval);
-    // SAFETY: the caller's contract; `predefined` gives the base, or the address of an integer of
+    // SAFETY: `predefined` gives the base, or the address of an integer of
     // the type that section 11.2.6 tells.
     unsafe {
         match object.predefined(key) {
@@ -178,17 +153,15 @@ pub unsafe fn win_get_attr(
                     MPI_WIN_SIZE => found.cast::<MPI_Aint>().read() as isize,
                     _ => found.cast::<c_int>().read() as isize,
                 };
-                tell_bits(Some(number), value, flag)
+                tell_bits(Some(number), value, flag);
             }
-            None => get(&object.attributes, Kind::Win, keyval, value, flag, form),
+            None => return get(&object.attributes, Kind::Win, keyval, value, flag, form),
         }
     }
+    Ok(())
 }
 
 /// `MPII_Keyval_set_proxy`: has the callbacks of a key called through `copy` and `delete`.
-///
-/// # Safety
-/// They are functions as [`attributes::CopyProxy`] and [`attributes::DeleteProxy`] say, or NULL.
 pub unsafe fn keyval_set_proxy(keyval: c_int, copy: *mut c_void, delete: *mut c_void) {
     if copy.is_null() || delete.is_null() {
         return;
@@ -213,9 +186,6 @@ pub fn grequest_set_lang_f77(request: MPI_Request) {
 }
 
 /// `MPII_Op_set_cxx`: has the function of an operation called through `call`.
-///
-/// # Safety
-/// It is a function as [`ops::Proxy`] says, or NULL.
 pub unsafe fn op_set_cxx(op: MPI_Op, call: *mut c_void) {
     if !call.is_null() {
         // SAFETY: the caller's contract; not NULL.
@@ -226,9 +196,6 @@ pub unsafe fn op_set_cxx(op: MPI_Op, call: *mut c_void) {
 }
 
 /// `MPII_Errhandler_set_cxx`: has the function of an error handler called through `call`.
-///
-/// # Safety
-/// It is a function as [`errhandler::Proxy`] says, or NULL.
 pub unsafe fn errhandler_set_cxx(handler: MPI_Errhandler, call: *mut c_void) {
     if !call.is_null() {
         // SAFETY: the caller's contract; not NULL.
@@ -240,9 +207,6 @@ pub unsafe fn errhandler_set_cxx(handler: MPI_Errhandler, call: *mut c_void) {
 
 /// `MPII_Missing`: raises the error of a function that a binding of another language has and this
 /// library has not yet, on `MPI_COMM_WORLD`, and gives its code.
-///
-/// # Safety
-/// `function` is a string of C that stays.
 pub unsafe fn missing(function: *const c_char) -> c_int {
     // SAFETY: the caller's contract.
     let name = unsafe { CStr::from_ptr::<'static>(function) };

@@ -40,9 +40,6 @@ pub fn file_f2c(file: MPI_Fint) -> MPI_File {
 }
 
 /// `MPI_Status_f2c`.
-///
-/// # Safety
-/// `f_status` is valid for reads, `c_status` for writes.
 pub unsafe fn status_f2c(f_status: *const MPI_Fint, c_status: *mut MPI_Status) -> Result<()> {
     // SAFETY: the variables of this library are always valid to read.
     let ignored = unsafe {
@@ -62,18 +59,12 @@ pub unsafe fn status_f2c(f_status: *const MPI_Fint, c_status: *mut MPI_Status) -
 }
 
 /// `MPI_Status_c2f`.
-///
-/// # Safety
-/// `c_status` is valid for reads, `f_status` for writes.
 pub unsafe fn status_c2f(c_status: *const MPI_Status, f_status: *mut MPI_Fint) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe { copy(c_status.cast(), "c_status", f_status, "f_status") }
 }
 
 /// `MPI_Status_f082c`.
-///
-/// # Safety
-/// `f08_status` is valid for reads, `c_status` for writes.
 pub unsafe fn status_f082c(
     f08_status: *const MPI_F08_status,
     c_status: *mut MPI_Status,
@@ -83,9 +74,6 @@ pub unsafe fn status_f082c(
 }
 
 /// `MPI_Status_c2f08`.
-///
-/// # Safety
-/// `c_status` is valid for reads, `f08_status` for writes.
 pub unsafe fn status_c2f08(
     c_status: *const MPI_Status,
     f08_status: *mut MPI_F08_status,
@@ -95,9 +83,6 @@ pub unsafe fn status_c2f08(
 }
 
 /// `MPI_Status_f082f`.
-///
-/// # Safety
-/// `f08_status` is valid for reads, `f_status` for writes.
 pub unsafe fn status_f082f(
     f08_status: *const MPI_F08_status,
     f_status: *mut MPI_Fint,
@@ -107,9 +92,6 @@ pub unsafe fn status_f082f(
 }
 
 /// `MPI_Status_f2f08`.
-///
-/// # Safety
-/// `f_status` is valid for reads, `f08_status` for writes.
 pub unsafe fn status_f2f08(
     f_status: *const MPI_Fint,
     f08_status: *mut MPI_F08_status,

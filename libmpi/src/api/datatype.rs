@@ -7,8 +7,9 @@ use std::slice;
 use mpi_core::datatype::{Constructor, Datatype, Distribution, Marker, Order, TypeClass};
 use mpi_core::{Class, Error, Result};
 
-use super::{null, put};
+use super::null;
 use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::args::Out;
 use crate::counts::IntArray;
 use crate::library::{F90, LIBRARY};
 use crate::types::{self, TypeObject};
@@ -20,19 +21,13 @@ fn datatype(handle: MPI_Datatype) -> Result<&'static Datatype> {
 
 /// Gives a new datatype a handle and the program the handle; `large` says whether it was made of large
 /// counts.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
-unsafe fn give(newtype: *mut MPI_Datatype, large: bool, made: Result<Datatype>) -> Result<()> {
+fn give(newtype: Out<MPI_Datatype>, large: bool, made: Result<Datatype>) -> Result<()> {
     let made = match large {
         true => made?.with_large_counts(),
         false => made?,
     };
-    if newtype.is_null() {
-        return Err(null("newtype"));
-    }
-    // SAFETY: by the contract of this function.
-    unsafe { put(newtype, "newtype", types::insert(TypeObject::new(made))?) }
+    newtype.set(types::insert(TypeObject::new(made))?);
+    Ok(())
 }
 
 /// An array of the program's.
@@ -85,58 +80,50 @@ unsafe fn integers<'a>(start: IntArray, count: MPI_Count, name: &str) -> Result<
 }
 
 /// `MPI_Type_contiguous`.
-pub unsafe fn type_contiguous(
+pub fn type_contiguous(
     large: bool,
     count: MPI_Count,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let made = datatype(oldtype)?.contiguous(count);
-    // SAFETY: by the contract of this function.
-    unsafe { give(newtype, large, made) }
+    let made = oldtype.contiguous(count);
+    give(newtype, large, made)
 }
 
 /// `MPI_Type_vector`.
-pub unsafe fn type_vector(
+pub fn type_vector(
     large: bool,
     count: MPI_Count,
     blocklength: MPI_Count,
     stride: MPI_Count,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let made = datatype(oldtype)?.vector(count, blocklength, stride);
-    // SAFETY: by the contract of this function.
-    unsafe { give(newtype, large, made) }
+    let made = oldtype.vector(count, blocklength, stride);
+    give(newtype, large, made)
 }
 
 /// `MPI_Type_create_hvector`.
-pub unsafe fn type_create_hvector(
+pub fn type_create_hvector(
     large: bool,
     count: MPI_Count,
     blocklength: MPI_Count,
     stride: MPI_Count,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let old = datatype(oldtype)?;
-    let made = old.hvector(count, blocklength, stride);
-    // SAFETY: by the contract of this function.
-    unsafe { give(newtype, large, made) }
+    let made = oldtype.hvector(count, blocklength, stride);
+    give(newtype, large, made)
 }
 
 /// `MPI_Type_indexed`.
-///
-/// # Safety
-/// The arrays have `count` elements or are NULL; `newtype` is valid or NULL.
 pub unsafe fn type_indexed(
     count: MPI_Count,
     array_of_blocklengths: IntArray,
     array_of_displacements: IntArray,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let old = datatype(oldtype)?;
     // SAFETY: by the contract of this function.
     unsafe {
         let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
@@ -144,23 +131,19 @@ pub unsafe fn type_indexed(
         give(
             newtype,
             array_of_blocklengths.is_large(),
-            old.indexed(&blocks, &places),
+            oldtype.indexed(&blocks, &places),
         )
     }
 }
 
 /// `MPI_Type_create_hindexed`.
-///
-/// # Safety
-/// The arrays have `count` elements or are NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_hindexed(
     count: MPI_Count,
     array_of_blocklengths: IntArray,
     array_of_displacements: *const MPI_Aint,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let old = datatype(oldtype)?;
     // SAFETY: by the contract of this function.
     unsafe {
         let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
@@ -168,64 +151,53 @@ pub unsafe fn type_create_hindexed(
         give(
             newtype,
             array_of_blocklengths.is_large(),
-            old.hindexed(&blocks, places),
+            oldtype.hindexed(&blocks, places),
         )
     }
 }
 
 /// `MPI_Type_create_indexed_block`.
-///
-/// # Safety
-/// The array has `count` elements or is NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_indexed_block(
     count: MPI_Count,
     blocklength: MPI_Count,
     array_of_displacements: IntArray,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let old = datatype(oldtype)?;
     // SAFETY: by the contract of this function.
     unsafe {
         let places = integers(array_of_displacements, count, "array_of_displacements")?;
         give(
             newtype,
             array_of_displacements.is_large(),
-            old.indexed_block(blocklength, &places),
+            oldtype.indexed_block(blocklength, &places),
         )
     }
 }
 
 /// `MPI_Type_create_hindexed_block`.
-///
-/// # Safety
-/// The array has `count` elements or is NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_hindexed_block(
     large: bool,
     count: MPI_Count,
     blocklength: MPI_Count,
     array_of_displacements: *const MPI_Aint,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let old = datatype(oldtype)?;
     // SAFETY: by the contract of this function.
     unsafe {
         let places = array(array_of_displacements, count, "array_of_displacements")?;
-        give(newtype, large, old.hindexed_block(blocklength, places))
+        give(newtype, large, oldtype.hindexed_block(blocklength, places))
     }
 }
 
 /// `MPI_Type_create_struct`.
-///
-/// # Safety
-/// The arrays have `count` elements or are NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_struct(
     count: MPI_Count,
     array_of_blocklengths: IntArray,
     array_of_displacements: *const MPI_Aint,
     array_of_types: *const MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe {
@@ -242,31 +214,24 @@ pub unsafe fn type_create_struct(
 }
 
 /// `MPI_Type_hvector` of MPI-1.
-///
-/// # Safety
-/// `newtype` is valid or NULL.
-pub unsafe fn type_hvector(
+pub fn type_hvector(
     count: c_int,
     blocklength: c_int,
     stride: MPI_Aint,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
     let (count, block) = (count.into(), blocklength.into());
-    // SAFETY: by the contract of this function.
-    unsafe { type_create_hvector(false, count, block, stride, oldtype, newtype) }
+    type_create_hvector(false, count, block, stride, oldtype, newtype)
 }
 
 /// `MPI_Type_hindexed` of MPI-1.
-///
-/// # Safety
-/// As for [`type_create_hindexed`].
 pub unsafe fn type_hindexed(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const MPI_Aint,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
     let blocks = IntArray::Int(array_of_blocklengths);
     let places = array_of_displacements;
@@ -275,15 +240,12 @@ pub unsafe fn type_hindexed(
 }
 
 /// `MPI_Type_struct` of MPI-1.
-///
-/// # Safety
-/// As for [`type_create_struct`].
 pub unsafe fn type_struct(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const MPI_Aint,
     array_of_types: *const MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
     let blocks = IntArray::Int(array_of_blocklengths);
     let (places, types) = (array_of_displacements, array_of_types);
@@ -303,19 +265,15 @@ fn order(number: c_int) -> Result<Order> {
 }
 
 /// `MPI_Type_create_subarray`.
-///
-/// # Safety
-/// The arrays have `ndims` elements or are NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_subarray(
     ndims: c_int,
     array_of_sizes: IntArray,
     array_of_subsizes: IntArray,
     array_of_starts: IntArray,
     order: c_int,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let old = datatype(oldtype)?;
     dimensions(ndims)?;
     let order = self::order(order)?;
     let ndims = MPI_Count::from(ndims);
@@ -327,7 +285,7 @@ pub unsafe fn type_create_subarray(
         give(
             newtype,
             array_of_sizes.is_large(),
-            old.subarray(&sizes, &subsizes, &starts, order),
+            oldtype.subarray(&sizes, &subsizes, &starts, order),
         )
     }
 }
@@ -356,9 +314,6 @@ fn distribution(number: i64) -> Result<Distribution> {
 }
 
 /// `MPI_Type_create_darray`.
-///
-/// # Safety
-/// The arrays have `ndims` elements or are NULL; `newtype` is valid or NULL.
 pub unsafe fn type_create_darray(
     size: c_int,
     rank: c_int,
@@ -368,10 +323,9 @@ pub unsafe fn type_create_darray(
     array_of_dargs: *const c_int,
     array_of_psizes: *const c_int,
     order: c_int,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    oldtype: &Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let old = datatype(oldtype)?;
     dimensions(ndims)?;
     let order = self::order(order)?;
     let ndims = MPI_Count::from(ndims);
@@ -388,59 +342,54 @@ pub unsafe fn type_create_darray(
             .collect();
         let psizes = integers(IntArray::Int(array_of_psizes), ndims, "array_of_psizes")?;
         let (size, rank) = (size.into(), rank.into());
-        let made = old.darray(size, rank, &gsizes, &distribs?, &dargs, &psizes, order);
+        let made = oldtype.darray(size, rank, &gsizes, &distribs?, &dargs, &psizes, order);
         give(newtype, array_of_gsizes.is_large(), made)
     }
 }
 
 /// `MPI_Type_create_resized`.
-pub unsafe fn type_create_resized(
+pub fn type_create_resized(
     large: bool,
-    oldtype: MPI_Datatype,
+    oldtype: &Datatype,
     lb: MPI_Aint,
     extent: MPI_Aint,
-    newtype: *mut MPI_Datatype,
+    newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    let made = datatype(oldtype)?.resized(lb, extent);
-    // SAFETY: by the contract of this function.
-    unsafe { give(newtype, large, made) }
+    let made = oldtype.resized(lb, extent);
+    give(newtype, large, made)
 }
 
 /// `MPI_Type_dup`, with the attributes that the copy callbacks want the new type to have.
-pub unsafe fn type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> Result<()> {
+pub fn type_dup(oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>) -> Result<()> {
     let made = datatype(oldtype)?.dup()?;
-    // SAFETY: by the contract of this function. Who doesn't look at the code finds no datatype.
-    unsafe { put(newtype, "newtype", MPI_DATATYPE_NULL)? };
+    // Who doesn't look at the code finds no datatype.
+    newtype.set(MPI_DATATYPE_NULL);
     let handle = types::insert(TypeObject::new(made))?;
     if let Err(error) = types::copy_attributes(oldtype, handle) {
         types::remove(handle)?;
         return Err(error);
     }
-    // SAFETY: by the contract of this function.
-    unsafe { put(newtype, "newtype", handle) }
+    newtype.set(handle);
+    Ok(())
 }
 
 /// `MPI_Type_commit`.
-pub unsafe fn type_commit(datatype: *mut MPI_Datatype) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    let handle = unsafe { datatype.as_ref() }.ok_or_else(|| null("datatype"))?;
-    self::datatype(*handle)?.commit();
+pub fn type_commit(datatype: &mut MPI_Datatype) -> Result<()> {
+    self::datatype(*datatype)?.commit();
     Ok(())
 }
 
 /// `MPI_Type_free`. Operations that use the type go on.
-pub unsafe fn type_free(datatype: *mut MPI_Datatype) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    let handle = unsafe { datatype.as_mut() }.ok_or_else(|| null("datatype"))?;
-    let old = self::datatype(*handle)?;
+pub fn type_free(datatype: &mut MPI_Datatype) -> Result<()> {
+    let old = self::datatype(*datatype)?;
     if old.is_builtin() {
         return Err(Error::new(
             Class::Type,
             format!("{old} is predefined and cannot be freed"),
         ));
     }
-    types::remove(*handle)?;
-    *handle = MPI_DATATYPE_NULL;
+    types::remove(*datatype)?;
+    *datatype = MPI_DATATYPE_NULL;
     Ok(())
 }
 
@@ -489,36 +438,25 @@ fn defined(value: c_int) -> Option<i64> {
 }
 
 /// `MPI_Type_create_f90_real`.
-pub unsafe fn type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> Result<()> {
-    let handle = F90::Real(defined(p), defined(r)).handle()?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(newtype, "newtype", handle) }
+pub fn type_create_f90_real(p: c_int, r: c_int, newtype: Out<MPI_Datatype>) -> Result<()> {
+    newtype.set(F90::Real(defined(p), defined(r)).handle()?);
+    Ok(())
 }
 
 /// `MPI_Type_create_f90_complex`.
-pub unsafe fn type_create_f90_complex(
-    p: c_int,
-    r: c_int,
-    newtype: *mut MPI_Datatype,
-) -> Result<()> {
-    let handle = F90::Complex(defined(p), defined(r)).handle()?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(newtype, "newtype", handle) }
+pub fn type_create_f90_complex(p: c_int, r: c_int, newtype: Out<MPI_Datatype>) -> Result<()> {
+    newtype.set(F90::Complex(defined(p), defined(r)).handle()?);
+    Ok(())
 }
 
 /// `MPI_Type_create_f90_integer`.
-pub unsafe fn type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> Result<()> {
-    let handle = F90::Integer(r.into()).handle()?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(newtype, "newtype", handle) }
+pub fn type_create_f90_integer(r: c_int, newtype: Out<MPI_Datatype>) -> Result<()> {
+    newtype.set(F90::Integer(r.into()).handle()?);
+    Ok(())
 }
 
 /// `MPI_Type_match_size`.
-pub unsafe fn type_match_size(
-    typeclass: c_int,
-    size: c_int,
-    datatype: *mut MPI_Datatype,
-) -> Result<()> {
+pub fn type_match_size(typeclass: c_int, size: c_int, datatype: Out<MPI_Datatype>) -> Result<()> {
     let class = match typeclass {
         abi::MPI_TYPECLASS_REAL => TypeClass::Real,
         abi::MPI_TYPECLASS_INTEGER => TypeClass::Integer,
@@ -533,7 +471,6 @@ pub unsafe fn type_match_size(
             ));
         }
     };
-    let handle = handle_of(&Datatype::match_size(class, size.into())?)?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(datatype, "datatype", handle) }
+    datatype.set(handle_of(&Datatype::match_size(class, size.into())?)?);
+    Ok(())
 }

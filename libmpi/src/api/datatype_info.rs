@@ -8,9 +8,9 @@ use mpi_core::{Class, Error, Result};
 
 use super::datatype::handle_of;
 use super::env::put_text;
-use super::{null, put};
+use super::null;
 use crate::abi::{self, MPI_Aint, MPI_Count, MPI_Datatype, MPI_Status};
-use crate::counts::IntOut;
+use crate::args::{Out, OutInt};
 use crate::{status, types};
 
 /// The size of a datatype; none for an optional one that the library lacks (MPI-5.0 section 21.4).
@@ -22,108 +22,91 @@ fn size_of(datatype: MPI_Datatype) -> Result<Option<usize>> {
 }
 
 /// `MPI_Type_size`.
-pub unsafe fn type_size(datatype: MPI_Datatype, size: IntOut) -> Result<()> {
+pub fn type_size(datatype: MPI_Datatype, size: OutInt) -> Result<()> {
     let bytes = size_of(datatype)?;
-    // SAFETY: by the contract of this function.
-    unsafe { size.put_defined("size", bytes) }
+    size.set_defined(bytes);
+    Ok(())
 }
 
 /// `MPI_Type_size_x`.
-pub unsafe fn type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> Result<()> {
-    let bytes = size_of(datatype)?;
-    // SAFETY: by the contract of this function.
-    unsafe { IntOut::Large(size).put_defined("size", bytes) }
+pub fn type_size_x(datatype: MPI_Datatype, size: Out<MPI_Count>) -> Result<()> {
+    type_size(datatype, OutInt::Large(size))
 }
 
 /// `MPI_Type_get_extent`.
-pub unsafe fn type_get_extent(
-    datatype: MPI_Datatype,
-    lb: *mut MPI_Aint,
-    extent: *mut MPI_Aint,
+pub fn type_get_extent(
+    datatype: &Datatype,
+    lb: Out<MPI_Aint>,
+    extent: Out<MPI_Aint>,
 ) -> Result<()> {
-    let datatype = &types::object(datatype)?.datatype;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        put(lb, "lb", datatype.lb() as MPI_Aint)?;
-        put(extent, "extent", datatype.extent() as MPI_Aint)
-    }
+    lb.set(datatype.lb() as MPI_Aint);
+    extent.set(datatype.extent() as MPI_Aint);
+    Ok(())
 }
 
 /// `MPI_Type_get_extent_x`.
-pub unsafe fn type_get_extent_x(
-    datatype: MPI_Datatype,
-    lb: *mut MPI_Count,
-    extent: *mut MPI_Count,
+pub fn type_get_extent_x(
+    datatype: &Datatype,
+    lb: Out<MPI_Count>,
+    extent: Out<MPI_Count>,
 ) -> Result<()> {
-    let datatype = &types::object(datatype)?.datatype;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        put(lb, "lb", datatype.lb() as MPI_Count)?;
-        put(extent, "extent", datatype.extent() as MPI_Count)
-    }
+    lb.set(datatype.lb() as MPI_Count);
+    extent.set(datatype.extent() as MPI_Count);
+    Ok(())
 }
 
 /// `MPI_Type_get_true_extent`.
-pub unsafe fn type_get_true_extent(
-    datatype: MPI_Datatype,
-    true_lb: *mut MPI_Aint,
-    true_extent: *mut MPI_Aint,
+pub fn type_get_true_extent(
+    datatype: &Datatype,
+    true_lb: Out<MPI_Aint>,
+    true_extent: Out<MPI_Aint>,
 ) -> Result<()> {
-    let datatype = &types::object(datatype)?.datatype;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        put(true_lb, "true_lb", datatype.true_lb() as MPI_Aint)?;
-        let extent = datatype.true_extent() as MPI_Aint;
-        put(true_extent, "true_extent", extent)
-    }
+    true_lb.set(datatype.true_lb() as MPI_Aint);
+    true_extent.set(datatype.true_extent() as MPI_Aint);
+    Ok(())
 }
 
 /// `MPI_Type_get_true_extent_x`.
-pub unsafe fn type_get_true_extent_x(
-    datatype: MPI_Datatype,
-    true_lb: *mut MPI_Count,
-    true_extent: *mut MPI_Count,
+pub fn type_get_true_extent_x(
+    datatype: &Datatype,
+    true_lb: Out<MPI_Count>,
+    true_extent: Out<MPI_Count>,
 ) -> Result<()> {
-    let datatype = &types::object(datatype)?.datatype;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        put(true_lb, "true_lb", datatype.true_lb() as MPI_Count)?;
-        let extent = datatype.true_extent() as MPI_Count;
-        put(true_extent, "true_extent", extent)
-    }
+    true_lb.set(datatype.true_lb() as MPI_Count);
+    true_extent.set(datatype.true_extent() as MPI_Count);
+    Ok(())
 }
 
 /// `MPI_Type_extent` of MPI-1.
-pub unsafe fn type_extent(datatype: MPI_Datatype, extent: *mut MPI_Aint) -> Result<()> {
-    let bytes = types::object(datatype)?.datatype.extent();
-    // SAFETY: by the contract of this function.
-    unsafe { put(extent, "extent", bytes as MPI_Aint) }
+pub fn type_extent(datatype: &Datatype, extent: Out<MPI_Aint>) -> Result<()> {
+    extent.set(datatype.extent() as MPI_Aint);
+    Ok(())
 }
 
 /// `MPI_Type_lb` of MPI-1.
-pub unsafe fn type_lb(datatype: MPI_Datatype, displacement: *mut MPI_Aint) -> Result<()> {
-    let bytes = types::object(datatype)?.datatype.lb();
-    // SAFETY: by the contract of this function.
-    unsafe { put(displacement, "displacement", bytes as MPI_Aint) }
+pub fn type_lb(datatype: &Datatype, displacement: Out<MPI_Aint>) -> Result<()> {
+    displacement.set(datatype.lb() as MPI_Aint);
+    Ok(())
 }
 
 /// `MPI_Type_ub` of MPI-1.
-pub unsafe fn type_ub(datatype: MPI_Datatype, displacement: *mut MPI_Aint) -> Result<()> {
-    let bytes = types::object(datatype)?.datatype.ub();
-    // SAFETY: by the contract of this function.
-    unsafe { put(displacement, "displacement", bytes as MPI_Aint) }
+pub fn type_ub(datatype: &Datatype, displacement: Out<MPI_Aint>) -> Result<()> {
+    displacement.set(datatype.ub() as MPI_Aint);
+    Ok(())
 }
 
 /// The elements that a status tells of.
-fn elements(status: *const MPI_Status, datatype: MPI_Datatype) -> Result<Option<usize>> {
-    let datatype = &types::object(datatype)?.datatype;
+///
+/// # Safety
+/// `status` is valid, NULL, or a constant.
+unsafe fn elements(status: *const MPI_Status, datatype: &Datatype) -> Result<Option<usize>> {
     if status::ignored(status.cast_mut()) {
         return Err(Error::new(
             Class::Arg,
             "status is MPI_STATUS_IGNORE or NULL, which tells nothing; pass one that was filled in",
         ));
     }
-    // SAFETY: neither NULL nor a constant, and then valid by the contract of the callers.
+    // SAFETY: neither NULL nor a constant, and then valid by the contract of this function.
     let bytes = status::bytes(unsafe { &*status });
     Ok(usize::try_from(bytes)
         .ok()
@@ -134,31 +117,31 @@ fn elements(status: *const MPI_Status, datatype: MPI_Datatype) -> Result<Option<
 /// `MPI_Get_elements`.
 pub unsafe fn get_elements(
     status: *const MPI_Status,
-    datatype: MPI_Datatype,
-    count: IntOut,
+    datatype: &Datatype,
+    count: OutInt,
 ) -> Result<()> {
-    let elements = elements(status, datatype)?;
-    // SAFETY: by the contract of this function.
-    unsafe { count.put_defined("count", elements) }
+    // SAFETY: the caller's contract.
+    let elements = unsafe { elements(status, datatype)? };
+    count.set_defined(elements);
+    Ok(())
 }
 
 /// `MPI_Get_elements_x`.
 pub unsafe fn get_elements_x(
     status: *const MPI_Status,
-    datatype: MPI_Datatype,
-    count: *mut MPI_Count,
+    datatype: &Datatype,
+    count: Out<MPI_Count>,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    unsafe { get_elements(status, datatype, IntOut::Large(count)) }
+    // SAFETY: the caller's contract.
+    unsafe { get_elements(status, datatype, OutInt::Large(count)) }
 }
 
 /// `MPI_Status_set_elements`.
 pub unsafe fn status_set_elements(
     status: *mut MPI_Status,
-    datatype: MPI_Datatype,
+    datatype: &Datatype,
     count: MPI_Count,
 ) -> Result<()> {
-    let datatype = &types::object(datatype)?.datatype;
     let Ok(elements) = u64::try_from(count) else {
         let detail = format!("count is {count}; it must be 0 or more");
         return Err(Error::new(Class::Count, detail));
@@ -177,7 +160,7 @@ pub unsafe fn status_set_elements(
 /// `MPI_Status_set_elements_x`.
 pub unsafe fn status_set_elements_x(
     status: *mut MPI_Status,
-    datatype: MPI_Datatype,
+    datatype: &Datatype,
     count: MPI_Count,
 ) -> Result<()> {
     // SAFETY: by the contract of this function.
@@ -218,54 +201,46 @@ fn demand_ints(envelope: Envelope, function: &str) -> Result<Envelope> {
 }
 
 /// `MPI_Type_get_envelope`.
-///
-/// # Safety
-/// The results are valid or NULL.
-pub unsafe fn type_get_envelope(
-    datatype: MPI_Datatype,
-    num_integers: *mut c_int,
-    num_addresses: *mut c_int,
-    num_datatypes: *mut c_int,
-    combiner: *mut c_int,
+pub fn type_get_envelope(
+    datatype: &Datatype,
+    num_integers: Out<c_int>,
+    num_addresses: Out<c_int>,
+    num_datatypes: Out<c_int>,
+    combiner: Out<c_int>,
 ) -> Result<()> {
-    let envelope = types::object(datatype)?.datatype.envelope();
+    let envelope = datatype.envelope();
     let envelope = demand_ints(envelope, "MPI_Type_get_envelope_c")?;
-    for (place, name, number) in [
-        (num_integers, "num_integers", envelope.integers),
-        (num_addresses, "num_addresses", envelope.addresses),
-        (num_datatypes, "num_datatypes", envelope.datatypes),
+    for (place, number) in [
+        (num_integers, envelope.integers),
+        (num_addresses, envelope.addresses),
+        (num_datatypes, envelope.datatypes),
     ] {
-        // SAFETY: by the contract of this function.
-        unsafe { IntOut::Int(place).put_defined(name, Some(number))? };
+        OutInt::Int(place).set_defined(Some(number));
     }
-    // SAFETY: by the contract of this function.
-    unsafe { put(combiner, "combiner", self::combiner(envelope.combiner)) }
+    combiner.set(self::combiner(envelope.combiner));
+    Ok(())
 }
 
 /// `MPI_Type_get_envelope_c` (MPI-4.0 section 5.1.13).
-///
-/// # Safety
-/// The results are valid or NULL.
-pub unsafe fn type_get_envelope_c(
-    datatype: MPI_Datatype,
-    num_integers: *mut MPI_Count,
-    num_addresses: *mut MPI_Count,
-    num_large_counts: *mut MPI_Count,
-    num_datatypes: *mut MPI_Count,
-    combiner: *mut c_int,
+pub fn type_get_envelope_c(
+    datatype: &Datatype,
+    num_integers: Out<MPI_Count>,
+    num_addresses: Out<MPI_Count>,
+    num_large_counts: Out<MPI_Count>,
+    num_datatypes: Out<MPI_Count>,
+    combiner: Out<c_int>,
 ) -> Result<()> {
-    let envelope = types::object(datatype)?.datatype.envelope();
-    for (place, name, number) in [
-        (num_integers, "num_integers", envelope.integers),
-        (num_addresses, "num_addresses", envelope.addresses),
-        (num_large_counts, "num_large_counts", envelope.large_counts),
-        (num_datatypes, "num_datatypes", envelope.datatypes),
+    let envelope = datatype.envelope();
+    for (place, number) in [
+        (num_integers, envelope.integers),
+        (num_addresses, envelope.addresses),
+        (num_large_counts, envelope.large_counts),
+        (num_datatypes, envelope.datatypes),
     ] {
-        // SAFETY: by the contract of this function.
-        unsafe { IntOut::Large(place).put_defined(name, Some(number))? };
+        OutInt::Large(place).set_defined(Some(number));
     }
-    // SAFETY: by the contract of this function.
-    unsafe { put(combiner, "combiner", self::combiner(envelope.combiner)) }
+    combiner.set(self::combiner(envelope.combiner));
+    Ok(())
 }
 
 const NUMBERS: Numbers = Numbers {
@@ -309,9 +284,6 @@ unsafe fn put_list<T>(
 
 /// `MPI_Type_get_contents`. Members that are not predefined get new handles, which the program
 /// is to free.
-///
-/// # Safety
-/// The arrays have the lengths given, or are NULL.
 pub unsafe fn type_get_contents(
     datatype: MPI_Datatype,
     max_integers: c_int,
@@ -336,11 +308,8 @@ pub unsafe fn type_get_contents(
 }
 
 /// `MPI_Type_get_contents_c` (MPI-4.0 section 5.1.13), as [`type_get_contents`].
-///
-/// # Safety
-/// The arrays have the lengths given, or are NULL.
 pub unsafe fn type_get_contents_c(
-    datatype: MPI_Datatype,
+    datatype: &Datatype,
     max_integers: MPI_Count,
     max_addresses: MPI_Count,
     max_large_counts: MPI_Count,
@@ -353,7 +322,7 @@ pub unsafe fn type_get_contents_c(
     // SAFETY: by the contract of this function.
     unsafe {
         contents(
-            &types::object(datatype)?.datatype,
+            datatype,
             (max_integers, array_of_integers),
             (max_addresses, array_of_addresses),
             (max_large_counts, array_of_large_counts),
@@ -396,16 +365,9 @@ unsafe fn contents(
 }
 
 /// `MPI_Type_set_name`. Longer names are cut.
-///
-/// # Safety
-/// `type_name` is a string or NULL.
-pub unsafe fn type_set_name(datatype: MPI_Datatype, type_name: *const c_char) -> Result<()> {
+pub fn type_set_name(datatype: MPI_Datatype, type_name: &CStr) -> Result<()> {
     let object = types::object(datatype)?;
-    if type_name.is_null() {
-        return Err(null("type_name"));
-    }
-    // SAFETY: a string by the contract of this function.
-    let name = unsafe { CStr::from_ptr(type_name) }.to_string_lossy();
+    let name = type_name.to_string_lossy();
     let mut end = name.len().min(abi::MPI_MAX_OBJECT_NAME as usize - 1);
     while !name.is_char_boundary(end) {
         end -= 1;
@@ -415,13 +377,10 @@ pub unsafe fn type_set_name(datatype: MPI_Datatype, type_name: *const c_char) ->
 }
 
 /// `MPI_Type_get_name`. Predefined types have their names from the start, others none.
-///
-/// # Safety
-/// `type_name` has room for `MPI_MAX_OBJECT_NAME` characters, or is NULL, as may be `resultlen`.
 pub unsafe fn type_get_name(
     datatype: MPI_Datatype,
     type_name: *mut c_char,
-    resultlen: *mut c_int,
+    resultlen: Out<c_int>,
 ) -> Result<()> {
     let object = types::object(datatype)?;
     let name = object.name.lock().clone().unwrap_or_else(|| {

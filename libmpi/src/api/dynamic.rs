@@ -4,16 +4,17 @@ use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
 
 use mpi_core::dynamic::{Link, meet};
+use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 
 use super::comm::{give, intra_only};
-use super::{null, put};
-use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_Comm, MPI_Info};
+use super::null;
+use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_Comm};
+use crate::args::Out;
 use crate::comms::CommObject;
 use crate::dynamic::opener::Transports;
 use crate::dynamic::ports::{self, Port};
 use crate::dynamic::{join, socket::Socket};
-use crate::infos;
 use crate::runtime::{Runtime, runtime};
 
 /// A string of the program's.
@@ -51,9 +52,8 @@ pub(super) unsafe fn put_port(port_name: *mut c_char, name: &str) -> Result<()> 
 }
 
 /// `MPI_Open_port` (section 10.4.2). There are no keys of Info that matter here.
-pub unsafe fn open_port(info: MPI_Info, port_name: *mut c_char) -> Result<()> {
+pub unsafe fn open_port(_: Option<&Info>, port_name: *mut c_char) -> Result<()> {
     let runtime = runtime()?;
-    infos::hints(info)?;
     if port_name.is_null() {
         return Err(null("port_name"));
     }
@@ -108,16 +108,13 @@ pub(super) fn group_and_root(
 
 /// Connects a group with another, to whose root the root has a socket, and gives the program the
 /// intercommunicator.
-///
-/// # Safety
-/// `newcomm` is valid or NULL.
-pub(super) unsafe fn connect_groups(
+pub(super) fn connect_groups(
     runtime: &Runtime,
     parent: &CommObject,
     root: u32,
     first: bool,
     socket: Option<Result<Socket>>,
-    newcomm: *mut MPI_Comm,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let mut socket = socket;
     let link = socket.as_mut().map(|socket| match socket {
@@ -126,70 +123,64 @@ pub(super) unsafe fn connect_groups(
     });
     let opener = Transports { node: runtime.node };
     let comm = meet(&runtime.process, &parent.comm, root, first, link, &opener)?;
-    // SAFETY: the caller's contract.
-    unsafe { give(runtime, Some(comm), parent, newcomm) }
+    give(runtime, Some(comm), parent, newcomm)
 }
 
 /// `MPI_Comm_accept` (section 10.4.2). The port's name matters at the root only.
 pub unsafe fn comm_accept(
     port_name: *const c_char,
-    info: MPI_Info,
+    _: Option<&Info>,
     root: c_int,
     comm: MPI_Comm,
-    newcomm: *mut MPI_Comm,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let runtime = runtime()?;
     let (parent, root) = group_and_root(runtime, comm, root)?;
-    infos::hints(info)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     let socket = (root == parent.comm.rank()).then(|| {
         // SAFETY: the caller's contract.
         let name = unsafe { string(port_name, "port_name")? };
         let port = runtime.dynamic.ports.lock().get(&name).cloned();
         port.ok_or_else(|| no_port(&name))?.accept(&runtime.process)
     });
-    // SAFETY: the caller's contract.
-    unsafe { connect_groups(runtime, &parent, root, true, socket, newcomm) }
+    connect_groups(runtime, &parent, root, true, socket, newcomm)
 }
 
 /// `MPI_Comm_connect` (section 10.4.3). The port's name matters at the root only.
 pub unsafe fn comm_connect(
     port_name: *const c_char,
-    info: MPI_Info,
+    _: Option<&Info>,
     root: c_int,
     comm: MPI_Comm,
-    newcomm: *mut MPI_Comm,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let runtime = runtime()?;
     let (parent, root) = group_and_root(runtime, comm, root)?;
-    infos::hints(info)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     let socket = (root == parent.comm.rank()).then(|| {
         // SAFETY: the caller's contract.
         let name = unsafe { string(port_name, "port_name")? };
         ports::connect(&runtime.process, &name, runtime.node)
     });
-    // SAFETY: the caller's contract.
-    unsafe { connect_groups(runtime, &parent, root, false, socket, newcomm) }
+    connect_groups(runtime, &parent, root, false, socket, newcomm)
 }
 
 /// `MPI_Comm_join` (section 10.5.5). The socket is the program's again when the call returns.
-pub unsafe fn comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> Result<()> {
+pub fn comm_join(fd: c_int, intercomm: Out<MPI_Comm>) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(intercomm, "intercomm", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    intercomm.set(MPI_COMM_NULL);
     let parent = runtime.comm_arc(MPI_COMM_SELF)?;
     let (socket, first) = join::begin(&runtime.process, fd)?;
-    // SAFETY: the caller's contract.
-    unsafe { connect_groups(runtime, &parent, 0, first, Some(Ok(socket)), intercomm) }
+    connect_groups(runtime, &parent, 0, first, Some(Ok(socket)), intercomm)
 }
 
 /// `MPI_Comm_get_parent` (section 10.3.2): null in processes that were not spawned, and once the
 /// communicator is freed.
-pub unsafe fn get_parent(parent: *mut MPI_Comm) -> Result<()> {
+pub fn get_parent(parent: Out<MPI_Comm>) -> Result<()> {
     let handle = *runtime()?.dynamic.parent.lock();
-    // SAFETY: the caller's contract.
-    unsafe { put(parent, "parent", handle.unwrap_or(MPI_COMM_NULL)) }
+    parent.set(handle.unwrap_or(MPI_COMM_NULL));
+    Ok(())
 }

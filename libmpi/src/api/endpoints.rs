@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 
 use mpi_core::comm::Comm;
 use mpi_core::creation::endpoints::MAX_ENDPOINTS;
+use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_rma::{Flavor, Window};
 
 use super::null;
-use crate::abi::{MPI_Aint, MPI_Comm, MPI_Info, MPI_THREAD_MULTIPLE, MPI_Win};
+use crate::abi::{MPI_Aint, MPI_Comm, MPI_THREAD_MULTIPLE, MPI_Win};
 use crate::comms::CommObject;
 use crate::hints::Hints;
-use crate::infos;
 use crate::runtime::{Runtime, runtime};
 use crate::wins::{self, WinObject};
 
@@ -42,17 +42,13 @@ fn make(
 
 /// `MPIX_Comm_create_endpoints`: makes a communicator in which each process has as many ranks as it
 /// asks for. One thread of each process calls it. Hints are not read.
-///
-/// # Safety
-/// `out_comm_hdls` has room for `my_num_ep` handles.
 pub unsafe fn comm_create_endpoints(
     parent_comm: MPI_Comm,
     my_num_ep: c_int,
-    info: MPI_Info,
+    _info: Option<&Info>,
     out_comm_hdls: *mut MPI_Comm,
 ) -> Result<()> {
     let runtime = runtime()?;
-    infos::hints(info)?;
     let (parent, made) = make(runtime, parent_comm, my_num_ep, !out_comm_hdls.is_null())?;
     for (i, comm) in made.into_iter().enumerate() {
         let handle = runtime.add_comm(comm, Some(parent))?;
@@ -85,7 +81,7 @@ pub unsafe fn win_create_endpoints(
     size: *const MPI_Aint,
     disp_unit: c_int,
     my_num_ep: c_int,
-    info: MPI_Info,
+    info: Option<&Info>,
     comm: MPI_Comm,
     out_win_hdls: *mut MPI_Win,
 ) -> Result<()> {
@@ -99,7 +95,7 @@ pub unsafe fn win_create_endpoints(
         return Err(Error::new(Class::Disp, why));
     }
     let mut hints = Hints::default();
-    if let Some(info) = infos::hints(info)? {
+    if let Some(info) = info {
         hints.update_win(info);
     }
     if my_num_ep > 0 && (base.is_null() || size.is_null()) {

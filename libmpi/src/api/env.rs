@@ -5,8 +5,11 @@ use std::ptr;
 
 use mpi_core::Result;
 
-use super::{null, put};
-use crate::abi::{MPI_Aint, MPI_Comm, MPI_SUBVERSION, MPI_SUCCESS, MPI_VERSION};
+use super::null;
+use crate::abi::{MPI_Aint, MPI_SUBVERSION, MPI_VERSION};
+use crate::args::Out;
+pub use crate::attributes::dup_fn;
+use crate::identity::LIBRARY_VERSION;
 
 /// `MPI_Wtime`: seconds since some moment in the past of this machine.
 pub fn wtime() -> c_double {
@@ -45,36 +48,14 @@ fn seconds(time: libc::timespec) -> f64 {
 }
 
 /// `MPI_Get_version`.
-pub unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        put(version, "version", MPI_VERSION)?;
-        put(subversion, "subversion", MPI_SUBVERSION)
-    }
+pub fn get_version(version: Out<c_int>, subversion: Out<c_int>) -> Result<()> {
+    version.set(MPI_VERSION);
+    subversion.set(MPI_SUBVERSION);
+    Ok(())
 }
 
-/// What `MPI_Get_library_version` says.
-#[cfg(standard_abi)]
-pub(crate) const LIBRARY_VERSION: &str = concat!(
-    "Weft ",
-    env!("CARGO_PKG_VERSION"),
-    " (standard ABI of MPI-5.0: libmpi_abi.so.1)"
-);
-
-/// What `MPI_Get_library_version` says.
-#[cfg(not(standard_abi))]
-pub(crate) const LIBRARY_VERSION: &str = concat!(
-    "Weft ",
-    env!("CARGO_PKG_VERSION"),
-    " (MPI 5.0, ABI of MPICH: libmpi.so.12)"
-);
-
 /// `MPI_Get_library_version`.
-///
-/// # Safety
-/// `version` has room for `MPI_MAX_LIBRARY_VERSION_STRING` characters, or is NULL, as may be
-/// `resultlen`.
-pub unsafe fn get_library_version(version: *mut c_char, resultlen: *mut c_int) -> Result<()> {
+pub unsafe fn get_library_version(version: *mut c_char, resultlen: Out<c_int>) -> Result<()> {
     // SAFETY: by the contract of this function: the text is far shorter than its maximum.
     unsafe { put_text(version, "version", LIBRARY_VERSION, resultlen) }
 }
@@ -82,12 +63,12 @@ pub unsafe fn get_library_version(version: *mut c_char, resultlen: *mut c_int) -
 /// Writes a string of ours, a NUL behind it, and its length.
 ///
 /// # Safety
-/// The pointers are NULL, or valid and `out` has room for the string and NUL.
+/// `out` is NULL, or has room for the string and NUL.
 pub(crate) unsafe fn put_text(
     out: *mut c_char,
     name: &str,
     text: &str,
-    resultlen: *mut c_int,
+    resultlen: Out<c_int>,
 ) -> Result<()> {
     if out.is_null() {
         return Err(null(name));
@@ -98,8 +79,9 @@ pub(crate) unsafe fn put_text(
     unsafe {
         ptr::copy_nonoverlapping(text.as_ptr().cast(), out, text.len());
         out.add(text.len()).write(0);
-        put(resultlen, "resultlen", length)
     }
+    resultlen.set(length);
+    Ok(())
 }
 
 /// `MPI_Pcontrol` (section 14.2.4): nothing, unless a profiling library takes its place.
@@ -108,10 +90,9 @@ pub fn pcontrol(_level: c_int) -> Result<()> {
 }
 
 /// `MPI_Get_address`.
-pub unsafe fn get_address(location: *const c_void, address: *mut MPI_Aint) -> Result<()> {
-    let value = location.expose_provenance() as MPI_Aint;
-    // SAFETY: by the contract of this function.
-    unsafe { put(address, "address", value) }
+pub fn get_address(location: *const c_void, address: Out<MPI_Aint>) -> Result<()> {
+    address.set(location.expose_provenance() as MPI_Aint);
+    Ok(())
 }
 
 /// `MPI_Aint_add`.
@@ -122,26 +103,4 @@ pub fn aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
 /// `MPI_Aint_diff`.
 pub fn aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
     addr1.wrapping_sub(addr2)
-}
-
-/// `MPIR_Dup_fn`: the attribute copy function that copies (`MPI_COMM_DUP_FN` and its like).
-///
-/// # Safety
-/// Is called as an attribute copy function: `attribute_val_out` is the address of a pointer.
-pub unsafe fn dup_fn(
-    _oldcomm: MPI_Comm,
-    _keyval: c_int,
-    _extra_state: *mut c_void,
-    attribute_val_in: *mut c_void,
-    attribute_val_out: *mut c_void,
-    flag: *mut c_int,
-) -> c_int {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        flag.write(1);
-        attribute_val_out
-            .cast::<*mut c_void>()
-            .write(attribute_val_in);
-    }
-    MPI_SUCCESS
 }

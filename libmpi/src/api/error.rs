@@ -1,29 +1,26 @@
 //! Error codes, classes and their texts (sections 8.4 and 8.5).
 
+use crate::args::Out;
 use std::ffi::{CStr, c_char, c_int};
 
 use mpi_core::{Class, Error, Result};
 
 use super::env::put_text;
-use super::{null, put};
 use crate::codes::Removal;
 use crate::{abi, codes};
 
 /// `MPI_Error_class`.
-pub unsafe fn error_class(errorcode: c_int, errorclass: *mut c_int) -> Result<()> {
+pub fn error_class(errorcode: c_int, errorclass: Out<c_int>) -> Result<()> {
     let class = codes::class_of(errorcode).ok_or_else(|| unknown(errorcode))?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(errorclass, "errorclass", class) }
+    errorclass.set(class);
+    Ok(())
 }
 
 /// `MPI_Error_string`.
-///
-/// # Safety
-/// `string` has room for `MPI_MAX_ERROR_STRING` characters, or is NULL, as may be `resultlen`.
 pub unsafe fn error_string(
     errorcode: c_int,
     string: *mut c_char,
-    resultlen: *mut c_int,
+    resultlen: Out<c_int>,
 ) -> Result<()> {
     let text = codes::text_of(errorcode).ok_or_else(|| unknown(errorcode))?;
     // SAFETY: by the contract of this function; texts are kept short enough.
@@ -38,41 +35,26 @@ fn unknown(errorcode: c_int) -> Error {
 }
 
 /// `MPI_Add_error_class` (section 8.5).
-pub unsafe fn add_error_class(errorclass: *mut c_int) -> Result<()> {
-    if errorclass.is_null() {
-        return Err(null("errorclass"));
-    }
-    // SAFETY: by the contract of this function.
-    unsafe { put(errorclass, "errorclass", codes::add_class()) }
+pub fn add_error_class(errorclass: Out<c_int>) -> Result<()> {
+    errorclass.set(codes::add_class());
+    Ok(())
 }
 
 /// `MPI_Add_error_code` (section 8.5).
-pub unsafe fn add_error_code(errorclass: c_int, errorcode: *mut c_int) -> Result<()> {
-    if errorcode.is_null() {
-        return Err(null("errorcode"));
-    }
+pub fn add_error_code(errorclass: c_int, errorcode: Out<c_int>) -> Result<()> {
     let code = codes::add_code(errorclass).ok_or_else(|| {
         Error::new(
             Class::Arg,
             format!("errorclass is {errorclass}, which is neither a predefined nor an added class"),
         )
     })?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(errorcode, "errorcode", code) }
+    errorcode.set(code);
+    Ok(())
 }
 
 /// `MPI_Add_error_string` (section 8.5). An earlier text is replaced.
-///
-/// # Safety
-/// `string` is a string or NULL.
-pub unsafe fn add_error_string(errorcode: c_int, string: *const c_char) -> Result<()> {
-    if string.is_null() {
-        return Err(null("string"));
-    }
-    // SAFETY: by the contract of this function.
-    let text = unsafe { CStr::from_ptr(string) }
-        .to_string_lossy()
-        .into_owned();
+pub fn add_error_string(errorcode: c_int, string: &CStr) -> Result<()> {
+    let text = string.to_string_lossy().into_owned();
     if text.len() >= abi::MPI_MAX_ERROR_STRING as usize {
         return Err(Error::new(
             Class::Arg,

@@ -13,12 +13,13 @@ use crate::abi::{
     MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED,
     MPI_COMM_TYPE_SHARED, MPI_Info, MPI_UNDEFINED,
 };
+use crate::args::Out;
 use crate::hardware::{KINDS, SHARED_MEMORY, resources};
 use crate::runtime::Runtime;
 
 /// `MPI_Get_hw_resource_info` (MPI-4.1 section 9.1): the kinds of resources that are known here, each
 /// with whether this process keeps to one of it.
-pub unsafe fn get_hw_resource_info(hw_info: *mut MPI_Info) -> Result<()> {
+pub fn get_hw_resource_info(hw_info: Out<MPI_Info>) -> Result<()> {
     let found = Info::new();
     for resource in resources() {
         let confined = if resource.instance.is_some() {
@@ -28,8 +29,7 @@ pub unsafe fn get_hw_resource_info(hw_info: *mut MPI_Info) -> Result<()> {
         };
         found.set(resource.name, confined)?;
     }
-    // SAFETY: the caller's contract.
-    unsafe { info::give(found, hw_info, "hw_info") }
+    info::give(found, hw_info)
 }
 
 /// By what `MPI_Comm_split_type` divides: processes with the same number come together; none for those

@@ -5,25 +5,10 @@ use std::ffi::{CStr, c_char, c_int};
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 
-use super::{null, put};
-use crate::abi::{MPI_Comm, MPI_INFO_NULL, MPI_Info};
+use super::null;
+use crate::abi::{MPI_INFO_NULL, MPI_Info};
+use crate::args::{InfoKey, InfoValue, LiveComm, Out};
 use crate::infos;
-use crate::runtime::runtime;
-
-/// A string of the program's.
-///
-/// # Safety
-/// `text` is a string or NULL.
-pub(super) unsafe fn text<'a>(text: *const c_char, name: &str, class: Class) -> Result<&'a [u8]> {
-    if text.is_null() {
-        return Err(Error::new(
-            class,
-            format!("{name} is NULL; it must be a string"),
-        ));
-    }
-    // SAFETY: the caller's contract.
-    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
-}
 
 /// Writes a string and a NUL behind it.
 ///
@@ -38,64 +23,38 @@ pub(super) unsafe fn write(out: *mut c_char, text: &[u8]) {
 }
 
 /// Gives a new info object to the program.
-///
-/// # Safety
-/// `out` is valid or NULL.
-pub(super) unsafe fn give(info: Info, out: *mut MPI_Info, name: &str) -> Result<()> {
-    if out.is_null() {
-        return Err(null(name));
-    }
-    // SAFETY: the caller's contract.
-    unsafe { put(out, name, infos::insert(info)?) }
+pub(super) fn give(info: Info, out: Out<MPI_Info>) -> Result<()> {
+    out.set(infos::insert(info)?);
+    Ok(())
 }
 
 /// `MPI_Info_create`.
-pub unsafe fn info_create(info: *mut MPI_Info) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { give(Info::new(), info, "info") }
+pub fn info_create(info: Out<MPI_Info>) -> Result<()> {
+    give(Info::new(), info)
 }
 
 /// `MPI_Info_set`.
-///
-/// # Safety
-/// `key` and `value` are strings or NULL.
-pub unsafe fn info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> Result<()> {
+pub fn info_set(info: MPI_Info, key: InfoKey, value: InfoValue) -> Result<()> {
     let info = infos::get_mut(info)?;
-    // SAFETY: the caller's contract.
-    let (key, value) = unsafe {
-        (
-            text(key, "key", Class::InfoKey)?,
-            text(value, "value", Class::InfoValue)?,
-        )
-    };
-    info.set(key, value)
+    info.set(key.0, value.0)
 }
 
 /// `MPI_Info_delete`.
-///
-/// # Safety
-/// `key` is a string or NULL.
-pub unsafe fn info_delete(info: MPI_Info, key: *const c_char) -> Result<()> {
+pub fn info_delete(info: MPI_Info, key: InfoKey) -> Result<()> {
     let info = infos::get_mut(info)?;
     // SAFETY: the caller's contract.
-    info.delete(unsafe { text(key, "key", Class::InfoKey)? })
+    info.delete(key.0)
 }
 
 /// `MPI_Info_get`: at most `valuelen` characters of the value.
-///
-/// # Safety
-/// `key` is a string, `value` has room for one more character than `valuelen`, and `flag` is valid,
-/// or they are NULL.
 pub unsafe fn info_get(
-    info: MPI_Info,
-    key: *const c_char,
+    info: &Info,
+    key: InfoKey,
     valuelen: c_int,
     value: *mut c_char,
-    flag: *mut c_int,
+    flag: Out<c_int>,
 ) -> Result<()> {
-    let info = infos::get(info)?;
-    // SAFETY: the caller's contract.
-    let found = info.get(unsafe { text(key, "key", Class::InfoKey)? })?;
+    let found = info.get(key.0)?;
     let room = usize::try_from(valuelen).map_err(|_| {
         Error::new(
             Class::Arg,
@@ -110,7 +69,7 @@ pub unsafe fn info_get(
     }
     // SAFETY: the caller's contract.
     unsafe {
-        put(flag, "flag", c_int::from(found.is_some()))?;
+        flag.set(c_int::from(found.is_some()));
         if let Some(found) = found {
             write(value, &found[..found.len().min(room)]);
         }
@@ -120,21 +79,16 @@ pub unsafe fn info_get(
 
 /// `MPI_Info_get_string` (MPI-4.1 section 10): as much of the value as fits in `buflen` characters, with
 /// the NUL behind it; `buflen` becomes what the whole would take. If it is 0, `value` is not looked at.
-///
-/// # Safety
-/// `key` is a string, `value` has room for `buflen` characters, `buflen` and `flag` are valid, or they
-/// are NULL.
 pub unsafe fn info_get_string(
-    info: MPI_Info,
-    key: *const c_char,
+    info: &Info,
+    key: InfoKey,
     buflen: *mut c_int,
     value: *mut c_char,
-    flag: *mut c_int,
+    flag: Out<c_int>,
 ) -> Result<()> {
-    let info = infos::get(info)?;
     // SAFETY: the caller's contract.
     let (found, buflen) = unsafe {
-        let found = info.get(text(key, "key", Class::InfoKey)?)?;
+        let found = info.get(key.0)?;
         (found, buflen.as_mut().ok_or_else(|| null("buflen"))?)
     };
     let room = usize::try_from(*buflen).map_err(|_| {
@@ -147,7 +101,7 @@ pub unsafe fn info_get_string(
     }
     // SAFETY: the caller's contract.
     unsafe {
-        put(flag, "flag", c_int::from(found.is_some()))?;
+        flag.set(c_int::from(found.is_some()));
         if let Some(found) = found {
             if room > 0 {
                 write(value, &found[..found.len().min(room - 1)]);
@@ -160,13 +114,10 @@ pub unsafe fn info_get_string(
 
 /// `MPI_Info_create_env` (MPI-4.1 section 10): a new object with what `MPI_INFO_ENV` has, as far as it is
 /// known; it may be called before `MPI_Init`.
-///
-/// # Safety
-/// `argv` holds `argc` strings, or is NULL.
 pub unsafe fn info_create_env(
     argc: c_int,
     argv: *mut *mut c_char,
-    info: *mut MPI_Info,
+    info: Out<MPI_Info>,
 ) -> Result<()> {
     let given = argc.max(0) as usize;
     let given = if argv.is_null() { 0 } else { given };
@@ -180,46 +131,36 @@ pub unsafe fn info_create_env(
         // SAFETY: the caller's contract; not NULL.
         words.push(unsafe { CStr::from_ptr(word) }.to_bytes().to_vec());
     }
-    // SAFETY: the caller's contract.
-    unsafe { give(infos::environment(words), info, "info") }
+    give(infos::environment(words), info)
 }
 
 /// `MPI_Info_get_valuelen`.
-///
-/// # Safety
-/// `key` is a string, `valuelen` and `flag` are valid, or they are NULL.
-pub unsafe fn info_get_valuelen(
-    info: MPI_Info,
-    key: *const c_char,
-    valuelen: *mut c_int,
-    flag: *mut c_int,
+pub fn info_get_valuelen(
+    info: &Info,
+    key: InfoKey,
+    valuelen: Out<c_int>,
+    flag: Out<c_int>,
 ) -> Result<()> {
-    let info = infos::get(info)?;
-    // SAFETY: the caller's contract.
-    let found = info.valuelen(unsafe { text(key, "key", Class::InfoKey)? })?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(flag, "flag", c_int::from(found.is_some()))?;
-        match found {
-            Some(found) => put(valuelen, "valuelen", found as c_int),
-            None => Ok(()),
+    let found = info.valuelen(key.0)?;
+    flag.set(c_int::from(found.is_some()));
+    match found {
+        Some(found) => {
+            valuelen.set(found as c_int);
+            Ok(())
         }
+        None => Ok(()),
     }
 }
 
 /// `MPI_Info_get_nkeys`.
-pub unsafe fn info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> Result<()> {
-    let number = infos::get(info)?.nkeys();
-    // SAFETY: the caller's contract.
-    unsafe { put(nkeys, "nkeys", number as c_int) }
+pub fn info_get_nkeys(info: &Info, nkeys: Out<c_int>) -> Result<()> {
+    nkeys.set(info.nkeys() as c_int);
+    Ok(())
 }
 
 /// `MPI_Info_get_nthkey`.
-///
-/// # Safety
-/// `key` has room for one more character than `MPI_MAX_INFO_KEY`, or is NULL.
-pub unsafe fn info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> Result<()> {
-    let found = infos::get(info)?.nthkey(n)?;
+pub unsafe fn info_get_nthkey(info: &Info, n: c_int, key: *mut c_char) -> Result<()> {
+    let found = info.nthkey(n)?;
     if key.is_null() {
         return Err(Error::new(
             Class::InfoKey,
@@ -232,34 +173,27 @@ pub unsafe fn info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> Res
 }
 
 /// `MPI_Info_dup`.
-pub unsafe fn info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> Result<()> {
-    let copy = infos::get(info)?.dup();
-    // SAFETY: the caller's contract.
-    unsafe { give(copy, newinfo, "newinfo") }
+pub fn info_dup(info: &Info, newinfo: Out<MPI_Info>) -> Result<()> {
+    let copy = info.dup();
+    give(copy, newinfo)
 }
 
 /// `MPI_Info_free`.
-pub unsafe fn info_free(info: *mut MPI_Info) -> Result<()> {
-    // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { info.as_mut() }) else {
-        return Err(null("info"));
-    };
-    infos::remove(*handle)?;
-    *handle = MPI_INFO_NULL;
+pub fn info_free(info: &mut MPI_Info) -> Result<()> {
+    infos::remove(*info)?;
+    *info = MPI_INFO_NULL;
     Ok(())
 }
 
 /// `MPI_Comm_set_info` (section 6.4.4): hints that are understood are added to those that there
 /// are. Those about VCIs count before the communicator is used for messages.
-pub fn comm_set_info(comm: MPI_Comm, info: MPI_Info) -> Result<()> {
-    let runtime = runtime()?;
-    let object = runtime.comm(comm)?;
-    object.take_hints(&runtime.process, infos::hints(info)?)
+pub fn comm_set_info(comm: LiveComm, info: Option<&Info>) -> Result<()> {
+    let (runtime, object) = (comm.runtime, comm.object);
+    object.take_hints(&runtime.process, info)
 }
 
 /// `MPI_Comm_get_info` (section 6.4.4).
-pub unsafe fn comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> Result<()> {
-    let info = runtime()?.comm(comm)?.hints.lock().to_info()?;
-    // SAFETY: the caller's contract.
-    unsafe { give(info, info_used, "info_used") }
+pub fn comm_get_info(comm: LiveComm, info_used: Out<MPI_Info>) -> Result<()> {
+    let info = comm.hints.lock().to_info()?;
+    give(info, info_used)
 }

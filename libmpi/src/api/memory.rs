@@ -2,18 +2,19 @@
 
 use std::ffi::c_void;
 
+use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 
 use super::null;
-use crate::abi::{MPI_Aint, MPI_Info};
+use crate::abi::MPI_Aint;
+use crate::memory;
 use crate::runtime::runtime;
-use crate::{infos, memory};
 
 /// `MPI_Alloc_mem`.
 ///
 /// # Safety
 /// `baseptr` is the address of a pointer, or NULL.
-pub unsafe fn alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> Result<()> {
+pub unsafe fn alloc_mem(size: MPI_Aint, info: Option<&Info>, baseptr: *mut c_void) -> Result<()> {
     let runtime = runtime()?;
     let Ok(bytes) = usize::try_from(size) else {
         return Err(Error::new(
@@ -21,7 +22,6 @@ pub unsafe fn alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) ->
             format!("size is {size}; it must be 0 or more"),
         ));
     };
-    let info = infos::hints(info)?;
     if baseptr.is_null() {
         return Err(null("baseptr"));
     }

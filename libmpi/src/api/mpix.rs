@@ -1,17 +1,18 @@
 //! Extensions that other libraries of this ABI have, too, and that programs use.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 
+use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 
-use super::info::text;
-use super::{null, put};
+use super::null;
 use crate::abi::{
-    MPI_Aint, MPI_Count, MPI_Datatype, MPI_Info, MPI_Request, MPIX_GPU_SUPPORT_CUDA,
-    MPIX_GPU_SUPPORT_HIP, MPIX_GPU_SUPPORT_ZE, MPIX_Iov,
+    MPI_Aint, MPI_Count, MPI_Info, MPI_Request, MPIX_GPU_SUPPORT_CUDA, MPIX_GPU_SUPPORT_HIP,
+    MPIX_GPU_SUPPORT_ZE, MPIX_Iov,
 };
+use crate::args::{InfoKey, Out};
+use crate::infos;
 use crate::runtime::running;
-use crate::{infos, types};
 
 /// `MPIX_Query_cuda_support`, `MPIX_Query_hip_support` and `MPIX_Query_ze_support`: buffers are in the
 /// memory of the processor.
@@ -20,7 +21,7 @@ pub fn no_gpu() -> c_int {
 }
 
 /// `MPIX_GPU_query_support`.
-pub unsafe fn gpu_query_support(gpu_type: c_int, is_supported: *mut c_int) -> Result<()> {
+pub fn gpu_query_support(gpu_type: c_int, is_supported: Out<c_int>) -> Result<()> {
     let known = [
         MPIX_GPU_SUPPORT_CUDA,
         MPIX_GPU_SUPPORT_ZE,
@@ -30,8 +31,8 @@ pub unsafe fn gpu_query_support(gpu_type: c_int, is_supported: *mut c_int) -> Re
         let why = format!("gpu_type is {gpu_type}; it can be MPIX_GPU_SUPPORT_CUDA, _ZE or _HIP");
         return Err(Error::new(Class::Arg, why));
     }
-    // SAFETY: the caller's contract.
-    unsafe { put(is_supported, "is_supported", 0) }
+    is_supported.set(0);
+    Ok(())
 }
 
 /// `MPIX_Request_is_complete`: whether an operation is complete, without making progress. What is no
@@ -45,18 +46,14 @@ pub fn request_is_complete(request: MPI_Request) -> c_int {
 }
 
 /// `MPIX_Info_set_hex`: sets a key to the hexadecimal digits of the bytes of a value.
-///
-/// # Safety
-/// `key` is a string, `value` has `value_size` bytes, or they are NULL.
 pub unsafe fn info_set_hex(
     info: MPI_Info,
-    key: *const c_char,
+    key: InfoKey,
     value: *const c_void,
     value_size: c_int,
 ) -> Result<()> {
     let info = infos::get_mut(info)?;
-    // SAFETY: the caller's contract.
-    let key = unsafe { text(key, "key", Class::InfoKey)? };
+    let key = key.0;
     let size = usize::try_from(value_size).map_err(|_| {
         let why = format!("value_size is {value_size}; it must be 0 or more");
         Error::new(Class::Arg, why)
@@ -76,12 +73,11 @@ pub unsafe fn info_set_hex(
 /// `MPIX_Type_iov_len`: how many pieces of one element of a datatype come within so many bytes, as
 /// whole ones, and how many bytes these are. With -1 all are counted.
 pub unsafe fn type_iov_len(
-    datatype: MPI_Datatype,
+    datatype: &Datatype,
     max_iov_bytes: MPI_Count,
-    iov_len: *mut MPI_Count,
+    iov_len: Out<MPI_Count>,
     actual_iov_bytes: *mut MPI_Count,
 ) -> Result<()> {
-    let datatype = &types::object(datatype)?.datatype;
     let room = usize::try_from(max_iov_bytes).unwrap_or(usize::MAX);
     if max_iov_bytes < -1 {
         let why = format!("max_iov_bytes is {max_iov_bytes}; it must be 0 or more, or -1 for all");
@@ -95,30 +91,24 @@ pub unsafe fn type_iov_len(
         pieces += 1;
         bytes += len;
     }
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(iov_len, "iov_len", pieces)?;
-        // It need not be wanted.
-        if !actual_iov_bytes.is_null() {
-            actual_iov_bytes.write(bytes as MPI_Count);
-        }
+    iov_len.set(pieces);
+    // It need not be wanted.
+    if !actual_iov_bytes.is_null() {
+        // SAFETY: not NULL, and then valid by the caller's contract.
+        unsafe { actual_iov_bytes.write(bytes as MPI_Count) };
     }
     Ok(())
 }
 
 /// `MPIX_Type_iov`: the pieces of one element of a datatype from a number on, their addresses relative to
 /// that of the element.
-///
-/// # Safety
-/// `iov` has room for `max_iov_len` pieces, `actual_iov_len` is valid, or they are NULL.
 pub unsafe fn type_iov(
-    datatype: MPI_Datatype,
+    datatype: &Datatype,
     iov_offset: MPI_Count,
     iov: *mut MPIX_Iov,
     max_iov_len: MPI_Count,
-    actual_iov_len: *mut MPI_Count,
+    actual_iov_len: Out<MPI_Count>,
 ) -> Result<()> {
-    let datatype = &types::object(datatype)?.datatype;
     let count = |value: MPI_Count, name: &str| {
         usize::try_from(value).map_err(|_| {
             let why = format!("{name} is {value}; it must be 0 or more");
@@ -141,6 +131,6 @@ pub unsafe fn type_iov(
         unsafe { iov.add(written).write(piece) };
         written += 1;
     }
-    // SAFETY: the caller's contract.
-    unsafe { put(actual_iov_len, "actual_iov_len", written as MPI_Count) }
+    actual_iov_len.set(written as MPI_Count);
+    Ok(())
 }

@@ -186,9 +186,6 @@ pub unsafe fn unpack_external(
 }
 
 /// `MPI_Pack_external_size`.
-///
-/// # Safety
-/// `datarep` is a string or NULL; `size` is valid or NULL.
 pub unsafe fn pack_external_size(
     datarep: *const c_char,
     incount: MPI_Count,

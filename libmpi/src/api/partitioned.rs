@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicBool;
 use mpi_core::partitioned::{PartitionedReceive, PartitionedSend, Partitions};
 use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, Result};
 
+use super::null;
 use super::pt2pt::check::{bad_tag, check_send};
-use super::{null, put};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_REQUEST_NULL, MPI_Request};
+use crate::args::Out;
 use crate::partitioned::{Nothing, Partitioned};
 use crate::requests::{self, Object};
 use crate::runtime::runtime;
@@ -39,8 +40,6 @@ unsafe fn partitions(
     Ok(unsafe { Partitions::new(buf.cast_mut().cast(), number, count, datatype) })
 }
 
-/// # Safety
-/// The standard's contract of the operation, from each start to the completion that follows.
 unsafe fn init(
     sends: bool,
     data: Partitions,
@@ -198,13 +197,10 @@ pub unsafe fn pready_list(
 }
 
 /// `MPI_Parrived` (MPI-4.1 section 4.2.2).
-pub unsafe fn parrived(request: MPI_Request, partition: c_int, flag: *mut c_int) -> Result<()> {
+pub fn parrived(request: MPI_Request, partition: c_int, flag: Out<c_int>) -> Result<()> {
     let process = &runtime()?.process;
     let request = partitioned(request)?;
-    if flag.is_null() {
-        return Err(null("flag"));
-    }
     let arrived = request.has_arrived(process, partition.into())?;
-    // SAFETY: the caller's contract.
-    unsafe { put(flag, "flag", c_int::from(arrived)) }
+    flag.set(c_int::from(arrived));
+    Ok(())
 }

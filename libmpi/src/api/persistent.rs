@@ -33,8 +33,6 @@ unsafe fn init_send(
     unsafe { init(what, buf, count, datatype, tag, comm, request) }
 }
 
-/// # Safety
-/// The standard's contract of the operation, from each start to the completion that follows.
 unsafe fn init(
     what: What,
     buf: *const c_void,

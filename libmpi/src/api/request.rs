@@ -43,9 +43,6 @@ unsafe fn conclude(
 }
 
 /// The short way of `MPI_Wait`: the operation was complete when it was started.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn wait_fast(
     request: *mut MPI_Request,

@@ -4,9 +4,10 @@ use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result, Status};
 
+use super::null;
 use super::request::{all_idle, any_complete, is_complete_after_poll, name_all, some_complete};
-use super::{null, put};
 use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};
+use crate::args::{Out, StatusOut};
 use crate::runtime::{Runtime, runtime};
 use crate::{requests::Named, status};
 
@@ -42,33 +43,28 @@ unsafe fn named(
 pub unsafe fn request_get_status_any(
     count: c_int,
     array_of_requests: *const MPI_Request,
-    index: *mut c_int,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
+    index: Out<c_int>,
+    flag: Out<c_int>,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let all = unsafe { named(runtime, count, "count", array_of_requests)? };
     if all_idle(&all) {
-        // SAFETY: the caller's contract.
-        return unsafe {
-            status::write(status, &Status::EMPTY);
-            put(flag, "flag", 1)?;
-            put(index, "index", MPI_UNDEFINED)
-        };
+        status.set(&Status::EMPTY);
+        flag.set(1);
+        index.set(MPI_UNDEFINED);
+        return Ok(());
     }
     is_complete_after_poll(runtime, &all, |runtime| {
         any_complete(runtime, &all).is_some()
     })?;
     let found = any_complete(runtime, &all);
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(flag, "flag", c_int::from(found.is_some()))?;
-        let told = found.map_or(MPI_UNDEFINED, |found| found as c_int);
-        put(index, "index", told)?;
-        if let Some(found) = found {
-            status::write(status, &runtime.peek(all[found])?);
-        }
+    flag.set(c_int::from(found.is_some()));
+    let told = found.map_or(MPI_UNDEFINED, |found| found as c_int);
+    index.set(told);
+    if let Some(found) = found {
+        status.set(&runtime.peek(all[found])?);
     }
     Ok(())
 }
@@ -77,7 +73,7 @@ pub unsafe fn request_get_status_any(
 pub unsafe fn request_get_status_all(
     count: c_int,
     array_of_requests: *const MPI_Request,
-    flag: *mut c_int,
+    flag: Out<c_int>,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -87,7 +83,7 @@ pub unsafe fn request_get_status_all(
     let done = is_complete_after_poll(runtime, &all, complete)?;
     // SAFETY: the caller's contract.
     unsafe {
-        put(flag, "flag", c_int::from(done))?;
+        flag.set(c_int::from(done));
         if done {
             for (index, named) in all.iter().enumerate() {
                 status::write(status::at(array_of_statuses, index), &runtime.peek(*named)?);
@@ -101,7 +97,7 @@ pub unsafe fn request_get_status_all(
 pub unsafe fn request_get_status_some(
     incount: c_int,
     array_of_requests: *const MPI_Request,
-    outcount: *mut c_int,
+    outcount: Out<c_int>,
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
@@ -109,8 +105,8 @@ pub unsafe fn request_get_status_some(
     // SAFETY: the caller's contract.
     let all = unsafe { named(runtime, incount, "incount", array_of_requests)? };
     if all_idle(&all) {
-        // SAFETY: the caller's contract.
-        return unsafe { put(outcount, "outcount", MPI_UNDEFINED) };
+        outcount.set(MPI_UNDEFINED);
+        return Ok(());
     }
     // Those that are complete stay, so one of them is no reason not to look for more.
     let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
@@ -121,7 +117,7 @@ pub unsafe fn request_get_status_some(
     }
     // SAFETY: the caller's contract: room for as many as there are requests.
     unsafe {
-        put(outcount, "outcount", found.len() as c_int)?;
+        outcount.set(found.len() as c_int);
         for (place, index) in found.iter().enumerate() {
             array_of_indices.add(place).write(*index as c_int);
             let status = status::at(array_of_statuses, place);

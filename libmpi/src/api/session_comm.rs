@@ -1,6 +1,6 @@
 //! Communicators of groups alone, as sessions have them (MPI-4.1 sections 7.4.2 and 7.6.2).
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
 use mpi_core::comm::Comm;
@@ -9,20 +9,16 @@ use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 
-use super::info::text;
 use super::pt2pt::check::bad_rank;
-use super::put;
-use crate::abi::{
-    MPI_COMM_NULL, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_MAX_STRINGTAG_LEN,
-};
+use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Group, MPI_MAX_STRINGTAG_LEN};
+use crate::args::{LiveGroup, Out};
 use crate::comms::CommObject;
-use crate::errhandler::{self, Attached, Handler};
-use crate::runtime::{self, Phase, Runtime, runtime};
-use crate::{groups, infos, sessions};
+use crate::errhandler::{Attached, Handler};
+use crate::runtime::{self, Phase, Runtime};
+use crate::{groups, sessions};
 
 /// An error handler that fits a communicator.
-fn fitting(errhandler: MPI_Errhandler) -> Result<Attached> {
-    let attached = errhandler::attach(errhandler)?;
+fn fitting(attached: Attached) -> Result<Attached> {
     match attached.handler() {
         Handler::Fatal | Handler::Abort | Handler::Return | Handler::Comm(_) => Ok(attached),
         Handler::Win(_) | Handler::File(_) | Handler::Session(_) => Err(Error::new(
@@ -34,12 +30,8 @@ fn fitting(errhandler: MPI_Errhandler) -> Result<Attached> {
 }
 
 /// The string that tells calls at the same time apart.
-///
-/// # Safety
-/// `stringtag` is a string or NULL.
-unsafe fn tag<'a>(stringtag: *const c_char) -> Result<&'a [u8]> {
-    // SAFETY: the caller's contract.
-    let tag = unsafe { text(stringtag, "stringtag", Class::Arg)? };
+fn tag(stringtag: &CStr) -> Result<&[u8]> {
+    let tag = stringtag.to_bytes();
     if tag.len() >= MPI_MAX_STRINGTAG_LEN as usize {
         return Err(Error::new(
             Class::Arg,
@@ -76,25 +68,19 @@ fn add(
 }
 
 /// `MPI_Comm_create_from_group` (MPI-4.1 section 7.4.2).
-///
-/// # Safety
-/// `stringtag` is a string or NULL.
-pub unsafe fn comm_create_from_group(
-    group: MPI_Group,
-    stringtag: *const c_char,
-    info: MPI_Info,
-    errhandler: MPI_Errhandler,
-    newcomm: *mut MPI_Comm,
+pub fn comm_create_from_group(
+    group: LiveGroup,
+    stringtag: &CStr,
+    info: Option<&Info>,
+    errhandler: Attached,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+    let runtime = group.runtime;
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     let errhandler = fitting(errhandler)?;
-    let origin = group;
-    let group = groups::get(group)?;
-    let info = infos::hints(info)?;
-    // SAFETY: the caller's contract.
-    let tag = unsafe { tag(stringtag)? };
+    let (origin, group) = (group.handle, group.object);
+    let tag = tag(stringtag)?;
     if group.size() == 0 {
         return Ok(());
     }
@@ -103,9 +89,8 @@ pub unsafe fn comm_create_from_group(
     if of_all && runtime::phase() == Phase::Before {
         runtime.lend_world();
     }
-    let handle = add(runtime, made, errhandler, info, origin)?;
-    // SAFETY: the caller's contract.
-    unsafe { put(newcomm, "newcomm", handle) }
+    newcomm.set(add(runtime, made, errhandler, info, origin)?);
+    Ok(())
 }
 
 /// A leader among the members of its group.
@@ -116,37 +101,30 @@ fn leader_of(group: &Group, rank: c_int, name: &str) -> Result<u32> {
 
 /// `MPI_Intercomm_create_from_groups` (MPI-4.1 section 7.6.2). The remote group and its leader matter at
 /// the local leader only.
-///
-/// # Safety
-/// `stringtag` is a string or NULL.
-pub unsafe fn intercomm_create_from_groups(
-    local_group: MPI_Group,
+pub fn intercomm_create_from_groups(
+    local_group: LiveGroup,
     local_leader: c_int,
     remote_group: MPI_Group,
     remote_leader: c_int,
-    stringtag: *const c_char,
-    info: MPI_Info,
-    errhandler: MPI_Errhandler,
-    newintercomm: *mut MPI_Comm,
+    stringtag: &CStr,
+    info: Option<&Info>,
+    errhandler: Attached,
+    newintercomm: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newintercomm, "newintercomm", MPI_COMM_NULL)? };
+    let runtime = local_group.runtime;
+    // Who doesn't look at the code finds no communicator.
+    newintercomm.set(MPI_COMM_NULL);
     let errhandler = fitting(errhandler)?;
-    let origin = local_group;
-    let local = groups::get(local_group)?;
-    let info = infos::hints(info)?;
-    // SAFETY: the caller's contract.
-    let tag = unsafe { tag(stringtag)? };
+    let (origin, local) = (local_group.handle, local_group.object);
+    let tag = tag(stringtag)?;
     let leader = leader_of(local, local_leader, "local_leader")?;
     let leads = local.peer(leader) == runtime.process.me();
     // What is wrong with these is told to the others of the group, who wait.
     let remote = leads.then(|| {
-        let group = groups::get(remote_group)?;
+        let group = groups::get_named(remote_group, "remote_group")?;
         Ok((group, leader_of(group, remote_leader, "remote_leader")?))
     });
     let made = create_intercomm_from_groups(&runtime.process, local, leader, remote, tag)?;
-    let handle = add(runtime, made, errhandler, info, origin)?;
-    // SAFETY: the caller's contract.
-    unsafe { put(newintercomm, "newintercomm", handle) }
+    newintercomm.set(add(runtime, made, errhandler, info, origin)?);
+    Ok(())
 }

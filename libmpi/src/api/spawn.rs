@@ -3,12 +3,14 @@
 use std::ffi::{c_char, c_int};
 
 use mpi_core::dynamic::tell_result;
+use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use pmi::Command;
 
 use super::dynamic::{connect_groups, group_and_root, put_port, string};
-use super::{list, null, put};
+use super::{list, null};
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Info, MPI_MAX_PORT_NAME, MPI_SUCCESS};
+use crate::args::Out;
 use crate::dynamic::spawn;
 use crate::infos;
 use crate::raise::class_code;
@@ -60,20 +62,17 @@ unsafe fn one_command(
 }
 
 /// What `MPI_Comm_spawn` and `MPI_Comm_spawn_multiple` have in common. `commands` is called at the root.
-///
-/// # Safety
-/// `intercomm` is valid or NULL; `errcodes` is NULL or has room for a code for each process.
 unsafe fn start(
     runtime: &Runtime,
     root: c_int,
     comm: MPI_Comm,
-    intercomm: *mut MPI_Comm,
+    intercomm: Out<MPI_Comm>,
     errcodes: *mut c_int,
     commands: impl FnOnce() -> Result<Vec<Command>>,
 ) -> Result<()> {
     let (parent, root) = group_and_root(runtime, comm, root)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(intercomm, "intercomm", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    intercomm.set(MPI_COMM_NULL);
     let is_root = root == parent.comm.rank();
     let (commands, failed) = match is_root.then(commands) {
         Some(Ok(commands)) => (Some(commands), None),
@@ -91,8 +90,7 @@ unsafe fn start(
     let count = tell_result(&runtime.process, &parent.comm, root, count)?;
     let count = count.try_into().map_or(0, usize::from_ne_bytes);
     let socket = commands.map(|commands| spawn::spawn(runtime, commands));
-    // SAFETY: the caller's contract.
-    let result = unsafe { connect_groups(runtime, &parent, root, true, socket, intercomm) };
+    let result = connect_groups(runtime, &parent, root, true, socket, intercomm);
     if !errcodes.is_null() {
         let code = match &result {
             Ok(()) => MPI_SUCCESS,
@@ -107,9 +105,6 @@ unsafe fn start(
 }
 
 /// `MPI_Comm_spawn` (section 10.3.2). The first four arguments matter at the root only.
-///
-/// # Safety
-/// `argv` is NULL or an array of strings that ends with NULL.
 pub unsafe fn comm_spawn(
     command: *const c_char,
     argv: *mut *mut c_char,
@@ -117,7 +112,7 @@ pub unsafe fn comm_spawn(
     info: MPI_Info,
     root: c_int,
     comm: MPI_Comm,
-    intercomm: *mut MPI_Comm,
+    intercomm: Out<MPI_Comm>,
     array_of_errcodes: *mut c_int,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -128,9 +123,6 @@ pub unsafe fn comm_spawn(
 }
 
 /// `MPI_Comm_spawn_multiple` (section 10.3.3). The first five arguments matter at the root only.
-///
-/// # Safety
-/// `array_of_argv` is NULL (`MPI_ARGVS_NULL`) or has arrays of strings that end with NULL.
 pub unsafe fn comm_spawn_multiple(
     count: c_int,
     array_of_commands: *mut *mut c_char,
@@ -139,7 +131,7 @@ pub unsafe fn comm_spawn_multiple(
     array_of_info: *const MPI_Info,
     root: c_int,
     comm: MPI_Comm,
-    intercomm: *mut MPI_Comm,
+    intercomm: Out<MPI_Comm>,
     array_of_errcodes: *mut c_int,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -196,13 +188,12 @@ unsafe fn service(name: *const c_char) -> Result<String> {
 /// `MPI_Publish_name` (section 10.4.4), among the jobs of the launcher or of its name server.
 pub unsafe fn publish_name(
     service_name: *const c_char,
-    info: MPI_Info,
+    _: Option<&Info>,
     port_name: *const c_char,
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let (name, port) = unsafe { (service(service_name)?, string(port_name, "port_name")?) };
-    infos::hints(info)?;
     if port.is_empty() || port.len() >= MPI_MAX_PORT_NAME as usize {
         let why = "port_name is empty or longer than MPI_MAX_PORT_NAME allows";
         return Err(Error::new(Class::Port, why));
@@ -215,7 +206,7 @@ pub unsafe fn publish_name(
 /// `MPI_Unpublish_name` (section 10.4.4).
 pub unsafe fn unpublish_name(
     service_name: *const c_char,
-    info: MPI_Info,
+    _: Option<&Info>,
     port_name: *const c_char,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -224,7 +215,6 @@ pub unsafe fn unpublish_name(
         string(port_name, "port_name")?;
         service(service_name)?
     };
-    infos::hints(info)?;
     let what = format!("'{name}' can't be unpublished");
     let result = runtime.pmi.unpublish(&name);
     result.map_err(|error| published(Class::Service, &what, &error))
@@ -233,13 +223,12 @@ pub unsafe fn unpublish_name(
 /// `MPI_Lookup_name` (section 10.4.4).
 pub unsafe fn lookup_name(
     service_name: *const c_char,
-    info: MPI_Info,
+    _: Option<&Info>,
     port_name: *mut c_char,
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let name = unsafe { service(service_name)? };
-    infos::hints(info)?;
     if port_name.is_null() {
         return Err(null("port_name"));
     }

@@ -12,6 +12,7 @@ use crate::abi::{
     MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Message, MPI_Op,
     MPI_Request, MPI_Session, MPI_Win,
 };
+use crate::args::Out;
 use crate::infos;
 use crate::library::LIBRARY;
 use crate::outward::{Outward, OutwardFile};
@@ -20,22 +21,19 @@ use crate::outward::{Outward, OutwardFile};
 const VERSION: [c_int; 2] = if cfg!(standard_abi) { [1, 0] } else { [-1, -1] };
 
 /// `MPI_Abi_get_version` (MPI-5.0 section 21.2).
-pub unsafe fn abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(abi_major, "abi_major", VERSION[0])?;
-        put(abi_minor, "abi_minor", VERSION[1])
-    }
+pub fn abi_get_version(abi_major: Out<c_int>, abi_minor: Out<c_int>) -> Result<()> {
+    abi_major.set(VERSION[0]);
+    abi_minor.set(VERSION[1]);
+    Ok(())
 }
 
 /// `MPI_Abi_get_info` (MPI-5.0 section 21.2).
-pub unsafe fn abi_get_info(info: *mut MPI_Info) -> Result<()> {
+pub fn abi_get_info(info: Out<MPI_Info>) -> Result<()> {
     let told = Info::new();
     for key in ["mpi_aint_size", "mpi_count_size", "mpi_offset_size"] {
         told.set(key, "8")?;
     }
-    // SAFETY: the caller's contract.
-    unsafe { give(told, info, "info") }
+    give(told, info)
 }
 
 /// What the library knows of Fortran: its types are those of gfortran and other compilers without options
@@ -80,13 +78,12 @@ fn fortran() -> impl Iterator<Item = (String, &'static str)> {
 }
 
 /// `MPI_Abi_get_fortran_info` (MPI-5.0 section 21.4.1).
-pub unsafe fn abi_get_fortran_info(info: *mut MPI_Info) -> Result<()> {
+pub fn abi_get_fortran_info(info: Out<MPI_Info>) -> Result<()> {
     let told = Info::new();
     for (key, value) in fortran() {
         told.set(key, value)?;
     }
-    // SAFETY: the caller's contract.
-    unsafe { give(told, info, "info") }
+    give(told, info)
 }
 
 /// Lets the first call of its kind through.
@@ -130,9 +127,6 @@ fn logical(size: c_int) -> Result<usize> {
 }
 
 /// `MPI_Abi_get_fortran_booleans` (MPI-5.0 section 21.4.1).
-///
-/// # Safety
-/// The places have room for `logical_size` bytes, or are NULL.
 pub unsafe fn abi_get_fortran_booleans(
     logical_size: c_int,
     logical_true: *mut c_void,
@@ -160,9 +154,6 @@ pub unsafe fn abi_get_fortran_booleans(
 
 /// `MPI_Abi_set_fortran_booleans` (MPI-5.0 section 21.4.1). They are 1 and 0 in this library, as in most
 /// compilers; others can't be had.
-///
-/// # Safety
-/// The values have `logical_size` bytes, or are NULL.
 pub unsafe fn abi_set_fortran_booleans(
     logical_size: c_int,
     logical_true: *mut c_void,

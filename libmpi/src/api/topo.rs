@@ -3,18 +3,19 @@
 use std::ffi::c_int;
 
 use mpi_core::comm::Comm;
+use mpi_core::info::Info;
 use mpi_core::topo::{self, Cart, DistGraph, Graph, Topology, Weights};
 use mpi_core::{Class, Error, Result};
 
 use super::comm::{give, give_with_info, intra_only};
-use super::{list, list_mut, put};
+use super::{list, list_mut};
 use crate::abi::{
-    MPI_CART, MPI_COMM_NULL, MPI_Comm, MPI_DIST_GRAPH, MPI_GRAPH, MPI_Info, MPI_PROC_NULL,
-    MPI_UNDEFINED,
+    MPI_CART, MPI_COMM_NULL, MPI_Comm, MPI_DIST_GRAPH, MPI_GRAPH, MPI_PROC_NULL, MPI_UNDEFINED,
 };
+use crate::args::{LiveComm, Out};
 use crate::comms::CommObject;
+use crate::data;
 use crate::runtime::{Runtime, runtime};
-use crate::{data, infos};
 
 fn topology(comm: &Comm) -> Option<&Topology> {
     topo::topology(comm)
@@ -53,13 +54,6 @@ fn dist_graph(object: &CommObject) -> Result<&DistGraph> {
         Some(Topology::DistGraph(graph)) => Ok(graph),
         found => Err(other("a distributed graph", found)),
     }
-}
-
-/// The communicator that a topology is to be added to.
-fn parent(runtime: &Runtime, comm: MPI_Comm) -> Result<&CommObject> {
-    let object = runtime.comm(comm)?;
-    intra_only(&object.comm)?;
-    Ok(object)
 }
 
 /// A number of dimensions.
@@ -139,34 +133,27 @@ fn mapped(
 }
 
 /// `MPI_Cart_create`. Ranks are given anew by node if `reorder` allows it.
-///
-/// # Safety
-/// `dims` and `periods` are valid for `ndims` integers, `comm_cart` for a write, or they are NULL.
 pub unsafe fn cart_create(
-    comm_old: MPI_Comm,
+    comm_old: LiveComm,
     ndims: c_int,
     dims: *const c_int,
     periods: *const c_int,
     reorder: c_int,
-    comm_cart: *mut MPI_Comm,
+    comm_cart: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let old = parent(runtime, comm_old)?;
+    let (runtime, old) = (comm_old.runtime, comm_old.object);
+    intra_only(&old.comm)?;
     dimensions(ndims, "ndims")?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(comm_cart, "comm_cart", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    comm_cart.set(MPI_COMM_NULL);
     // SAFETY: the caller's contract.
     let cart = unsafe { grid(&old.comm, ndims, dims, periods)? };
     let node = node_if(runtime, reorder);
     let made = mpi_core::topo::create::create_cart(&runtime.process, &old.comm, cart, node)?;
-    // SAFETY: the caller's contract.
-    unsafe { give(runtime, made, old, comm_cart) }
+    give(runtime, made, old, comm_cart)
 }
 
 /// `MPI_Dims_create`.
-///
-/// # Safety
-/// `dims` is valid for `ndims` integers, or NULL.
 pub unsafe fn dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> Result<()> {
     runtime()?;
     dimensions(ndims, "ndims")?;
@@ -175,32 +162,27 @@ pub unsafe fn dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> Resu
 }
 
 /// `MPI_Graph_create`. Ranks are given anew by node if `reorder` allows it.
-///
-/// # Safety
-/// `index` is valid for `nnodes` integers, `edges` for as many as its last one says, `comm_graph`
-/// for a write, or they are NULL.
 pub unsafe fn graph_create(
-    comm_old: MPI_Comm,
+    comm_old: LiveComm,
     nnodes: c_int,
     index: *const c_int,
     edges: *const c_int,
     reorder: c_int,
-    comm_graph: *mut MPI_Comm,
+    comm_graph: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let old = parent(runtime, comm_old)?;
+    let (runtime, old) = (comm_old.runtime, comm_old.object);
+    intra_only(&old.comm)?;
     // SAFETY: the caller's contract.
     let graph = unsafe { nodes_and_edges(&old.comm, nnodes, index, edges)? };
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(comm_graph, "comm_graph", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    comm_graph.set(MPI_COMM_NULL);
     let made = mpi_core::topo::create::create_graph(
         &runtime.process,
         &old.comm,
         graph,
         node_if(runtime, reorder),
     )?;
-    // SAFETY: the caller's contract.
-    unsafe { give(runtime, made, old, comm_graph) }
+    give(runtime, made, old, comm_graph)
 }
 
 /// The weights that a program gives.
@@ -228,24 +210,20 @@ unsafe fn weights<'a>(count: usize, weights: *const c_int, name: &str) -> Result
 
 /// `MPI_Dist_graph_create_adjacent`. If `reorder` allows it, processes on several nodes may take each
 /// other's places: who has a rank in the new communicator has the edges that were given for it.
-///
-/// # Safety
-/// The lists are as long as the degrees say, weights may be the constants, `comm_dist_graph` is
-/// valid for a write, or they are NULL.
 pub unsafe fn dist_graph_create_adjacent(
-    comm_old: MPI_Comm,
+    comm_old: LiveComm,
     indegree: c_int,
     sources: *const c_int,
     sourceweights: *const c_int,
     outdegree: c_int,
     destinations: *const c_int,
     destweights: *const c_int,
-    info: MPI_Info,
+    info: Option<&Info>,
     reorder: c_int,
-    comm_dist_graph: *mut MPI_Comm,
+    comm_dist_graph: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let old = parent(runtime, comm_old)?;
+    let (runtime, old) = (comm_old.runtime, comm_old.object);
+    intra_only(&old.comm)?;
     // SAFETY: the caller's contract.
     let graph = unsafe {
         let sources = list(indegree, "indegree", sources, "sources")?;
@@ -258,38 +236,31 @@ pub unsafe fn dist_graph_create_adjacent(
             weights(destinations.len(), destweights, "destweights")?,
         )?
     };
-    let info = infos::hints(info)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(comm_dist_graph, "comm_dist_graph", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    comm_dist_graph.set(MPI_COMM_NULL);
     let made = mpi_core::topo::create::create_dist_graph(
         &runtime.process,
         &old.comm,
         graph,
         node_if(runtime, reorder),
     )?;
-    // SAFETY: the caller's contract.
-    unsafe { give_with_info(runtime, Some(made), old, info, comm_dist_graph) }
+    give_with_info(runtime, Some(made), old, info, comm_dist_graph)
 }
 
 /// `MPI_Dist_graph_create`. `reorder` is as for [`dist_graph_create_adjacent`].
-///
-/// # Safety
-/// `sources` and `degrees` are valid for `n` integers, the other lists for as many as the degrees
-/// add up to, weights may be the constants, `comm_dist_graph` is valid for a write, or they are
-/// NULL.
 pub unsafe fn dist_graph_create(
-    comm_old: MPI_Comm,
+    comm_old: LiveComm,
     n: c_int,
     sources: *const c_int,
     degrees: *const c_int,
     destinations: *const c_int,
     weights: *const c_int,
-    info: MPI_Info,
+    info: Option<&Info>,
     reorder: c_int,
-    comm_dist_graph: *mut MPI_Comm,
+    comm_dist_graph: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let old = parent(runtime, comm_old)?;
+    let (runtime, old) = (comm_old.runtime, comm_old.object);
+    intra_only(&old.comm)?;
     // SAFETY: the caller's contract.
     let (edges, weighted) = unsafe {
         let sources = list(n, "n", sources, "sources")?;
@@ -312,9 +283,8 @@ pub unsafe fn dist_graph_create(
         let edges = topo::edges(old.comm.size(), sources, degrees, destinations, weights)?;
         (edges, weights != Weights::Unweighted)
     };
-    let info = infos::hints(info)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(comm_dist_graph, "comm_dist_graph", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    comm_dist_graph.set(MPI_COMM_NULL);
     let node = node_if(runtime, reorder);
     let made = mpi_core::topo::create::create_dist_graph_of(
         &runtime.process,
@@ -323,20 +293,19 @@ pub unsafe fn dist_graph_create(
         weighted,
         node,
     )?;
-    // SAFETY: the caller's contract.
-    unsafe { give_with_info(runtime, Some(made), old, info, comm_dist_graph) }
+    give_with_info(runtime, Some(made), old, info, comm_dist_graph)
 }
 
 /// `MPI_Topo_test`.
-pub unsafe fn topo_test(comm: MPI_Comm, status: *mut c_int) -> Result<()> {
-    let kind = match topology(&runtime()?.comm(comm)?.comm) {
+pub fn topo_test(comm: LiveComm, status: Out<c_int>) -> Result<()> {
+    let kind = match topology(&comm.comm) {
         None => MPI_UNDEFINED,
         Some(Topology::Cart(_)) => MPI_CART,
         Some(Topology::Graph(_)) => MPI_GRAPH,
         Some(Topology::DistGraph(_)) => MPI_DIST_GRAPH,
     };
-    // SAFETY: the caller's contract.
-    unsafe { put(status, "status", kind) }
+    status.set(kind);
+    Ok(())
 }
 
 /// Writes a list for which the program has room for `room` elements.
@@ -367,30 +336,22 @@ unsafe fn fill<T: Copy>(
 }
 
 /// `MPI_Graphdims_get`.
-///
-/// # Safety
-/// `nnodes` and `nedges` are valid or NULL.
-pub unsafe fn graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, nedges: *mut c_int) -> Result<()> {
-    let graph = graph(runtime()?.comm(comm)?)?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(nnodes, "nnodes", graph.size() as c_int)?;
-        put(nedges, "nedges", graph.edges().len() as c_int)
-    }
+pub fn graphdims_get(comm: LiveComm, nnodes: Out<c_int>, nedges: Out<c_int>) -> Result<()> {
+    let graph = graph(comm.object)?;
+    nnodes.set(graph.size() as c_int);
+    nedges.set(graph.edges().len() as c_int);
+    Ok(())
 }
 
 /// `MPI_Graph_get`.
-///
-/// # Safety
-/// `index` is valid for `maxindex` integers and `edges` for `maxedges`, or they are NULL.
 pub unsafe fn graph_get(
-    comm: MPI_Comm,
+    comm: LiveComm,
     maxindex: c_int,
     maxedges: c_int,
     index: *mut c_int,
     edges: *mut c_int,
 ) -> Result<()> {
-    let graph = graph(runtime()?.comm(comm)?)?;
+    let graph = graph(comm.object)?;
     let ends = graph.index().iter().map(|end| *end as c_int);
     let to = graph.edges().iter().map(|to| *to as c_int);
     // SAFETY: the caller's contract.
@@ -401,24 +362,20 @@ pub unsafe fn graph_get(
 }
 
 /// `MPI_Cartdim_get`.
-pub unsafe fn cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> Result<()> {
-    let number = cart(runtime()?.comm(comm)?)?.dimensions().len();
-    // SAFETY: the caller's contract.
-    unsafe { put(ndims, "ndims", number as c_int) }
+pub fn cartdim_get(comm: LiveComm, ndims: Out<c_int>) -> Result<()> {
+    ndims.set(cart(comm.object)?.dimensions().len() as c_int);
+    Ok(())
 }
 
 /// `MPI_Cart_get`.
-///
-/// # Safety
-/// The lists are valid for `maxdims` integers, or NULL.
 pub unsafe fn cart_get(
-    comm: MPI_Comm,
+    comm: LiveComm,
     maxdims: c_int,
     dims: *mut c_int,
     periods: *mut c_int,
     coords: *mut c_int,
 ) -> Result<()> {
-    let object = runtime()?.comm(comm)?;
+    let object = comm.object;
     let cart = cart(object)?;
     let own = cart.coords(object.comm.rank() as c_int)?;
     let sizes = cart
@@ -438,58 +395,44 @@ pub unsafe fn cart_get(
 }
 
 /// `MPI_Cart_rank`.
-///
-/// # Safety
-/// `coords` is valid for as many integers as there are dimensions, `rank` for a write, or they are
-/// NULL.
-pub unsafe fn cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> Result<()> {
-    let cart = cart(runtime()?.comm(comm)?)?;
+pub unsafe fn cart_rank(comm: LiveComm, coords: *const c_int, rank: Out<c_int>) -> Result<()> {
+    let cart = cart(comm.object)?;
     let ndims = cart.dimensions().len() as c_int;
     // SAFETY: the caller's contract.
     unsafe {
         let found = cart.rank(list(ndims, "ndims", coords, "coords")?)?;
-        put(rank, "rank", found as c_int)
+        rank.set(found as c_int);
+        Ok(())
     }
 }
 
 /// `MPI_Cart_coords`.
-///
-/// # Safety
-/// `coords` is valid for `maxdims` integers, or NULL.
 pub unsafe fn cart_coords(
-    comm: MPI_Comm,
+    comm: LiveComm,
     rank: c_int,
     maxdims: c_int,
     coords: *mut c_int,
 ) -> Result<()> {
-    let found = cart(runtime()?.comm(comm)?)?.coords(rank)?;
+    let found = cart(comm.object)?.coords(rank)?;
     let found = found.iter().map(|coord| *coord as c_int);
     // SAFETY: the caller's contract.
     unsafe { fill(found, coords, "coords", (maxdims, "maxdims"), Class::Dims) }
 }
 
 /// `MPI_Graph_neighbors_count`.
-pub unsafe fn graph_neighbors_count(
-    comm: MPI_Comm,
-    rank: c_int,
-    nneighbors: *mut c_int,
-) -> Result<()> {
-    let number = graph(runtime()?.comm(comm)?)?.neighbours(rank)?.len();
-    // SAFETY: the caller's contract.
-    unsafe { put(nneighbors, "nneighbors", number as c_int) }
+pub fn graph_neighbors_count(comm: LiveComm, rank: c_int, nneighbors: Out<c_int>) -> Result<()> {
+    nneighbors.set(graph(comm.object)?.neighbours(rank)?.len() as c_int);
+    Ok(())
 }
 
 /// `MPI_Graph_neighbors`.
-///
-/// # Safety
-/// `neighbors` is valid for `maxneighbors` integers, or NULL.
 pub unsafe fn graph_neighbors(
-    comm: MPI_Comm,
+    comm: LiveComm,
     rank: c_int,
     maxneighbors: c_int,
     neighbors: *mut c_int,
 ) -> Result<()> {
-    let found = graph(runtime()?.comm(comm)?)?.neighbours(rank)?;
+    let found = graph(comm.object)?.neighbours(rank)?;
     let found = found.iter().map(|rank| *rank as c_int);
     let room = (maxneighbors, "maxneighbors");
     // SAFETY: the caller's contract.
@@ -497,19 +440,17 @@ pub unsafe fn graph_neighbors(
 }
 
 /// `MPI_Dist_graph_neighbors_count`.
-pub unsafe fn dist_graph_neighbors_count(
-    comm: MPI_Comm,
-    indegree: *mut c_int,
-    outdegree: *mut c_int,
-    weighted: *mut c_int,
+pub fn dist_graph_neighbors_count(
+    comm: LiveComm,
+    indegree: Out<c_int>,
+    outdegree: Out<c_int>,
+    weighted: Out<c_int>,
 ) -> Result<()> {
-    let graph = dist_graph(runtime()?.comm(comm)?)?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(indegree, "indegree", graph.sources().len() as c_int)?;
-        put(outdegree, "outdegree", graph.destinations().len() as c_int)?;
-        put(weighted, "weighted", c_int::from(graph.is_weighted()))
-    }
+    let graph = dist_graph(comm.object)?;
+    indegree.set(graph.sources().len() as c_int);
+    outdegree.set(graph.destinations().len() as c_int);
+    weighted.set(c_int::from(graph.is_weighted()));
+    Ok(())
 }
 
 /// One side of `MPI_Dist_graph_neighbors`: as many as the program has room for.
@@ -540,12 +481,8 @@ unsafe fn side(
 }
 
 /// `MPI_Dist_graph_neighbors`.
-///
-/// # Safety
-/// The lists are valid for as many integers as there is said to be room for, weights may be
-/// `MPI_UNWEIGHTED`, or they are NULL.
 pub unsafe fn dist_graph_neighbors(
-    comm: MPI_Comm,
+    comm: LiveComm,
     maxindegree: c_int,
     sources: *mut c_int,
     sourceweights: *mut c_int,
@@ -553,7 +490,7 @@ pub unsafe fn dist_graph_neighbors(
     destinations: *mut c_int,
     destweights: *mut c_int,
 ) -> Result<()> {
-    let graph = dist_graph(runtime()?.comm(comm)?)?;
+    let graph = dist_graph(comm.object)?;
     // SAFETY: the caller's contract.
     unsafe {
         side(
@@ -572,44 +509,34 @@ pub unsafe fn dist_graph_neighbors(
 }
 
 /// `MPI_Cart_shift`.
-///
-/// # Safety
-/// `rank_source` and `rank_dest` are valid or NULL.
-pub unsafe fn cart_shift(
-    comm: MPI_Comm,
+pub fn cart_shift(
+    comm: LiveComm,
     direction: c_int,
     disp: c_int,
-    rank_source: *mut c_int,
-    rank_dest: *mut c_int,
+    rank_source: Out<c_int>,
+    rank_dest: Out<c_int>,
 ) -> Result<()> {
-    let object = runtime()?.comm(comm)?;
+    let object = comm.object;
     let own = object.comm.rank() as c_int;
     let (source, dest) = cart(object)?.shift(own, direction, disp)?;
     let rank = |found: Option<u32>| found.map_or(MPI_PROC_NULL, |rank| rank as c_int);
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(rank_source, "rank_source", rank(source))?;
-        put(rank_dest, "rank_dest", rank(dest))
-    }
+    rank_source.set(rank(source));
+    rank_dest.set(rank(dest));
+    Ok(())
 }
 
 /// `MPI_Cart_sub`.
-///
-/// # Safety
-/// `remain_dims` is valid for as many integers as there are dimensions, `newcomm` for a write, or
-/// they are NULL.
 pub unsafe fn cart_sub(
-    comm: MPI_Comm,
+    comm: LiveComm,
     remain_dims: *const c_int,
-    newcomm: *mut MPI_Comm,
+    newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let old = runtime.comm(comm)?;
+    let (runtime, old) = (comm.runtime, comm.object);
     let ndims = cart(old)?.dimensions().len() as c_int;
     // SAFETY: the caller's contract.
     let remain = unsafe { list(ndims, "ndims", remain_dims, "remain_dims")? };
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
+    // Who doesn't look at the code finds no communicator.
+    newcomm.set(MPI_COMM_NULL);
     let remain: Vec<bool> = remain.iter().map(|flag| *flag != 0).collect();
     // Without a dimension left there is one process in the grid: the first, as where a grid is made
     // of no dimensions. The standard (section 7.5.6) can be read to give each process one of its own.
@@ -620,49 +547,40 @@ pub unsafe fn cart_sub(
             topo::create::create_cart(&runtime.process, &old.comm, none, None)?
         }
     };
-    // SAFETY: the caller's contract.
-    unsafe { give(runtime, made, old, newcomm) }
+    give(runtime, made, old, newcomm)
 }
 
 /// `MPI_Cart_map`: the rank that [`cart_create`] would give with `reorder`, as far as the launcher
 /// has told who is where (the call is a local one).
-///
-/// # Safety
-/// `dims` and `periods` are valid for `ndims` integers, `newrank` for a write, or they are NULL.
 pub unsafe fn cart_map(
-    comm: MPI_Comm,
+    comm: LiveComm,
     ndims: c_int,
     dims: *const c_int,
     periods: *const c_int,
-    newrank: *mut c_int,
+    newrank: Out<c_int>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let object = parent(runtime, comm)?;
+    let (runtime, object) = (comm.runtime, comm.object);
+    intra_only(&object.comm)?;
     // SAFETY: the caller's contract.
     let cart = unsafe { grid(&object.comm, ndims, dims, periods)? };
     let find = |nodes: &[u32]| topo::reorder(&cart, nodes);
-    let rank = mapped(runtime, &object.comm, cart.size(), find);
-    // SAFETY: the caller's contract.
-    unsafe { put(newrank, "newrank", rank) }
+    newrank.set(mapped(runtime, &object.comm, cart.size(), find));
+    Ok(())
 }
 
 /// `MPI_Graph_map`: the rank that [`graph_create`] gives.
-///
-/// # Safety
-/// As for [`graph_create`].
 pub unsafe fn graph_map(
-    comm: MPI_Comm,
+    comm: LiveComm,
     nnodes: c_int,
     index: *const c_int,
     edges: *const c_int,
-    newrank: *mut c_int,
+    newrank: Out<c_int>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let object = parent(runtime, comm)?;
+    let (runtime, object) = (comm.runtime, comm.object);
+    intra_only(&object.comm)?;
     // SAFETY: the caller's contract.
     let graph = unsafe { nodes_and_edges(&object.comm, nnodes, index, edges)? };
     let find = |nodes: &[u32]| topo::reorder_graph(&graph.links(), nodes);
-    let rank = mapped(runtime, &object.comm, graph.size(), find);
-    // SAFETY: the caller's contract.
-    unsafe { put(newrank, "newrank", rank) }
+    newrank.set(mapped(runtime, &object.comm, graph.size(), find));
+    Ok(())
 }

@@ -2,8 +2,8 @@
 
 use mpi_core::Result;
 
-use super::put;
 use crate::abi::{self, MPI_Datatype};
+use crate::args::Out;
 use crate::types;
 
 /// The pairs that there are: of which value, with which index.
@@ -24,10 +24,10 @@ const PAIRS: &[(MPI_Datatype, MPI_Datatype, MPI_Datatype)] = &[
 ];
 
 /// `MPI_Type_get_value_index`: the predefined pair of these types; `MPI_DATATYPE_NULL` if there is none.
-pub unsafe fn type_get_value_index(
+pub fn type_get_value_index(
     value_type: MPI_Datatype,
     index_type: MPI_Datatype,
-    pair_type: *mut MPI_Datatype,
+    pair_type: Out<MPI_Datatype>,
 ) -> Result<()> {
     types::object(value_type)?;
     types::object(index_type)?;
@@ -35,6 +35,6 @@ pub unsafe fn type_get_value_index(
         .iter()
         .find(|(value, index, _)| (*value, *index) == (value_type, index_type));
     let pair = found.map_or(abi::MPI_DATATYPE_NULL, |(_, _, pair)| *pair);
-    // SAFETY: the caller's contract.
-    unsafe { put(pair_type, "pair_type", pair) }
+    pair_type.set(pair);
+    Ok(())
 }

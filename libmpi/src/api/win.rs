@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_rma::{Flavor, Window};
 
@@ -11,9 +12,9 @@ use crate::abi::{
     MPI_Aint, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_MAX_OBJECT_NAME, MPI_PROC_NULL,
     MPI_WIN_NULL, MPI_Win, MPI_Win_errhandler_function,
 };
+use crate::args::{LiveWin, Out, OutInt};
 use crate::attributes::{self, Form, Kind, Value};
-use crate::counts::IntOut;
-use crate::errhandler::{self, Handler};
+use crate::errhandler::{self, Attached, Handler};
 use crate::hints::Hints;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
@@ -121,55 +122,44 @@ pub unsafe fn win_allocate(
     disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
-    baseptr: *mut c_void,
+    baseptr: Out<*mut c_void>,
     win: *mut MPI_Win,
 ) -> Result<()> {
-    if baseptr.is_null() {
-        return Err(null("baseptr"));
-    }
     // SAFETY: the caller's contract.
     unsafe {
         let object = make(comm, Flavor::Allocated, size, disp_unit, info, win)?;
-        put(baseptr.cast(), "baseptr", object.window.base())
+        baseptr.set(object.window.base().cast());
+        Ok(())
     }
 }
 
 /// `MPI_Win_allocate_shared` (section 11.2.3).
-///
-/// # Safety
-/// As for [`win_allocate`].
 pub unsafe fn win_allocate_shared(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
-    baseptr: *mut c_void,
+    baseptr: Out<*mut c_void>,
     win: *mut MPI_Win,
 ) -> Result<()> {
-    if baseptr.is_null() {
-        return Err(null("baseptr"));
-    }
     let flavor = Flavor::Shared { contiguous: true };
     // SAFETY: the caller's contract.
     unsafe {
         let object = make(comm, flavor, size, disp_unit, info, win)?;
-        put(baseptr.cast(), "baseptr", object.window.base())
+        baseptr.set(object.window.base().cast());
+        Ok(())
     }
 }
 
 /// `MPI_Win_shared_query` (section 11.2.3).
-///
-/// # Safety
-/// `baseptr` is the address of a pointer; it and the others are valid or NULL.
-pub unsafe fn win_shared_query(
-    win: MPI_Win,
+pub fn win_shared_query(
+    win: LiveWin,
     rank: c_int,
-    size: *mut MPI_Aint,
-    disp_unit: IntOut,
-    baseptr: *mut c_void,
+    size: Out<MPI_Aint>,
+    disp_unit: OutInt,
+    baseptr: Out<*mut c_void>,
 ) -> Result<()> {
-    runtime()?;
-    let window = &wins::get(win)?.window;
+    let window = &win.window;
     let rank = match rank {
         MPI_PROC_NULL => None,
         rank => Some(check_rank(window, rank)?),
@@ -180,12 +170,10 @@ pub unsafe fn win_shared_query(
             "the window was not made by MPI_Win_allocate_shared, which this function needs",
         )
     })?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(size, "size", bytes as MPI_Aint)?;
-        disp_unit.put("disp_unit", unit, "the unit of displacements")?;
-        put(baseptr.cast(), "baseptr", base)
-    }
+    size.set(bytes as MPI_Aint);
+    disp_unit.set(unit, "the unit of displacements")?;
+    baseptr.set(base.cast());
+    Ok(())
 }
 
 /// A rank of the window.
@@ -209,9 +197,6 @@ fn wrong_rank(window: &Window, rank: c_int) -> Error {
 }
 
 /// `MPI_Win_create_dynamic` (section 11.2.4).
-///
-/// # Safety
-/// `win` is valid or NULL.
 pub unsafe fn win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe { make(comm, Flavor::Dynamic, 0, 1, info, win) }.map(drop)
@@ -221,9 +206,8 @@ pub unsafe fn win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_W
 ///
 /// # Safety
 /// `base` is valid for `size` bytes until it is detached or the window freed.
-pub unsafe fn win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> Result<()> {
-    runtime()?;
-    let window = &wins::get(win)?.window;
+pub unsafe fn win_attach(win: LiveWin, base: *mut c_void, size: MPI_Aint) -> Result<()> {
+    let window = &win.window;
     let Ok(bytes) = usize::try_from(size) else {
         return Err(Error::new(
             Class::Size,
@@ -238,54 +222,38 @@ pub unsafe fn win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> Res
 }
 
 /// `MPI_Win_detach` (section 11.2.4).
-pub fn win_detach(win: MPI_Win, base: *const c_void) -> Result<()> {
-    runtime()?;
-    wins::get(win)?.window.detach(base.cast())
+pub fn win_detach(win: LiveWin, base: *const c_void) -> Result<()> {
+    win.window.detach(base.cast())
 }
 
 /// `MPI_Win_free` (section 11.2.5).
-///
-/// # Safety
-/// `win` is valid or NULL.
-pub unsafe fn win_free(win: *mut MPI_Win) -> Result<()> {
+pub fn win_free(win: &mut MPI_Win) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let Some(handle) = (unsafe { win.as_mut() }) else {
-        return Err(null("win"));
-    };
-    let object = wins::hold(*handle)?;
+    let object = wins::hold(*win)?;
     object.window.check_free()?;
-    object.attributes.delete_all(handle)?;
+    object.attributes.delete_all(win)?;
     // A callback may have freed it already.
-    if !wins::get(*handle).is_ok_and(|still| std::ptr::eq(still, &raw const *object)) {
+    if !wins::get(*win).is_ok_and(|still| std::ptr::eq(still, &raw const *object)) {
         let why = "a delete callback of an attribute has freed the window meanwhile";
         return Err(Error::new(Class::Win, why));
     }
     object.window.free(&runtime.process)?;
-    wins::remove(*handle)?;
-    *handle = MPI_WIN_NULL;
+    wins::remove(*win)?;
+    *win = MPI_WIN_NULL;
     Ok(())
 }
 
 /// `MPI_Win_get_group` (section 11.2.7).
-///
-/// # Safety
-/// `group` is valid or NULL.
-pub unsafe fn win_get_group(win: MPI_Win, group: *mut MPI_Group) -> Result<()> {
-    runtime()?;
-    let window = &wins::get(win)?.window;
-    if group.is_null() {
-        return Err(null("group"));
-    }
-    // SAFETY: the caller's contract.
-    unsafe { put(group, "group", groups::insert(window.group()?.clone())?) }
+pub fn win_get_group(win: LiveWin, group: Out<MPI_Group>) -> Result<()> {
+    let window = &win.window;
+    group.set(groups::insert(window.group()?.clone())?);
+    Ok(())
 }
 
 /// `MPI_Win_set_info` (section 11.2.7).
-pub fn win_set_info(win: MPI_Win, info: MPI_Info) -> Result<()> {
-    runtime()?;
-    let object = wins::get(win)?;
-    if let Some(info) = infos::hints(info)? {
+pub fn win_set_info(win: LiveWin, info: Option<&Info>) -> Result<()> {
+    let object = win.object;
+    if let Some(info) = info {
         let mut hints = object.hints.lock();
         hints.update_win(info);
         hints.settle_win(&object.window);
@@ -294,28 +262,15 @@ pub fn win_set_info(win: MPI_Win, info: MPI_Info) -> Result<()> {
 }
 
 /// `MPI_Win_get_info` (section 11.2.7).
-///
-/// # Safety
-/// `info_used` is valid or NULL.
-pub unsafe fn win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> Result<()> {
-    runtime()?;
-    let info = wins::get(win)?.hints.lock().to_win_info()?;
-    // SAFETY: the caller's contract.
-    unsafe { super::info::give(info, info_used, "info_used") }
+pub fn win_get_info(win: LiveWin, info_used: Out<MPI_Info>) -> Result<()> {
+    let info = win.hints.lock().to_win_info()?;
+    super::info::give(info, info_used)
 }
 
 /// `MPI_Win_set_name` (section 6.8). Longer names are cut.
-///
-/// # Safety
-/// `win_name` is a string or NULL.
-pub unsafe fn win_set_name(win: MPI_Win, win_name: *const c_char) -> Result<()> {
-    runtime()?;
-    let object = wins::get(win)?;
-    if win_name.is_null() {
-        return Err(null("win_name"));
-    }
-    // SAFETY: a string by the caller's contract.
-    let name = unsafe { CStr::from_ptr(win_name) }.to_string_lossy();
+pub fn win_set_name(win: LiveWin, win_name: &CStr) -> Result<()> {
+    let object = win.object;
+    let name = win_name.to_string_lossy();
     let end = (0..=name.len().min(MPI_MAX_OBJECT_NAME as usize - 1))
         .rfind(|end| name.is_char_boundary(*end));
     object.window.set_name(&name[..end.unwrap_or(0)]);
@@ -323,16 +278,12 @@ pub unsafe fn win_set_name(win: MPI_Win, win_name: *const c_char) -> Result<()> 
 }
 
 /// `MPI_Win_get_name` (section 6.8).
-///
-/// # Safety
-/// `win_name` has room for `MPI_MAX_OBJECT_NAME` characters, or is NULL, as may be `resultlen`.
 pub unsafe fn win_get_name(
-    win: MPI_Win,
+    win: LiveWin,
     win_name: *mut c_char,
-    resultlen: *mut c_int,
+    resultlen: Out<c_int>,
 ) -> Result<()> {
-    runtime()?;
-    let name = wins::get(win)?.window.name();
+    let name = win.window.name();
     // SAFETY: the caller's contract; names are kept short enough.
     unsafe { put_text(win_name, "win_name", &name, resultlen) }
 }
@@ -360,48 +311,33 @@ pub fn win_delete_attr(win: MPI_Win, keyval: c_int) -> Result<()> {
 }
 
 /// `MPI_Win_get_attr` (section 6.7).
-///
-/// # Safety
-/// `attribute_val` is the address of a pointer, and `flag` of an integer, or they are NULL.
-pub unsafe fn win_get_attr(
-    win: MPI_Win,
+pub fn win_get_attr(
+    win: LiveWin,
     keyval: c_int,
-    attribute_val: *mut c_void,
-    flag: *mut c_int,
+    attribute_val: Out<*mut c_void>,
+    flag: Out<c_int>,
 ) -> Result<()> {
-    runtime()?;
-    let object = wins::get(win)?;
+    let object = win.object;
     let found = match object.predefined(keyval) {
         Some(found) => Some(found),
         None => attr::stored(&object.attributes, keyval, Kind::Win)?,
     };
-    // SAFETY: the caller's contract.
-    unsafe { attr::tell(found, attribute_val, flag) }
+    attr::tell(found, attribute_val, flag);
+    Ok(())
 }
 
 /// `MPI_Win_create_errhandler` (section 8.3.2).
-///
-/// # Safety
-/// The function is one as the standard says; `errhandler` is valid or NULL.
-pub unsafe fn win_create_errhandler(
-    function: Option<MPI_Win_errhandler_function>,
-    errhandler: *mut MPI_Errhandler,
+pub fn win_create_errhandler(
+    function: MPI_Win_errhandler_function,
+    errhandler: Out<MPI_Errhandler>,
 ) -> Result<()> {
-    let function = function.ok_or_else(|| null("win_errhandler_fn"))?;
-    if errhandler.is_null() {
-        return Err(null("errhandler"));
-    }
-    let handle = errhandler::make(Handler::Win(function))?;
-    // SAFETY: the caller's contract.
-    unsafe { put(errhandler, "errhandler", handle) }
+    errhandler.set(errhandler::make(Handler::Win(function))?);
+    Ok(())
 }
 
 /// `MPI_Win_set_errhandler` (section 8.3.2).
-pub fn win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> Result<()> {
-    runtime()?;
-    let object = wins::get(win)?;
-    let attached = errhandler::attach(errhandler)?;
-    match attached.handler() {
+pub fn win_set_errhandler(win: LiveWin, errhandler: Attached) -> Result<()> {
+    match errhandler.handler() {
         Handler::Fatal | Handler::Abort | Handler::Return | Handler::Win(_) => {}
         Handler::Comm(_) | Handler::File(_) | Handler::Session(_) => {
             let why = "the error handler was made for another kind of object; make one by \
@@ -409,33 +345,23 @@ pub fn win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> Result<()
             return Err(Error::new(Class::Errhandler, why));
         }
     }
-    *object.errhandler.lock() = attached;
+    *win.errhandler.lock() = errhandler;
     Ok(())
 }
 
 /// `MPI_Win_get_errhandler` (section 8.3.2).
-///
-/// # Safety
-/// `errhandler` is valid or NULL.
-pub unsafe fn win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) -> Result<()> {
-    runtime()?;
-    let attached = wins::get(win)?.errhandler.lock().clone();
-    if errhandler.is_null() {
-        return Err(null("errhandler"));
-    }
-    // SAFETY: the caller's contract.
-    unsafe { put(errhandler, "errhandler", attached.handle()) }
+pub fn win_get_errhandler(win: LiveWin, errhandler: Out<MPI_Errhandler>) -> Result<()> {
+    errhandler.set(win.errhandler.lock().clone().handle());
+    Ok(())
 }
 
 /// `MPI_Win_call_errhandler` (section 8.5).
-pub fn win_call_errhandler(win: MPI_Win, errorcode: c_int) -> Result<()> {
-    runtime()?;
-    wins::get(win)?;
+pub fn win_call_errhandler(win: LiveWin, errorcode: c_int) -> Result<()> {
     let detail = "the program called the error handler with this code";
     raise::raise(
         Error::new(Class::User(errorcode), detail),
         "MPI_Win_call_errhandler",
-        On::Win(win),
+        On::Win(win.handle),
         &[],
     );
     Ok(())

@@ -95,8 +95,6 @@ fn site(win: MPI_Win) -> Result<(&'static Runtime, &'static Window)> {
     Ok((runtime()?, &wins::get(win)?.window))
 }
 
-/// # Safety
-/// As for the functions of the API.
 #[inline(always)]
 unsafe fn any_put(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     let (runtime, window) = site(win)?;
@@ -113,8 +111,6 @@ unsafe fn any_put(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     }
 }
 
-/// # Safety
-/// As for the functions of the API.
 #[inline(always)]
 unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     let (runtime, window) = site(win)?;
@@ -131,8 +127,6 @@ unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     }
 }
 
-/// # Safety
-/// As for the functions of the API.
 #[inline(always)]
 unsafe fn any_accumulate(
     from: From,
@@ -199,9 +193,6 @@ pub unsafe fn win_put(
 }
 
 /// `MPI_Rput` (section 11.3.5).
-///
-/// # Safety
-/// As for [`win_put`]; `request` is valid or NULL.
 pub unsafe fn win_rput(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
@@ -258,9 +249,6 @@ pub unsafe fn win_get(
 }
 
 /// `MPI_Rget` (section 11.3.5).
-///
-/// # Safety
-/// As for [`win_get`]; `request` is valid or NULL.
 pub unsafe fn win_rget(
     origin_addr: *mut c_void,
     origin_count: MPI_Count,
@@ -288,9 +276,6 @@ pub unsafe fn win_rget(
 }
 
 /// `MPI_Accumulate` (section 11.3.4).
-///
-/// # Safety
-/// As for [`win_put`].
 pub unsafe fn win_accumulate(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
@@ -318,9 +303,6 @@ pub unsafe fn win_accumulate(
 }
 
 /// `MPI_Raccumulate` (section 11.3.5).
-///
-/// # Safety
-/// As for [`win_put`]; `request` is valid or NULL.
 pub unsafe fn win_raccumulate(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
@@ -349,9 +331,6 @@ pub unsafe fn win_raccumulate(
 }
 
 /// `MPI_Get_accumulate` (section 11.3.4).
-///
-/// # Safety
-/// As for [`win_put`] and, for the result, [`win_get`].
 pub unsafe fn win_get_accumulate(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
@@ -387,9 +366,6 @@ pub unsafe fn win_get_accumulate(
 }
 
 /// `MPI_Rget_accumulate` (section 11.3.5).
-///
-/// # Safety
-/// As for [`win_get_accumulate`]; `request` is valid or NULL.
 pub unsafe fn win_rget_accumulate(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
@@ -426,9 +402,6 @@ pub unsafe fn win_rget_accumulate(
 }
 
 /// `MPI_Fetch_and_op` (section 11.3.4).
-///
-/// # Safety
-/// As for [`win_get_accumulate`], for one element each.
 pub unsafe fn win_fetch_and_op(
     origin_addr: *const c_void,
     result_addr: *mut c_void,
@@ -472,9 +445,6 @@ fn predefined(datatype: MPI_Datatype) -> Result<&'static Datatype> {
 }
 
 /// `MPI_Compare_and_swap` (section 11.3.4).
-///
-/// # Safety
-/// As for [`win_fetch_and_op`].
 pub unsafe fn win_compare_and_swap(
     origin_addr: *const c_void,
     compare_addr: *const c_void,

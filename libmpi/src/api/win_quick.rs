@@ -28,9 +28,6 @@ fn plain(
 }
 
 /// The short way of `MPI_Put`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn win_put_fast(
     origin_addr: *const c_void,
@@ -50,9 +47,6 @@ pub(crate) unsafe fn win_put_fast(
 }
 
 /// The short way of `MPI_Get`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn win_get_fast(
     origin_addr: *mut c_void,
@@ -104,9 +98,6 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) -> c_int {
 }
 
 /// The short way of `MPI_Rput`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn win_rput_fast(
     origin_addr: *const c_void,
@@ -134,9 +125,6 @@ pub(crate) unsafe fn win_rput_fast(
 }
 
 /// The short way of `MPI_Rget`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn win_rget_fast(
     origin_addr: *mut c_void,
@@ -228,9 +216,6 @@ unsafe fn change_one(
 }
 
 /// The short way of `MPI_Fetch_and_op`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn win_fetch_and_op_fast(
     origin_addr: *const c_void,
@@ -250,9 +235,6 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
 }
 
 /// The short way of `MPI_Accumulate`, of one integer.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn win_accumulate_fast(
     origin_addr: *const c_void,
@@ -288,9 +270,6 @@ fn one(
 }
 
 /// The short way of `MPI_Get_accumulate`, of one integer.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn win_get_accumulate_fast(
     origin_addr: *const c_void,
@@ -326,9 +305,6 @@ pub(crate) unsafe fn win_get_accumulate_fast(
 }
 
 /// The short way of `MPI_Rget_accumulate`, of one integer.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn win_rget_accumulate_fast(
     origin_addr: *const c_void,
@@ -370,9 +346,6 @@ pub(crate) unsafe fn win_rget_accumulate_fast(
 }
 
 /// The short way of `MPI_Compare_and_swap`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn win_compare_and_swap_fast(
     origin_addr: *const c_void,

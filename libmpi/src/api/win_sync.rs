@@ -5,15 +5,13 @@ use std::ffi::c_int;
 use mpi_core::{Class, Error, Result};
 use mpi_rma::FenceAssert;
 
-use super::put;
 use super::win::check_rank;
 pub(crate) use super::win_quick::{win_flush_fast, win_flush_local_fast};
 use crate::abi::{
-    MPI_Group, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE,
-    MPI_MODE_NOPUT, MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_PROC_NULL, MPI_Win,
+    MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
+    MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_PROC_NULL,
 };
-use crate::runtime::runtime;
-use crate::{groups, wins};
+use crate::args::{LiveGroup, LiveWin, Out};
 
 /// Checks assertions against those that a function takes.
 fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
@@ -30,9 +28,8 @@ fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
 }
 
 /// `MPI_Win_fence` (section 11.5.1).
-pub fn win_fence(assert: c_int, win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    let object = wins::get(win)?;
+pub fn win_fence(assert: c_int, win: LiveWin) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
     let allowed = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
     check_assert(assert, allowed)?;
     let assert = FenceAssert {
@@ -43,53 +40,46 @@ pub fn win_fence(assert: c_int, win: MPI_Win) -> Result<()> {
 }
 
 /// `MPI_Win_start` (section 11.5.2).
-pub fn win_start(group: MPI_Group, assert: c_int, win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    let object = wins::get(win)?;
-    let group = groups::get(group)?;
+pub fn win_start(group: LiveGroup, assert: c_int, win: LiveWin) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
+    let group = group.object;
     check_assert(assert, MPI_MODE_NOCHECK)?;
     object.window.start(&runtime.process, group)
 }
 
 /// `MPI_Win_complete` (section 11.5.2).
-pub fn win_complete(win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    wins::get(win)?.window.complete(&runtime.process)
+pub fn win_complete(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.complete(&runtime.process)
 }
 
 /// `MPI_Win_post` (section 11.5.2).
-pub fn win_post(group: MPI_Group, assert: c_int, win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    let object = wins::get(win)?;
-    let group = groups::get(group)?;
+pub fn win_post(group: LiveGroup, assert: c_int, win: LiveWin) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
+    let group = group.object;
     check_assert(assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT)?;
     object.window.post(&runtime.process, group)
 }
 
 /// `MPI_Win_wait` (section 11.5.2).
-pub fn win_wait(win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    wins::get(win)?.window.wait(&runtime.process)
+pub fn win_wait(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.wait(&runtime.process)
 }
 
 /// `MPI_Win_test` (section 11.5.2).
-///
-/// # Safety
-/// `flag` is valid or NULL.
-pub unsafe fn win_test(win: MPI_Win, flag: *mut c_int) -> Result<()> {
-    let runtime = runtime()?;
-    let object = wins::get(win)?;
-    // SAFETY: the caller's contract. Written first, so that a result can't get lost.
-    unsafe {
-        put(flag, "flag", 0)?;
-        put(flag, "flag", object.window.test(&runtime.process)?.into())
-    }
+pub fn win_test(win: LiveWin, flag: Out<c_int>) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
+    // Written first, so that a result can't get lost.
+    flag.set(0);
+    flag.set(object.window.test(&runtime.process)?.into());
+    Ok(())
 }
 
 /// `MPI_Win_lock` (section 11.5.3).
-pub fn win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    let window = &wins::get(win)?.window;
+pub fn win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    let window = &win.window;
     let exclusive = match lock_type {
         MPI_LOCK_EXCLUSIVE => true,
         MPI_LOCK_SHARED => false,
@@ -111,17 +101,16 @@ pub fn win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) -> R
 }
 
 /// `MPI_Win_lock_all` (section 11.5.3).
-pub fn win_lock_all(assert: c_int, win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    let object = wins::get(win)?;
+pub fn win_lock_all(assert: c_int, win: LiveWin) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
     check_assert(assert, MPI_MODE_NOCHECK)?;
     object.window.lock_all(&runtime.process, assert != 0)
 }
 
 /// `MPI_Win_unlock` (section 11.5.3).
-pub fn win_unlock(rank: c_int, win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    let window = &wins::get(win)?.window;
+pub fn win_unlock(rank: c_int, win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    let window = &win.window;
     if rank == MPI_PROC_NULL {
         return Ok(());
     }
@@ -129,15 +118,15 @@ pub fn win_unlock(rank: c_int, win: MPI_Win) -> Result<()> {
 }
 
 /// `MPI_Win_unlock_all` (section 11.5.3).
-pub fn win_unlock_all(win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    wins::get(win)?.window.unlock_all(&runtime.process)
+pub fn win_unlock_all(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.unlock_all(&runtime.process)
 }
 
 /// `MPI_Win_flush` (section 11.5.4).
-pub fn win_flush(rank: c_int, win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    let window = &wins::get(win)?.window;
+pub fn win_flush(rank: c_int, win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    let window = &win.window;
     if rank == MPI_PROC_NULL {
         return Ok(());
     }
@@ -145,15 +134,15 @@ pub fn win_flush(rank: c_int, win: MPI_Win) -> Result<()> {
 }
 
 /// `MPI_Win_flush_all` (section 11.5.4).
-pub fn win_flush_all(win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    wins::get(win)?.window.flush_all(&runtime.process)
+pub fn win_flush_all(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.flush_all(&runtime.process)
 }
 
 /// `MPI_Win_flush_local` (section 11.5.4).
-pub fn win_flush_local(rank: c_int, win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    let window = &wins::get(win)?.window;
+pub fn win_flush_local(rank: c_int, win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    let window = &win.window;
     if rank == MPI_PROC_NULL {
         return Ok(());
     }
@@ -161,13 +150,13 @@ pub fn win_flush_local(rank: c_int, win: MPI_Win) -> Result<()> {
 }
 
 /// `MPI_Win_flush_local_all` (section 11.5.4).
-pub fn win_flush_local_all(win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    wins::get(win)?.window.flush_local_all(&runtime.process)
+pub fn win_flush_local_all(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.flush_local_all(&runtime.process)
 }
 
 /// `MPI_Win_sync` (section 11.5.4).
-pub fn win_sync(win: MPI_Win) -> Result<()> {
-    let runtime = runtime()?;
-    wins::get(win)?.window.sync(&runtime.process)
+pub fn win_sync(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.sync(&runtime.process)
 }

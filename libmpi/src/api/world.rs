@@ -6,27 +6,24 @@ use std::sync::atomic::Ordering;
 use mpi_core::{Class, Error, Result};
 
 use super::env::put_text;
-use super::put;
 use crate::abi::{
     MPI_Comm, MPI_MAX_PROCESSOR_NAME, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
 };
+use crate::args::Out;
 use crate::runtime::{Phase, Runtime, phase, runtime};
 use crate::{fatal, identity, init};
 
 /// `MPI_Init` (section 8.7).
-///
-/// # Safety
-/// The arguments are not looked at.
 pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
     init::start(MPI_THREAD_SINGLE, false)
 }
 
 /// `MPI_Init_thread` (section 12.4.3). The level asked for is the one provided.
-pub unsafe fn init_thread(
+pub fn init_thread(
     _argc: *mut c_int,
     _argv: *mut *mut *mut c_char,
     required: c_int,
-    provided: *mut c_int,
+    provided: Out<c_int>,
 ) -> Result<()> {
     if !(MPI_THREAD_SINGLE..=MPI_THREAD_MULTIPLE).contains(&required) {
         return Err(Error::new(
@@ -38,8 +35,8 @@ pub unsafe fn init_thread(
         ));
     }
     init::start(required, required == MPI_THREAD_MULTIPLE)?;
-    // SAFETY: the caller's contract.
-    unsafe { put(provided, "provided", required) }
+    provided.set(required);
+    Ok(())
 }
 
 /// `MPI_Finalize` (section 8.7).
@@ -48,15 +45,15 @@ pub fn finalize() -> Result<()> {
 }
 
 /// `MPI_Initialized` (section 8.7).
-pub unsafe fn initialized(flag: *mut c_int) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { put(flag, "flag", c_int::from(phase() != Phase::Before)) }
+pub fn initialized(flag: Out<c_int>) -> Result<()> {
+    flag.set(c_int::from(phase() != Phase::Before));
+    Ok(())
 }
 
 /// `MPI_Finalized` (section 8.7).
-pub unsafe fn finalized(flag: *mut c_int) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { put(flag, "flag", c_int::from(phase() == Phase::After)) }
+pub fn finalized(flag: Out<c_int>) -> Result<()> {
+    flag.set(c_int::from(phase() == Phase::After));
+    Ok(())
 }
 
 /// `MPI_Abort` (section 8.7): ends all processes of the job, whatever the communicator.
@@ -90,24 +87,21 @@ fn world_runtime() -> Result<&'static Runtime> {
 }
 
 /// `MPI_Query_thread` (section 12.4.3).
-pub unsafe fn query_thread(provided: *mut c_int) -> Result<()> {
+pub fn query_thread(provided: Out<c_int>) -> Result<()> {
     let level = world_runtime()?.thread_level.load(Ordering::Relaxed);
-    // SAFETY: the caller's contract.
-    unsafe { put(provided, "provided", level) }
+    provided.set(level);
+    Ok(())
 }
 
 /// `MPI_Is_thread_main` (section 12.4.3).
-pub unsafe fn is_thread_main(flag: *mut c_int) -> Result<()> {
+pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
     let main = *world_runtime()?.main_thread.lock() == Some(std::thread::current().id());
-    // SAFETY: the caller's contract.
-    unsafe { put(flag, "flag", c_int::from(main)) }
+    flag.set(c_int::from(main));
+    Ok(())
 }
 
 /// `MPI_Get_processor_name` (section 8.1): the name of the node.
-///
-/// # Safety
-/// `name` has room for `MPI_MAX_PROCESSOR_NAME` characters, or is NULL, as may be `resultlen`.
-pub unsafe fn get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> Result<()> {
+pub unsafe fn get_processor_name(name: *mut c_char, resultlen: Out<c_int>) -> Result<()> {
     runtime()?;
     let mut host = identity::host();
     host.truncate(MPI_MAX_PROCESSOR_NAME as usize - 1);

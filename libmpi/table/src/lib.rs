@@ -6,6 +6,7 @@
 //! prototype in `functions.mpi`.
 
 pub mod constant;
+mod conversions;
 pub mod ctype;
 pub mod fortran;
 pub mod function;

@@ -10,6 +10,7 @@ impl Table {
     /// The text of a Rust module with the shims of all functions that there are, for `include!`.
     ///
     /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, `mpi_core`,
+    /// `crate::args::{given, kind}`,
     /// `crate::counts::{IntArray, IntOut}` and `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module
     /// of the function, because the assembler can give another name only to a symbol that it
     /// sees.
@@ -90,16 +91,13 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
         params.join(", "),
         rust_result(&function.result)
     );
-    let call = format!(
-        "crate::api::{implementation}({})",
-        function.arguments().join(", ")
-    );
+    let call = call(function, implementation);
     let safety = "    // SAFETY: the program keeps to the standard's contract, and the Rust function\n    \
                   // asks for no more than that.\n";
     match function.style {
         Style::Plain => {
             text.push_str(safety);
-            let _ = writeln!(text, "    unsafe {{ {call} }}");
+            let _ = writeln!(text, "    {call}");
         }
         Style::Checked => {
             let on = object(function, "*object");
@@ -118,7 +116,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
             );
             let way = format!(
                 "{safety}    \
-                 match unsafe {{ {call} }} {{\n        \
+                 match {call} {{\n        \
                  Ok(()) => MPI_SUCCESS,\n        \
                  Err(failure) => fail(failure, {list}),\n    }}"
             );
@@ -140,6 +138,20 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
         }
     }
     text.push_str("}\n\n");
+}
+
+/// The call of the Rust function. What is refused before it ends the call, too.
+pub(crate) fn call(function: &Function, implementation: &str) -> String {
+    match function.style {
+        Style::Plain => format!(
+            "unsafe {{ crate::api::{implementation}({}) }}",
+            function.arguments().join(", ")
+        ),
+        Style::Checked => format!(
+            "(|| unsafe {{ crate::api::{implementation}({}) }})()",
+            function.converted_arguments().join(", ")
+        ),
+    }
 }
 
 /// The call of the short way, which is for counts that fit into ints.

@@ -172,10 +172,7 @@ impl Table {
         let call = inside(
             function,
             &ways,
-            &format!(
-                "unsafe {{ crate::api::{implementation}({}) }}",
-                function.arguments().join(", ")
-            ),
+            &crate::shims::call(function, implementation),
         );
         match function.style {
             Style::Plain if is_outward => {

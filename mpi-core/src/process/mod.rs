@@ -1,5 +1,6 @@
 //! A process: the one value that everything hangs off.
 
+mod caller;
 mod config;
 pub mod foreign;
 pub mod loan;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use netmod::VciId;
 
-use super::Process;
+use super::{Process, caller};
 use crate::pt2pt::engine::{Counters, describe_key};
 use crate::pt2pt::request::Role;
 use crate::vci::VciGuard;
@@ -30,8 +30,9 @@ impl Process {
     /// Pending operations and unexpected messages, for a person who looks for a hang.
     pub fn report(&self) -> String {
         let mut text = format!(
-            "Weft: process {} is waiting. Pending operations:\n",
-            self.me
+            "Weft: process {} is waiting{}. Pending operations:\n",
+            self.me,
+            caller::describe()
         );
         for vci in 0..self.open.load(Ordering::Acquire) {
             let Some(state) = self.vcis[vci].get().and_then(|vci| vci.visit()) else {

@@ -6,21 +6,19 @@ use mpi_core::Result;
 use mpi_io::{At, Direction};
 
 use super::{data, tell};
-use crate::abi::{MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
-use crate::files;
-use crate::runtime::runtime;
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_Offset};
+use crate::args::{LiveFile, StatusOut};
 
 /// `MPI_File_read_at` (section 13.4.2).
 pub unsafe fn file_read_at(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
+    let object = fh.object;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -35,15 +33,14 @@ pub unsafe fn file_read_at(
 
 /// `MPI_File_write_at` (section 13.4.2).
 pub unsafe fn file_write_at(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
+    let object = fh.object;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -58,14 +55,13 @@ pub unsafe fn file_write_at(
 
 /// `MPI_File_read` (section 13.4.3).
 pub unsafe fn file_read(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
+    let object = fh.object;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -78,14 +74,13 @@ pub unsafe fn file_read(
 
 /// `MPI_File_write` (section 13.4.3).
 pub unsafe fn file_write(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
+    let object = fh.object;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -98,14 +93,13 @@ pub unsafe fn file_write(
 
 /// `MPI_File_read_shared` (section 13.4.4).
 pub unsafe fn file_read_shared(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
+    let object = fh.object;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -118,14 +112,13 @@ pub unsafe fn file_read_shared(
 
 /// `MPI_File_write_shared` (section 13.4.4).
 pub unsafe fn file_write_shared(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
+    let object = fh.object;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;

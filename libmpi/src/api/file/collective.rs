@@ -6,21 +6,20 @@ use mpi_core::Result;
 use mpi_io::{At, Direction};
 
 use super::{data, tell};
-use crate::abi::{MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
-use crate::files;
-use crate::runtime::runtime;
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_Offset};
+use crate::args::{LiveFile, StatusOut};
 
 /// `MPI_File_read_at_all` (section 13.4.2).
 pub unsafe fn file_read_at_all(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype);
@@ -33,15 +32,15 @@ pub unsafe fn file_read_at_all(
 
 /// `MPI_File_write_at_all` (section 13.4.2).
 pub unsafe fn file_write_at_all(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype);
@@ -54,14 +53,14 @@ pub unsafe fn file_write_at_all(
 
 /// `MPI_File_read_all` (section 13.4.3).
 pub unsafe fn file_read_all(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype);
@@ -74,14 +73,14 @@ pub unsafe fn file_read_all(
 
 /// `MPI_File_write_all` (section 13.4.3).
 pub unsafe fn file_write_all(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype);
@@ -94,14 +93,14 @@ pub unsafe fn file_write_all(
 
 /// `MPI_File_read_ordered` (section 13.4.4).
 pub unsafe fn file_read_ordered(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype);
@@ -114,14 +113,14 @@ pub unsafe fn file_read_ordered(
 
 /// `MPI_File_write_ordered` (section 13.4.4).
 pub unsafe fn file_write_ordered(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype);

@@ -7,28 +7,20 @@ use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result};
 
-use super::super::{null, put};
 use crate::abi::{MPI_Errhandler, MPI_FILE_NULL, MPI_File, MPI_File_errhandler_function};
+use crate::args::Out;
 use crate::errhandler::{self, Attached, Handler};
 use crate::files;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
 
 /// `MPI_File_create_errhandler` (section 8.3.3).
-///
-/// # Safety
-/// The function is one as the standard says; `errhandler` is valid or NULL.
-pub unsafe fn file_create_errhandler(
-    function: Option<MPI_File_errhandler_function>,
-    errhandler: *mut MPI_Errhandler,
+pub fn file_create_errhandler(
+    function: MPI_File_errhandler_function,
+    errhandler: Out<MPI_Errhandler>,
 ) -> Result<()> {
-    let function = function.ok_or_else(|| null("file_errhandler_fn"))?;
-    if errhandler.is_null() {
-        return Err(null("errhandler"));
-    }
-    let handle = errhandler::make(Handler::File(function))?;
-    // SAFETY: the caller's contract.
-    unsafe { put(errhandler, "errhandler", handle) }
+    errhandler.set(errhandler::make(Handler::File(function))?);
+    Ok(())
 }
 
 /// Does something with the handler of a file, or with the default one.
@@ -41,10 +33,9 @@ fn with<T>(file: MPI_File, action: impl FnOnce(&mut Attached) -> T) -> Result<T>
 }
 
 /// `MPI_File_set_errhandler` (section 8.3.3).
-pub fn file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> Result<()> {
+pub fn file_set_errhandler(file: MPI_File, errhandler: Attached) -> Result<()> {
     with(file, |_| ())?;
-    let attached = errhandler::attach(errhandler)?;
-    match attached.handler() {
+    match errhandler.handler() {
         Handler::Fatal | Handler::Abort | Handler::Return | Handler::File(_) => {}
         Handler::Comm(_) | Handler::Win(_) | Handler::Session(_) => {
             let why = "the error handler was made for another kind of object; make one by \
@@ -53,19 +44,16 @@ pub fn file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> Result
         }
     }
     // The one before is let go of outside of the lock.
-    let before = with(file, |handler| std::mem::replace(handler, attached))?;
+    let before = with(file, |handler| std::mem::replace(handler, errhandler))?;
     drop(before);
     Ok(())
 }
 
 /// `MPI_File_get_errhandler` (section 8.3.3).
-pub unsafe fn file_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> Result<()> {
+pub fn file_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) -> Result<()> {
     let attached = with(file, |handler| handler.clone())?;
-    if errhandler.is_null() {
-        return Err(null("errhandler"));
-    }
-    // SAFETY: the caller's contract.
-    unsafe { put(errhandler, "errhandler", attached.handle()) }
+    errhandler.set(attached.handle());
+    Ok(())
 }
 
 /// `MPI_File_call_errhandler` (section 8.5).

@@ -4,15 +4,16 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_io::{Amode, File, Opening};
 use parking_lot::Mutex;
 
-use super::super::{null, put};
+use super::super::null;
 use crate::abi::{
-    self, MPI_Comm, MPI_FILE_NULL, MPI_File, MPI_Group, MPI_Info, MPI_MAX_DATAREP_STRING,
-    MPI_Offset,
+    self, MPI_FILE_NULL, MPI_File, MPI_Group, MPI_Info, MPI_MAX_DATAREP_STRING, MPI_Offset,
 };
+use crate::args::{LiveComm, LiveFile, Out};
 use crate::files::{self, FileObject};
 use crate::runtime::runtime;
 use crate::{groups, infos};
@@ -71,14 +72,14 @@ unsafe fn name_of(name: *const c_char) -> Result<PathBuf> {
 
 /// `MPI_File_open` (section 13.2.1).
 pub unsafe fn file_open(
-    comm: MPI_Comm,
+    comm: LiveComm,
     filename: *const c_char,
     amode: c_int,
     info: MPI_Info,
     fh: *mut MPI_File,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let comm = &runtime.comm(comm)?.comm;
+    let runtime = comm.runtime;
+    let comm = &comm.comm;
     if comm.remote().is_some() {
         let why = "comm is an intercommunicator; files are opened by intracommunicators only";
         return Err(Error::new(Class::Comm, why));
@@ -100,8 +101,9 @@ pub unsafe fn file_open(
         file,
         errhandler: Mutex::new(errhandler),
     })?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(fh, "fh", handle) }
+    // SAFETY: not NULL, and then valid by the contract of this function.
+    unsafe { fh.write(handle) };
+    Ok(())
 }
 
 /// `MPI_File_close` (section 13.2.2).
@@ -126,92 +128,77 @@ pub unsafe fn file_close(fh: *mut MPI_File) -> Result<()> {
 }
 
 /// `MPI_File_delete` (section 13.2.3).
-pub unsafe fn file_delete(filename: *const c_char, info: MPI_Info) -> Result<()> {
+pub unsafe fn file_delete(filename: *const c_char, _: Option<&Info>) -> Result<()> {
     runtime()?;
-    infos::hints(info)?;
     // SAFETY: by the contract of this function.
     let name = unsafe { name_of(filename)? };
     mpi_io::delete(&name)
 }
 
 /// `MPI_File_set_size` (section 13.2.4).
-pub fn file_set_size(fh: MPI_File, size: MPI_Offset) -> Result<()> {
-    let process = &runtime()?.process;
-    files::get(fh)?.file.set_size(process, size, false)
+pub fn file_set_size(fh: LiveFile, size: MPI_Offset) -> Result<()> {
+    let process = &fh.runtime.process;
+    fh.file.set_size(process, size, false)
 }
 
 /// `MPI_File_preallocate` (section 13.2.5).
-pub fn file_preallocate(fh: MPI_File, size: MPI_Offset) -> Result<()> {
-    let process = &runtime()?.process;
-    files::get(fh)?.file.set_size(process, size, true)
+pub fn file_preallocate(fh: LiveFile, size: MPI_Offset) -> Result<()> {
+    let process = &fh.runtime.process;
+    fh.file.set_size(process, size, true)
 }
 
 /// `MPI_File_get_size` (section 13.2.6).
-pub unsafe fn file_get_size(fh: MPI_File, size: *mut MPI_Offset) -> Result<()> {
-    runtime()?;
-    let bytes = files::get(fh)?.file.size()?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(size, "size", bytes) }
+pub fn file_get_size(fh: LiveFile, size: Out<MPI_Offset>) -> Result<()> {
+    let bytes = fh.file.size()?;
+    size.set(bytes);
+    Ok(())
 }
 
 /// `MPI_File_get_group` (section 13.2.7).
-pub unsafe fn file_get_group(fh: MPI_File, group: *mut MPI_Group) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
-    if group.is_null() {
-        return Err(null("group"));
-    }
-    let handle = groups::insert(object.file.group().clone())?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(group, "group", handle) }
+pub fn file_get_group(fh: LiveFile, group: Out<MPI_Group>) -> Result<()> {
+    let object = fh.object;
+    group.set(groups::insert(object.file.group().clone())?);
+    Ok(())
 }
 
 /// `MPI_File_get_amode` (section 13.2.7).
-pub unsafe fn file_get_amode(fh: MPI_File, amode: *mut c_int) -> Result<()> {
-    runtime()?;
-    let mut mode = files::get(fh)?.file.amode();
+pub fn file_get_amode(fh: LiveFile, amode: Out<c_int>) -> Result<()> {
+    let mut mode = fh.file.amode();
     let bits = BITS.iter().filter(|(_, place)| *place(&mut mode));
-    let bits = bits.fold(0, |all, (bit, _)| all | bit);
-    // SAFETY: by the contract of this function.
-    unsafe { put(amode, "amode", bits) }
+    amode.set(bits.fold(0, |all, (bit, _)| all | bit));
+    Ok(())
 }
 
 /// `MPI_File_set_info` (section 13.2.8).
-pub fn file_set_info(fh: MPI_File, info: MPI_Info) -> Result<()> {
-    let process = &runtime()?.process;
-    files::get(fh)?.file.set_info(process, infos::hints(info))
+pub fn file_set_info(fh: LiveFile, info: MPI_Info) -> Result<()> {
+    let process = &fh.runtime.process;
+    fh.file.set_info(process, infos::hints(info))
 }
 
 /// `MPI_File_get_info` (section 13.2.8).
-pub unsafe fn file_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
-    if info_used.is_null() {
-        return Err(null("info_used"));
-    }
-    let handle = infos::insert(object.file.info()?)?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(info_used, "info_used", handle) }
+pub fn file_get_info(fh: LiveFile, info_used: Out<MPI_Info>) -> Result<()> {
+    let object = fh.object;
+    info_used.set(infos::insert(object.file.info()?)?);
+    Ok(())
 }
 
 /// `MPI_File_set_atomicity` (section 13.6.1).
-pub fn file_set_atomicity(fh: MPI_File, flag: c_int) -> Result<()> {
-    let process = &runtime()?.process;
-    files::get(fh)?.file.set_atomicity(process, flag != 0)
+pub fn file_set_atomicity(fh: LiveFile, flag: c_int) -> Result<()> {
+    let process = &fh.runtime.process;
+    fh.file.set_atomicity(process, flag != 0)
 }
 
 /// `MPI_File_get_atomicity` (section 13.6.1).
-pub unsafe fn file_get_atomicity(fh: MPI_File, flag: *mut c_int) -> Result<()> {
-    runtime()?;
-    let atomic = files::get(fh)?.file.atomicity();
-    // SAFETY: by the contract of this function.
-    unsafe { put(flag, "flag", c_int::from(atomic)) }
+pub fn file_get_atomicity(fh: LiveFile, flag: Out<c_int>) -> Result<()> {
+    let atomic = fh.file.atomicity();
+    flag.set(c_int::from(atomic));
+    Ok(())
 }
 
 /// `MPI_File_sync` (section 13.6.1).
-pub fn file_sync(fh: MPI_File) -> Result<()> {
-    let process = &runtime()?.process;
-    files::get(fh)?.file.sync(process)
+pub fn file_sync(fh: LiveFile) -> Result<()> {
+    let process = &fh.runtime.process;
+    fh.file.sync(process)
 }
 
 /// A name of a data representation.

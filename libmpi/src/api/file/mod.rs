@@ -29,9 +29,9 @@ use std::ffi::c_void;
 use mpi_core::{Class, Error, RequestId, Result, Status};
 use mpi_io::Memory;
 
-use super::null;
-use crate::abi::{MPI_Count, MPI_Datatype, MPI_Request, MPI_Status};
-use crate::{requests, status, types};
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_Request};
+use crate::args::{Out, StatusOut};
+use crate::{requests, types};
 
 /// The data that a program passes as `buf, count, datatype`.
 ///
@@ -53,26 +53,13 @@ unsafe fn data(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> 
 }
 
 /// Writes the status of an access.
-///
-/// # Safety
-/// As for [`status::write`].
-unsafe fn tell(out: *mut MPI_Status, told: Result<Status>) -> Result<()> {
-    let told = told?;
-    // SAFETY: the caller's contract.
-    unsafe { status::write(out, &told) };
+fn tell(out: StatusOut, told: Result<Status>) -> Result<()> {
+    out.set(&told?);
     Ok(())
 }
 
 /// Gives the program the request that `start` starts.
-///
-/// # Safety
-/// `request` is NULL or valid.
-unsafe fn give(request: *mut MPI_Request, start: impl FnOnce() -> Result<RequestId>) -> Result<()> {
-    if request.is_null() {
-        return Err(null("request"));
-    }
-    let handle = requests::handle(Some(start()?));
-    // SAFETY: not NULL, and then valid by the contract of this function.
-    unsafe { request.write(handle) };
+fn give(request: Out<MPI_Request>, start: impl FnOnce() -> Result<RequestId>) -> Result<()> {
+    request.set(requests::handle(Some(start()?)));
     Ok(())
 }

@@ -7,22 +7,22 @@ use mpi_core::Result;
 use mpi_io::{At, Direction};
 
 use super::{data, give};
-use crate::abi::{MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Request};
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_Offset, MPI_Request};
+use crate::args::{LiveFile, Out};
 use crate::files;
-use crate::runtime::runtime;
 
 /// `MPI_File_iread_at` (section 13.4.2).
 pub unsafe fn file_iread_at(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -40,16 +40,16 @@ pub unsafe fn file_iread_at(
 
 /// `MPI_File_iwrite_at` (section 13.4.2).
 pub unsafe fn file_iwrite_at(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -67,16 +67,16 @@ pub unsafe fn file_iwrite_at(
 
 /// `MPI_File_iread_at_all` (section 13.4.2).
 pub unsafe fn file_iread_at_all(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -94,16 +94,16 @@ pub unsafe fn file_iread_at_all(
 
 /// `MPI_File_iwrite_at_all` (section 13.4.2).
 pub unsafe fn file_iwrite_at_all(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -121,15 +121,15 @@ pub unsafe fn file_iwrite_at_all(
 
 /// `MPI_File_iread` (section 13.4.3).
 pub unsafe fn file_iread(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -141,15 +141,15 @@ pub unsafe fn file_iread(
 
 /// `MPI_File_iwrite` (section 13.4.3).
 pub unsafe fn file_iwrite(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -161,15 +161,15 @@ pub unsafe fn file_iwrite(
 
 /// `MPI_File_iread_all` (section 13.4.3).
 pub unsafe fn file_iread_all(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -181,15 +181,15 @@ pub unsafe fn file_iread_all(
 
 /// `MPI_File_iwrite_all` (section 13.4.3).
 pub unsafe fn file_iwrite_all(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -201,15 +201,15 @@ pub unsafe fn file_iwrite_all(
 
 /// `MPI_File_iread_shared` (section 13.4.4).
 pub unsafe fn file_iread_shared(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;
@@ -221,15 +221,15 @@ pub unsafe fn file_iread_shared(
 
 /// `MPI_File_iwrite_shared` (section 13.4.4).
 pub unsafe fn file_iwrite_shared(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
-    let owner = files::owner(fh);
+    let process = &fh.runtime.process;
+    let file = &fh.file;
+    let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
         let memory = data(buf, count, datatype)?;

@@ -5,10 +5,8 @@ use std::ffi::c_int;
 use mpi_core::{Class, Error, Result};
 use mpi_io::Whence;
 
-use super::super::put;
-use crate::abi::{MPI_File, MPI_Offset, MPI_SEEK_CUR, MPI_SEEK_END, MPI_SEEK_SET};
-use crate::files;
-use crate::runtime::runtime;
+use crate::abi::{MPI_Offset, MPI_SEEK_CUR, MPI_SEEK_END, MPI_SEEK_SET};
+use crate::args::{LiveFile, Out};
 
 /// What a new position is counted from.
 pub(super) fn whence_of(whence: c_int) -> Result<Whence> {
@@ -24,27 +22,18 @@ pub(super) fn whence_of(whence: c_int) -> Result<Whence> {
 }
 
 /// `MPI_File_seek`.
-pub fn file_seek(fh: MPI_File, offset: MPI_Offset, whence: c_int) -> Result<()> {
-    runtime()?;
-    files::get(fh)?.file.seek(offset, whence_of(whence)?)
+pub fn file_seek(fh: LiveFile, offset: MPI_Offset, whence: c_int) -> Result<()> {
+    fh.file.seek(offset, whence_of(whence)?)
 }
 
 /// `MPI_File_get_position`.
-pub unsafe fn file_get_position(fh: MPI_File, offset: *mut MPI_Offset) -> Result<()> {
-    runtime()?;
-    let position = files::get(fh)?.file.position()?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(offset, "offset", position) }
+pub fn file_get_position(fh: LiveFile, offset: Out<MPI_Offset>) -> Result<()> {
+    offset.set(fh.file.position()?);
+    Ok(())
 }
 
 /// `MPI_File_get_byte_offset`.
-pub unsafe fn file_get_byte_offset(
-    fh: MPI_File,
-    offset: MPI_Offset,
-    disp: *mut MPI_Offset,
-) -> Result<()> {
-    runtime()?;
-    let place = files::get(fh)?.file.byte_offset(offset)?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(disp, "disp", place) }
+pub fn file_get_byte_offset(fh: LiveFile, offset: MPI_Offset, disp: Out<MPI_Offset>) -> Result<()> {
+    disp.set(fh.file.byte_offset(offset)?);
+    Ok(())
 }

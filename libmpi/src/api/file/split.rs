@@ -6,164 +6,127 @@ use mpi_core::Result;
 use mpi_io::SplitKind;
 
 use super::{data, tell};
-use crate::abi::{MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Status};
-use crate::files;
-use crate::runtime::runtime;
+use crate::abi::{MPI_Count, MPI_Datatype, MPI_Offset};
+use crate::args::{LiveFile, StatusOut};
 
 /// `MPI_File_read_at_all_begin`.
 pub unsafe fn file_read_at_all_begin(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::ReadAtAll, offset, memory)
 }
 
 /// `MPI_File_read_at_all_end`.
-pub unsafe fn file_read_at_all_end(
-    fh: MPI_File,
-    buf: *mut c_void,
-    status: *mut MPI_Status,
-) -> Result<()> {
-    runtime()?;
-    let file = &files::get(fh)?.file;
-    // SAFETY: by the contract of this function.
-    unsafe { tell(status, file.end(SplitKind::ReadAtAll, buf.cast())) }
+pub fn file_read_at_all_end(fh: LiveFile, buf: *mut c_void, status: StatusOut) -> Result<()> {
+    let file = &fh.file;
+    tell(status, file.end(SplitKind::ReadAtAll, buf.cast()))
 }
 
 /// `MPI_File_write_at_all_begin`.
 pub unsafe fn file_write_at_all_begin(
-    fh: MPI_File,
+    fh: LiveFile,
     offset: MPI_Offset,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::WriteAtAll, offset, memory)
 }
 
 /// `MPI_File_write_at_all_end`.
-pub unsafe fn file_write_at_all_end(
-    fh: MPI_File,
-    buf: *const c_void,
-    status: *mut MPI_Status,
-) -> Result<()> {
-    runtime()?;
-    let file = &files::get(fh)?.file;
-    // SAFETY: by the contract of this function.
-    unsafe { tell(status, file.end(SplitKind::WriteAtAll, buf.cast())) }
+pub fn file_write_at_all_end(fh: LiveFile, buf: *const c_void, status: StatusOut) -> Result<()> {
+    let file = &fh.file;
+    tell(status, file.end(SplitKind::WriteAtAll, buf.cast()))
 }
 
 /// `MPI_File_read_all_begin`.
 pub unsafe fn file_read_all_begin(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::ReadAll, 0, memory)
 }
 
 /// `MPI_File_read_all_end`.
-pub unsafe fn file_read_all_end(
-    fh: MPI_File,
-    buf: *mut c_void,
-    status: *mut MPI_Status,
-) -> Result<()> {
-    runtime()?;
-    let file = &files::get(fh)?.file;
-    // SAFETY: by the contract of this function.
-    unsafe { tell(status, file.end(SplitKind::ReadAll, buf.cast())) }
+pub fn file_read_all_end(fh: LiveFile, buf: *mut c_void, status: StatusOut) -> Result<()> {
+    let file = &fh.file;
+    tell(status, file.end(SplitKind::ReadAll, buf.cast()))
 }
 
 /// `MPI_File_write_all_begin`.
 pub unsafe fn file_write_all_begin(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::WriteAll, 0, memory)
 }
 
 /// `MPI_File_write_all_end`.
-pub unsafe fn file_write_all_end(
-    fh: MPI_File,
-    buf: *const c_void,
-    status: *mut MPI_Status,
-) -> Result<()> {
-    runtime()?;
-    let file = &files::get(fh)?.file;
-    // SAFETY: by the contract of this function.
-    unsafe { tell(status, file.end(SplitKind::WriteAll, buf.cast())) }
+pub fn file_write_all_end(fh: LiveFile, buf: *const c_void, status: StatusOut) -> Result<()> {
+    let file = &fh.file;
+    tell(status, file.end(SplitKind::WriteAll, buf.cast()))
 }
 
 /// `MPI_File_read_ordered_begin`.
 pub unsafe fn file_read_ordered_begin(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::ReadOrdered, 0, memory)
 }
 
 /// `MPI_File_read_ordered_end`.
-pub unsafe fn file_read_ordered_end(
-    fh: MPI_File,
-    buf: *mut c_void,
-    status: *mut MPI_Status,
-) -> Result<()> {
-    runtime()?;
-    let file = &files::get(fh)?.file;
-    // SAFETY: by the contract of this function.
-    unsafe { tell(status, file.end(SplitKind::ReadOrdered, buf.cast())) }
+pub fn file_read_ordered_end(fh: LiveFile, buf: *mut c_void, status: StatusOut) -> Result<()> {
+    let file = &fh.file;
+    tell(status, file.end(SplitKind::ReadOrdered, buf.cast()))
 }
 
 /// `MPI_File_write_ordered_begin`.
 pub unsafe fn file_write_ordered_begin(
-    fh: MPI_File,
+    fh: LiveFile,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
     file.begin(process, SplitKind::WriteOrdered, 0, memory)
 }
 
 /// `MPI_File_write_ordered_end`.
-pub unsafe fn file_write_ordered_end(
-    fh: MPI_File,
-    buf: *const c_void,
-    status: *mut MPI_Status,
-) -> Result<()> {
-    runtime()?;
-    let file = &files::get(fh)?.file;
-    // SAFETY: by the contract of this function.
-    unsafe { tell(status, file.end(SplitKind::WriteOrdered, buf.cast())) }
+pub fn file_write_ordered_end(fh: LiveFile, buf: *const c_void, status: StatusOut) -> Result<()> {
+    let file = &fh.file;
+    tell(status, file.end(SplitKind::WriteOrdered, buf.cast()))
 }

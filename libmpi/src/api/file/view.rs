@@ -2,31 +2,33 @@
 
 use std::ffi::{c_char, c_void};
 
+use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 
 use super::super::datatype::handle_of;
-use super::super::{null, put};
+use super::super::null;
 use super::manage::datarep_name;
 use crate::abi::{
     MPI_Aint, MPI_DISPLACEMENT_CURRENT, MPI_Datarep_conversion_function,
-    MPI_Datarep_conversion_function_c, MPI_Datarep_extent_function, MPI_Datatype, MPI_File,
-    MPI_Info, MPI_Offset,
+    MPI_Datarep_conversion_function_c, MPI_Datarep_extent_function, MPI_Datatype, MPI_Info,
+    MPI_Offset,
 };
+use crate::args::{LiveFile, Out};
 use crate::datareps::{self, Conversion, Functions};
 use crate::runtime::runtime;
-use crate::{files, infos, types};
+use crate::{infos, types};
 
 /// `MPI_File_set_view` (section 13.3).
 pub unsafe fn file_set_view(
-    fh: MPI_File,
+    fh: LiveFile,
     disp: MPI_Offset,
     etype: MPI_Datatype,
     filetype: MPI_Datatype,
     datarep: *const c_char,
     info: MPI_Info,
 ) -> Result<()> {
-    let process = &runtime()?.process;
-    let file = &files::get(fh)?.file;
+    let process = &fh.runtime.process;
+    let file = &fh.file;
     let hints = infos::hints(info);
     let arguments = || {
         let disp = match disp == MPI_Offset::from(MPI_DISPLACEMENT_CURRENT) {
@@ -48,31 +50,23 @@ pub unsafe fn file_set_view(
 
 /// `MPI_File_get_view` (section 13.3). Handles of derived datatypes are new ones, to be freed.
 pub unsafe fn file_get_view(
-    fh: MPI_File,
-    disp: *mut MPI_Offset,
-    etype: *mut MPI_Datatype,
-    filetype: *mut MPI_Datatype,
+    fh: LiveFile,
+    disp: Out<MPI_Offset>,
+    etype: Out<MPI_Datatype>,
+    filetype: Out<MPI_Datatype>,
     datarep: *mut c_char,
 ) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
-    for (missing, name) in [
-        (disp.is_null(), "disp"),
-        (etype.is_null(), "etype"),
-        (filetype.is_null(), "filetype"),
-        (datarep.is_null(), "datarep"),
-    ] {
-        if missing {
-            return Err(null(name));
-        }
+    let object = fh.object;
+    if datarep.is_null() {
+        return Err(null("datarep"));
     }
     let (displacement, unit, pattern, name) = object.file.view_arguments();
+    disp.set(displacement);
+    etype.set(handle_of(&unit)?);
+    filetype.set(handle_of(&pattern)?);
     // SAFETY: by the contract of this function; the name was shorter than MPI_MAX_DATAREP_STRING when it
     // was given.
     unsafe {
-        put(disp, "disp", displacement)?;
-        put(etype, "etype", handle_of(&unit)?)?;
-        put(filetype, "filetype", handle_of(&pattern)?)?;
         std::ptr::copy_nonoverlapping(name.as_ptr().cast(), datarep, name.len());
         datarep.add(name.len()).write(0);
     }
@@ -80,17 +74,15 @@ pub unsafe fn file_get_view(
 }
 
 /// `MPI_File_get_type_extent` (section 13.5).
-pub unsafe fn file_get_type_extent(
-    fh: MPI_File,
-    datatype: MPI_Datatype,
-    extent: *mut MPI_Aint,
+pub fn file_get_type_extent(
+    fh: LiveFile,
+    datatype: &Datatype,
+    extent: Out<MPI_Aint>,
 ) -> Result<()> {
-    runtime()?;
-    let object = files::get(fh)?;
-    let datatype = &types::object(datatype)?.datatype;
+    let object = fh.object;
     let bytes = object.file.type_extent(datatype)?;
-    // SAFETY: by the contract of this function.
-    unsafe { put(extent, "extent", bytes as MPI_Aint) }
+    extent.set(bytes as MPI_Aint);
+    Ok(())
 }
 
 /// `MPI_Register_datarep` (section 13.5.3).

@@ -6,8 +6,7 @@ use mpi_core::Result;
 
 use super::send::outgoing;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use crate::api::{null, put};
-use crate::counts::IntOut;
+use crate::args::{Out, OutInt};
 use crate::requests::READY;
 use crate::runtime::runtime;
 
@@ -43,16 +42,11 @@ pub unsafe fn ibsend(
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    if request.is_null() {
-        return Err(null("request"));
-    }
     // SAFETY: the caller's contract.
-    unsafe {
-        bsend(buf, count, datatype, dest, tag, comm)?;
-        request.write(READY);
-    }
+    unsafe { bsend(buf, count, datatype, dest, tag, comm)? };
+    request.set(READY);
     Ok(())
 }
 
@@ -63,22 +57,11 @@ pub unsafe fn buffer_attach(buffer: *mut c_void, size: MPI_Count) -> Result<()> 
 }
 
 /// `MPI_Buffer_detach` (section 3.6).
-pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: IntOut) -> Result<()> {
+pub fn buffer_detach(buffer_addr: Out<*mut c_void>, size: OutInt) -> Result<()> {
     let runtime = runtime()?;
-    if buffer_addr.is_null() {
-        return Err(null("buffer_addr"));
-    }
-    if size.is_null() {
-        return Err(null("size"));
-    }
     let (address, length) = runtime.bsend.detach(&runtime.process)?;
-    // SAFETY: the caller's contract: the address of a pointer, though declared otherwise.
-    unsafe {
-        put(
-            buffer_addr.cast::<*mut c_void>(),
-            "buffer_addr",
-            address.cast(),
-        )?;
-        size.put_defined("size", Some(length))
-    }
+    // The address of a pointer, though declared otherwise.
+    buffer_addr.set(address.cast());
+    size.set_defined(Some(length));
+    Ok(())
 }

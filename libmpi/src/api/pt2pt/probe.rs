@@ -6,17 +6,17 @@ use mpi_core::{Result, Status};
 
 use super::check::check_source;
 use crate::abi::{MPI_Comm, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_Status};
-use crate::api::put;
+use crate::args::{Out, StatusOut};
 use crate::runtime::runtime;
 use crate::{messages, status};
 
 /// `MPI_Iprobe` (section 3.8.1).
-pub unsafe fn iprobe(
+pub fn iprobe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
+    flag: Out<c_int>,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
@@ -27,23 +27,15 @@ pub unsafe fn iprobe(
     if found.is_none() {
         runtime.process.yield_after_test();
     }
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(flag, "flag", c_int::from(found.is_some()))?;
-        if let Some(found) = found {
-            status::write(status, &found);
-        }
+    flag.set(c_int::from(found.is_some()));
+    if let Some(found) = found {
+        status.set(&found);
     }
     Ok(())
 }
 
 /// `MPI_Probe` (section 3.8.1).
-pub unsafe fn probe(
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    status: *mut MPI_Status,
-) -> Result<()> {
+pub fn probe(source: c_int, tag: c_int, comm: MPI_Comm, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     let comm = &comm.comm;
@@ -56,8 +48,7 @@ pub unsafe fn probe(
         }
         None => Status::PROC_NULL,
     };
-    // SAFETY: the caller's contract.
-    unsafe { status::write(status, &found) };
+    status.set(&found);
     Ok(())
 }
 
@@ -66,8 +57,8 @@ pub unsafe fn improbe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    flag: *mut c_int,
-    message: *mut MPI_Message,
+    flag: Out<c_int>,
+    message: Out<MPI_Message>,
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -86,8 +77,8 @@ pub unsafe fn improbe(
     };
     // SAFETY: the caller's contract.
     unsafe {
-        put(flag, "flag", c_int::from(found.is_some()))?;
-        put(message, "message", handle)?;
+        flag.set(c_int::from(found.is_some()));
+        message.set(handle);
         if let Some(found) = found {
             status::write(status, &found);
         }
@@ -100,7 +91,7 @@ pub unsafe fn mprobe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    message: *mut MPI_Message,
+    message: Out<MPI_Message>,
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -119,7 +110,7 @@ pub unsafe fn mprobe(
     };
     // SAFETY: the caller's contract.
     unsafe {
-        put(message, "message", handle)?;
+        message.set(handle);
         status::write(status, &found);
     }
     Ok(())

@@ -95,9 +95,6 @@ fn plain_failed(
 }
 
 /// The short way of `MPI_Isend`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn isend_fast(
     buf: *const c_void,
@@ -113,9 +110,6 @@ pub(crate) unsafe fn isend_fast(
 }
 
 /// The short way of `MPI_Isend_c`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn isend_c_fast(
     buf: *const c_void,
@@ -130,8 +124,6 @@ pub(crate) unsafe fn isend_c_fast(
     unsafe { isend_fast_as::<true>(buf, count, datatype, dest, tag, comm, request) }
 }
 
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 unsafe fn isend_fast_as<const LARGE: bool>(
     buf: *const c_void,
@@ -177,9 +169,6 @@ unsafe fn isend_plain<const LARGE: bool>(
 }
 
 /// The short way of `MPI_Send`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn send_fast(
     buf: *const c_void,
@@ -194,9 +183,6 @@ pub(crate) unsafe fn send_fast(
 }
 
 /// The short way of `MPI_Send_c`.
-///
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn send_c_fast(
     buf: *const c_void,
@@ -210,8 +196,6 @@ pub(crate) unsafe fn send_c_fast(
     unsafe { send_fast_as::<true>(buf, count, datatype, dest, tag, comm) }
 }
 
-/// # Safety
-/// As the standard demands.
 #[inline(always)]
 unsafe fn send_fast_as<const LARGE: bool>(
     buf: *const c_void,

@@ -1,0 +1,91 @@
+//! Which function of MPI a waiting thread is in, and who called it: from its stack, for a person who looks for a hang.
+
+#![deny(unsafe_code)]
+
+use std::backtrace::Backtrace;
+
+/// ` in MPI_Recv, called by main at hang.c:4`, as far as that can be told; otherwise nothing.
+pub fn describe() -> String {
+    let stack = Backtrace::force_capture().to_string();
+    match outermost(&frames(&stack)) {
+        Some((function, Some(caller))) => format!(" in {function}, called by {caller}"),
+        Some((function, None)) => format!(" in {function}"),
+        None => String::new(),
+    }
+}
+
+/// A function on the stack, and where in its source it is, if that is known.
+type Frame<'a> = (&'a str, Option<&'a str>);
+
+/// The frames of a stack as the standard library prints it, innermost first: a line ` 3: name`, and below it
+/// perhaps one `at file:line:column`. Who is inlined has no number of its own.
+fn frames(stack: &str) -> Vec<Frame<'_>> {
+    let mut frames: Vec<Frame> = Vec::new();
+    for line in stack.lines().map(str::trim) {
+        if let Some(place) = line.strip_prefix("at ") {
+            if let Some(frame) = frames.last_mut() {
+                frame.1 = Some(place);
+            }
+        } else {
+            let name = match line.split_once(": ") {
+                Some((number, name)) if number.bytes().all(|byte| byte.is_ascii_digit()) => name,
+                _ => line,
+            };
+            frames.push((name, None));
+        }
+    }
+    frames
+}
+
+/// The last function of MPI on the way out, by its name in C or Fortran, and who called it.
+fn outermost(frames: &[Frame]) -> Option<(String, Option<String>)> {
+    let is_mpi = |(name, _): &Frame| {
+        let name = name.strip_prefix(['P', 'p']).unwrap_or(name);
+        name.starts_with("MPI_")
+            || name.starts_with("MPIX_")
+            || name.starts_with("mpi_") && name.ends_with('_')
+    };
+    let at = frames.iter().rposition(is_mpi)?;
+    let function = frames[at].0;
+    let function = function.strip_prefix(['P', 'p']).unwrap_or(function);
+    let caller = frames.get(at + 1).filter(|(name, _)| *name != "<unknown>");
+    let caller = caller.map(|(name, place)| match place {
+        // Without the column, which says nothing in C.
+        Some(place) => format!("{name} at {}", place.strip_suffix(":0").unwrap_or(place)),
+        None => (*name).to_owned(),
+    });
+    Some((function.to_owned(), caller))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_call_is_found_on_the_stack() {
+        let stack = "   0: <mpi_core::process::Process>::report\n             at /weft/report.rs:36:9\n   \
+            1: mpi_core::wait\n   2: mpi::api::pt2pt::recv\n   3: PMPI_Recv\n             at ./shims.rs:8:1\n   \
+            4: exchange\n             at ./halo.c:42:5\n   5: main\n   6: <unknown>\n";
+        let frames = frames(stack);
+        assert_eq!(frames.len(), 7);
+        let found = outermost(&frames);
+        let expected = (
+            "MPI_Recv".to_owned(),
+            Some("exchange at ./halo.c:42:5".to_owned()),
+        );
+        assert_eq!(found, Some(expected));
+    }
+
+    #[test]
+    fn fortran_calls_through_c() {
+        let stack = "   0: PMPI_Recv\n   1: pmpi_recv_\n   2: MAIN__\n             at a.f90:3:0\n";
+        let expected = ("mpi_recv_".to_owned(), Some("MAIN__ at a.f90:3".to_owned()));
+        assert_eq!(outermost(&frames(stack)), Some(expected));
+        assert_eq!(outermost(&frames("   0: main\n")), None);
+        let unknown = "   0: MPI_Barrier\n   1: <unknown>\n";
+        assert_eq!(
+            outermost(&frames(unknown)),
+            Some(("MPI_Barrier".to_owned(), None))
+        );
+    }
+}
