@@ -42,6 +42,7 @@ module mpi
   integer, parameter :: MPI_INFO_NULL = 469762048
   integer, parameter :: MPI_FILE_NULL = 0
   integer, parameter :: MPI_SESSION_NULL = 939524096
+  integer, parameter :: MPIX_STREAM_NULL = 1006632960
   integer, parameter :: MPI_COMM_WORLD = 1140850688
   integer, parameter :: MPI_COMM_SELF = 1140850689
   integer, parameter :: MPI_GROUP_EMPTY = 1207959552
@@ -84,6 +85,8 @@ module mpi
   integer, parameter :: MPI_AINT = 1275070531
   integer, parameter :: MPI_OFFSET = 1275070532
   integer, parameter :: MPI_COUNT = 1275070533
+  integer, parameter :: MPIX_C_FLOAT16 = 1275068998
+  integer, parameter :: MPIX_BFLOAT16 = 1275069004
   integer, parameter :: MPI_CXX_BOOL = 1275068723
   integer, parameter :: MPI_CXX_FLOAT_COMPLEX = 1275070516
   integer, parameter :: MPI_CXX_DOUBLE_COMPLEX = 1275072565
@@ -99,13 +102,20 @@ module mpi
   integer, parameter :: MPI_INTEGER2 = 1275068975
   integer, parameter :: MPI_INTEGER4 = 1275069488
   integer, parameter :: MPI_INTEGER8 = 1275070513
-  integer, parameter :: MPI_INTEGER16 = 201326592
+  integer, parameter :: MPI_INTEGER16 = 1275072562
+  integer, parameter :: MPI_REAL2 = 1275068966
   integer, parameter :: MPI_REAL4 = 1275069479
   integer, parameter :: MPI_REAL8 = 1275070505
   integer, parameter :: MPI_REAL16 = 1275072555
+  integer, parameter :: MPI_COMPLEX4 = 1275069486
   integer, parameter :: MPI_COMPLEX8 = 1275070504
   integer, parameter :: MPI_COMPLEX16 = 1275072554
   integer, parameter :: MPI_COMPLEX32 = 1275076652
+  integer, parameter :: MPI_LOGICAL1 = 1275068743
+  integer, parameter :: MPI_LOGICAL2 = 1275069000
+  integer, parameter :: MPI_LOGICAL4 = 1275069513
+  integer, parameter :: MPI_LOGICAL8 = 1275070538
+  integer, parameter :: MPI_LOGICAL16 = 1275072587
   integer, parameter :: MPI_FLOAT_INT = -1946157056
   integer, parameter :: MPI_DOUBLE_INT = -1946157055
   integer, parameter :: MPI_LONG_INT = -1946157054
@@ -298,6 +308,7 @@ module mpi
   integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
   integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
+  integer, parameter :: MPIX_ERR_STREAM = 106
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .false.
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .false.

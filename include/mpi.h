@@ -34,6 +34,7 @@ typedef int MPI_Request;
 typedef int MPI_Message;
 typedef int MPI_Info;
 typedef int MPI_Session;
+typedef int MPIX_Stream;
 typedef struct ADIOI_FileD *MPI_File;
 typedef struct MPIR_T_enum_s *MPI_T_enum;
 typedef struct MPIR_T_cvar_handle_s *MPI_T_cvar_handle;
@@ -125,6 +126,7 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 #define MPI_INFO_NULL ((MPI_Info)0x1c000000)
 #define MPI_FILE_NULL ((MPI_File)0)
 #define MPI_SESSION_NULL ((MPI_Session)0x38000000)
+#define MPIX_STREAM_NULL ((MPIX_Stream)0x3c000000)
 
 /* Predefined handles */
 #define MPI_COMM_WORLD ((MPI_Comm)0x44000000)
@@ -171,6 +173,8 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 #define MPI_AINT ((MPI_Datatype)0x4c000843)
 #define MPI_OFFSET ((MPI_Datatype)0x4c000844)
 #define MPI_COUNT ((MPI_Datatype)0x4c000845)
+#define MPIX_C_FLOAT16 ((MPI_Datatype)0x4c000246)
+#define MPIX_BFLOAT16 ((MPI_Datatype)0x4c00024c)
 
 /* Datatypes of C++ */
 #define MPI_CXX_BOOL ((MPI_Datatype)0x4c000133)
@@ -190,13 +194,20 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 #define MPI_INTEGER2 ((MPI_Datatype)0x4c00022f)
 #define MPI_INTEGER4 ((MPI_Datatype)0x4c000430)
 #define MPI_INTEGER8 ((MPI_Datatype)0x4c000831)
-#define MPI_INTEGER16 MPI_DATATYPE_NULL
+#define MPI_INTEGER16 ((MPI_Datatype)0x4c001032)
+#define MPI_REAL2 ((MPI_Datatype)0x4c000226)
 #define MPI_REAL4 ((MPI_Datatype)0x4c000427)
 #define MPI_REAL8 ((MPI_Datatype)0x4c000829)
 #define MPI_REAL16 ((MPI_Datatype)0x4c00102b)
+#define MPI_COMPLEX4 ((MPI_Datatype)0x4c00042e)
 #define MPI_COMPLEX8 ((MPI_Datatype)0x4c000828)
 #define MPI_COMPLEX16 ((MPI_Datatype)0x4c00102a)
 #define MPI_COMPLEX32 ((MPI_Datatype)0x4c00202c)
+#define MPI_LOGICAL1 ((MPI_Datatype)0x4c000147)
+#define MPI_LOGICAL2 ((MPI_Datatype)0x4c000248)
+#define MPI_LOGICAL4 ((MPI_Datatype)0x4c000449)
+#define MPI_LOGICAL8 ((MPI_Datatype)0x4c00084a)
+#define MPI_LOGICAL16 ((MPI_Datatype)0x4c00104b)
 
 /* Pairs for MPI_MINLOC and MPI_MAXLOC */
 #define MPI_FLOAT_INT ((MPI_Datatype)0x8c000000)
@@ -453,6 +464,7 @@ extern int *const MPI_WEIGHTS_EMPTY;
 
 /* Error classes beyond the standard */
 #define MPIX_ERR_PROC_FAILED 101
+#define MPIX_ERR_STREAM 106
 
 /* Tool information interface */
 #define MPI_T_ENUM_NULL ((MPI_T_enum)0)
@@ -2936,6 +2948,56 @@ int MPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov *iov,
     MPI_Count max_iov_len, MPI_Count *actual_iov_len);
 int PMPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov *iov,
     MPI_Count max_iov_len, MPI_Count *actual_iov_len);
+int MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream);
+int PMPIX_Stream_create(MPI_Info info, MPIX_Stream *stream);
+int MPIX_Stream_free(MPIX_Stream *stream);
+int PMPIX_Stream_free(MPIX_Stream *stream);
+int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm);
+int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm);
+int MPIX_Stream_comm_create_multiplex(MPI_Comm comm, int count,
+    MPIX_Stream array_of_streams[], MPI_Comm *newcomm);
+int PMPIX_Stream_comm_create_multiplex(MPI_Comm comm, int count,
+    MPIX_Stream array_of_streams[], MPI_Comm *newcomm);
+int MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream);
+int PMPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream);
+int MPIX_Stream_progress(MPIX_Stream stream);
+int PMPIX_Stream_progress(MPIX_Stream stream);
+int MPIX_Start_progress_thread(MPIX_Stream stream);
+int PMPIX_Start_progress_thread(MPIX_Stream stream);
+int MPIX_Stop_progress_thread(MPIX_Stream stream);
+int PMPIX_Stop_progress_thread(MPIX_Stream stream);
+int MPIX_Stream_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index);
+int PMPIX_Stream_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index);
+int MPIX_Stream_send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index);
+int PMPIX_Stream_send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index);
+int MPIX_Stream_isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int PMPIX_Stream_isend(const void *buf, int count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Stream_isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int PMPIX_Stream_isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Stream_recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+int PMPIX_Stream_recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+int MPIX_Stream_recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+int PMPIX_Stream_recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+int MPIX_Stream_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int PMPIX_Stream_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Stream_irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int PMPIX_Stream_irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
 
 /* Symbols of the ABI */
 int MPIR_Dup_fn(MPI_Comm oldcomm, int keyval, void *extra_state, void *attribute_val_in,

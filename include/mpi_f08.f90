@@ -32,6 +32,7 @@ module mpi_f08
   type(MPI_Info), parameter :: MPI_INFO_NULL = MPI_Info(469762048)
   type(MPI_File), parameter :: MPI_FILE_NULL = MPI_File(0)
   type(MPI_Session), parameter :: MPI_SESSION_NULL = MPI_Session(939524096)
+  integer, parameter :: MPIX_STREAM_NULL = 1006632960
   type(MPI_Comm), parameter :: MPI_COMM_WORLD = MPI_Comm(1140850688)
   type(MPI_Comm), parameter :: MPI_COMM_SELF = MPI_Comm(1140850689)
   type(MPI_Group), parameter :: MPI_GROUP_EMPTY = MPI_Group(1207959552)
@@ -74,6 +75,8 @@ module mpi_f08
   type(MPI_Datatype), parameter :: MPI_AINT = MPI_Datatype(1275070531)
   type(MPI_Datatype), parameter :: MPI_OFFSET = MPI_Datatype(1275070532)
   type(MPI_Datatype), parameter :: MPI_COUNT = MPI_Datatype(1275070533)
+  type(MPI_Datatype), parameter :: MPIX_C_FLOAT16 = MPI_Datatype(1275068998)
+  type(MPI_Datatype), parameter :: MPIX_BFLOAT16 = MPI_Datatype(1275069004)
   type(MPI_Datatype), parameter :: MPI_CXX_BOOL = MPI_Datatype(1275068723)
   type(MPI_Datatype), parameter :: MPI_CXX_FLOAT_COMPLEX = MPI_Datatype(1275070516)
   type(MPI_Datatype), parameter :: MPI_CXX_DOUBLE_COMPLEX = MPI_Datatype(1275072565)
@@ -89,13 +92,20 @@ module mpi_f08
   type(MPI_Datatype), parameter :: MPI_INTEGER2 = MPI_Datatype(1275068975)
   type(MPI_Datatype), parameter :: MPI_INTEGER4 = MPI_Datatype(1275069488)
   type(MPI_Datatype), parameter :: MPI_INTEGER8 = MPI_Datatype(1275070513)
-  type(MPI_Datatype), parameter :: MPI_INTEGER16 = MPI_Datatype(201326592)
+  type(MPI_Datatype), parameter :: MPI_INTEGER16 = MPI_Datatype(1275072562)
+  type(MPI_Datatype), parameter :: MPI_REAL2 = MPI_Datatype(1275068966)
   type(MPI_Datatype), parameter :: MPI_REAL4 = MPI_Datatype(1275069479)
   type(MPI_Datatype), parameter :: MPI_REAL8 = MPI_Datatype(1275070505)
   type(MPI_Datatype), parameter :: MPI_REAL16 = MPI_Datatype(1275072555)
+  type(MPI_Datatype), parameter :: MPI_COMPLEX4 = MPI_Datatype(1275069486)
   type(MPI_Datatype), parameter :: MPI_COMPLEX8 = MPI_Datatype(1275070504)
   type(MPI_Datatype), parameter :: MPI_COMPLEX16 = MPI_Datatype(1275072554)
   type(MPI_Datatype), parameter :: MPI_COMPLEX32 = MPI_Datatype(1275076652)
+  type(MPI_Datatype), parameter :: MPI_LOGICAL1 = MPI_Datatype(1275068743)
+  type(MPI_Datatype), parameter :: MPI_LOGICAL2 = MPI_Datatype(1275069000)
+  type(MPI_Datatype), parameter :: MPI_LOGICAL4 = MPI_Datatype(1275069513)
+  type(MPI_Datatype), parameter :: MPI_LOGICAL8 = MPI_Datatype(1275070538)
+  type(MPI_Datatype), parameter :: MPI_LOGICAL16 = MPI_Datatype(1275072587)
   type(MPI_Datatype), parameter :: MPI_FLOAT_INT = MPI_Datatype(-1946157056)
   type(MPI_Datatype), parameter :: MPI_DOUBLE_INT = MPI_Datatype(-1946157055)
   type(MPI_Datatype), parameter :: MPI_LONG_INT = MPI_Datatype(-1946157054)
@@ -288,6 +298,7 @@ module mpi_f08
   integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
   integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
+  integer, parameter :: MPIX_ERR_STREAM = 106
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .true.
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .true.

@@ -51,6 +51,7 @@ typedef struct MPI_Status {
 } MPI_Status;
 
 /* Types */
+typedef int MPIX_Stream;
 typedef int MPI_T_cb_safety;
 typedef int MPI_T_source_order;
 
@@ -110,6 +111,9 @@ typedef struct MPIX_Iov {
 #define MPI_VERSION 5
 #define MPI_SUBVERSION 0
 
+/* Null handles */
+#define MPIX_STREAM_NULL ((MPIX_Stream)0x3c000000)
+
 /* Graphics processors that buffers may be in the memory of */
 #define MPIX_GPU_SUPPORT_CUDA 0
 #define MPIX_GPU_SUPPORT_ZE 1
@@ -117,6 +121,7 @@ typedef struct MPIX_Iov {
 
 /* Error classes beyond the standard */
 #define MPIX_ERR_PROC_FAILED 101
+#define MPIX_ERR_STREAM 106
 
 /* Version of the ABI */
 #define MPI_ABI_VERSION 1
@@ -2797,6 +2802,56 @@ int MPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov *iov,
     MPI_Count max_iov_len, MPI_Count *actual_iov_len);
 int PMPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov *iov,
     MPI_Count max_iov_len, MPI_Count *actual_iov_len);
+int MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream);
+int PMPIX_Stream_create(MPI_Info info, MPIX_Stream *stream);
+int MPIX_Stream_free(MPIX_Stream *stream);
+int PMPIX_Stream_free(MPIX_Stream *stream);
+int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm);
+int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm);
+int MPIX_Stream_comm_create_multiplex(MPI_Comm comm, int count,
+    MPIX_Stream array_of_streams[], MPI_Comm *newcomm);
+int PMPIX_Stream_comm_create_multiplex(MPI_Comm comm, int count,
+    MPIX_Stream array_of_streams[], MPI_Comm *newcomm);
+int MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream);
+int PMPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream);
+int MPIX_Stream_progress(MPIX_Stream stream);
+int PMPIX_Stream_progress(MPIX_Stream stream);
+int MPIX_Start_progress_thread(MPIX_Stream stream);
+int PMPIX_Start_progress_thread(MPIX_Stream stream);
+int MPIX_Stop_progress_thread(MPIX_Stream stream);
+int PMPIX_Stop_progress_thread(MPIX_Stream stream);
+int MPIX_Stream_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index);
+int PMPIX_Stream_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index);
+int MPIX_Stream_send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index);
+int PMPIX_Stream_send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index);
+int MPIX_Stream_isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int PMPIX_Stream_isend(const void *buf, int count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Stream_isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int PMPIX_Stream_isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Stream_recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+int PMPIX_Stream_recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+int MPIX_Stream_recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+int PMPIX_Stream_recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+int MPIX_Stream_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int PMPIX_Stream_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+    MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Stream_irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int PMPIX_Stream_irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+    int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
 
 #ifdef __cplusplus
 }

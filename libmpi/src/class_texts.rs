@@ -77,6 +77,7 @@ pub fn text(class: c_int) -> Option<&'static str> {
         abi::MPI_ERR_VALUE_TOO_LARGE => "MPI_ERR_VALUE_TOO_LARGE: a value doesn't fit its argument",
         abi::MPI_ERR_ERRHANDLER => "MPI_ERR_ERRHANDLER: an error handler is unknown or doesn't fit",
         abi::MPIX_ERR_PROC_FAILED => "MPIX_ERR_PROC_FAILED: a process is lost",
+        abi::MPIX_ERR_STREAM => "MPIX_ERR_STREAM: a stream is null, freed or in use",
         abi::MPI_T_ERR_MEMORY => "MPI_T_ERR_MEMORY: memory is exhausted",
         abi::MPI_T_ERR_NOT_INITIALIZED => {
             "MPI_T_ERR_NOT_INITIALIZED: call MPI_T_init_thread before"

@@ -13,6 +13,7 @@ use crate::attributes::Store;
 use crate::bsend::Buffered;
 use crate::errhandler::{self, Attached};
 use crate::hints::Hints;
+use crate::streams::CommStreams;
 
 /// A communicator that has a handle.
 pub struct CommObject {
@@ -28,6 +29,8 @@ pub struct CommObject {
     pub bsend: OnceLock<Arc<Buffered>>,
     /// The buffer of the session that it comes from.
     pub session_bsend: OnceLock<Arc<Buffered>>,
+    /// Its streams, if it was made of some.
+    pub streams: OnceLock<CommStreams>,
     /// Its members of other jobs stay connected as long as it lives.
     uses: OnceLock<Uses>,
 }
@@ -65,6 +68,7 @@ impl CommObject {
             hints: Mutex::default(),
             bsend: OnceLock::new(),
             session_bsend: OnceLock::new(),
+            streams: OnceLock::new(),
             uses: OnceLock::new(),
         }
     }

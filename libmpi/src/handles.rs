@@ -33,6 +33,7 @@ pub enum Type {
     Request = 0xb,
     Message = 0xc,
     Session = 0xe,
+    Stream = 0xf,
 }
 
 /// The handle of an object made at run time.

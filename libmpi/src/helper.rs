@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::thread::Builder;
+use std::thread::{Builder, JoinHandle};
 
 use mpi_core::{Class, Error, Result};
 
@@ -11,20 +11,7 @@ use crate::runtime::Runtime;
 /// Starts it. The runtime is there, and stays until [`end`].
 pub fn start(runtime: &'static Runtime) -> Result<()> {
     let process = &runtime.process;
-    // Signals are for the program's threads: the new thread takes over what is blocked here.
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the first call fills `all`, the second reads it and fills `before`.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-    let thread = Builder::new()
-        .name("weft progress".into())
-        .spawn(|| mpi_rma::keep_serving(process));
-    // SAFETY: filled above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
-    let thread = thread.map_err(|error| {
+    let thread = spawn("weft progress", || mpi_rma::keep_serving(process)).map_err(|error| {
         Error::new(
             Class::Other,
             format!(
@@ -35,6 +22,25 @@ pub fn start(runtime: &'static Runtime) -> Result<()> {
     })?;
     *runtime.progress_thread.lock() = Some(thread);
     Ok(())
+}
+
+/// Starts a thread of the library's own, which takes no signals.
+///
+/// # Errors
+/// The system has no more threads for this process.
+pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    // Signals are for the program's threads: the new thread takes over what is blocked here.
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills `all`, the second reads it and fills `before`.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let thread = Builder::new().name(name.into()).spawn(work);
+    // SAFETY: filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    thread
 }
 
 /// Ends it.

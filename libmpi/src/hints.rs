@@ -210,6 +210,7 @@ impl Hints {
             receiver_bits: self.get("weft_tag_receiver_bits", bits),
             no_any_tag: self.is_true("mpi_assert_no_any_tag"),
             no_any_source: self.is_true("mpi_assert_no_any_source"),
+            overtaking: self.is_true("mpi_assert_allow_overtaking"),
             lockless: self.is_true("weft_lockless"),
             ..Wishes::default()
         }

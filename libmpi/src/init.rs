@@ -25,6 +25,7 @@ use crate::handles::{HandleTable, Type};
 use crate::library::LIBRARY;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::settings::{Info, Settings};
+use crate::streams::Streams;
 use crate::{
     apart, bootstrap, fatal, helper, identity, infos, report, settings, tool, types, wins,
 };
@@ -156,6 +157,7 @@ fn make(threaded: bool) -> Result<Runtime> {
         pieces: Mutex::default(),
         dynamic: Dynamic::default(),
         progress_thread: Mutex::new(None),
+        streams: Streams::default(),
     })
 }
 
@@ -163,6 +165,7 @@ fn make(threaded: bool) -> Result<Runtime> {
 fn rest(runtime: &Runtime) {
     runtime.set_world(false);
     helper::end(runtime);
+    runtime.streams.forget();
     wins::forget();
     report::uninstall();
     runtime::put_to_sleep();

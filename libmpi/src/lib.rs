@@ -55,6 +55,7 @@ mod scheduling;
 pub mod sessions;
 pub mod settings;
 pub mod status;
+pub mod streams;
 pub mod tool;
 pub mod tuning;
 pub mod type_object;

@@ -22,6 +22,7 @@ use crate::dynamic::Dynamic;
 use crate::errhandler::Attached;
 use crate::handles::HandleTable;
 use crate::requests::Object;
+use crate::streams::Streams;
 use crate::tool::events;
 
 /// Everything that exists while MPI is up.
@@ -70,6 +71,8 @@ pub struct Runtime {
     pub dynamic: Dynamic,
     /// The thread of asynchronous progress, if there is one.
     pub progress_thread: Mutex<Option<JoinHandle<()>>>,
+    /// Streams, and the threads that make progress on some.
+    pub streams: Streams,
 }
 
 /// In place of the handle of `MPI_COMM_WORLD`, where there is none. No object has this handle.

@@ -145,9 +145,9 @@ impl Reach {
         schedule.put(Slot { of, cell, phase }, Block::empty());
     }
 
-    /// Waits for what is put into an own cell.
-    fn arrival(&self, schedule: &mut Schedule, cell: u32, phase: i32, room: usize) {
-        schedule.await_data(self.rank..self.rank + 1, cell, phase, room);
+    /// Waits for what a rank puts into an own cell.
+    fn arrival(&self, schedule: &mut Schedule, from: u32, cell: u32, phase: i32, room: usize) {
+        schedule.await_put(self.rank, from, cell, phase, room);
     }
 
     /// The bytes that were put there.
@@ -178,9 +178,10 @@ pub fn barrier(schedule: &mut Schedule, reach: Reach, how: Signals) {
     let (rank, size) = (reach.rank, reach.size);
     if how == Signals::Dissemination {
         for round in 0..reach.rounds() {
-            let to = (u64::from(rank) + (1 << round)) % u64::from(size);
-            reach.signal(schedule, to as u32, round, phase);
-            reach.arrival(schedule, round, phase, usize::MAX);
+            let away = |distance| ((u64::from(rank) + distance) % u64::from(size)) as u32;
+            reach.signal(schedule, away(1 << round), round, phase);
+            let from = away(u64::from(size) - (1 << round));
+            reach.arrival(schedule, from, round, phase, usize::MAX);
         }
         return;
     }
@@ -188,16 +189,17 @@ pub fn barrier(schedule: &mut Schedule, reach: Reach, how: Signals) {
     let (inward, outward) = (reach.rounds(), reach.rounds() + 1);
     if rank >= power {
         reach.signal(schedule, rank - power, inward, phase);
-        reach.arrival(schedule, outward, phase, usize::MAX);
+        reach.arrival(schedule, rank - power, outward, phase, usize::MAX);
         return;
     }
     let extra = rank + power < size;
     if extra {
-        reach.arrival(schedule, inward, phase, usize::MAX);
+        reach.arrival(schedule, rank + power, inward, phase, usize::MAX);
     }
     for round in 0..power.ilog2() {
-        reach.signal(schedule, rank ^ 1 << round, round, phase);
-        reach.arrival(schedule, round, phase, usize::MAX);
+        let partner = rank ^ 1 << round;
+        reach.signal(schedule, partner, round, phase);
+        reach.arrival(schedule, partner, round, phase, usize::MAX);
     }
     if extra {
         reach.signal(schedule, rank + power, outward, phase);
@@ -232,12 +234,13 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
 fn spread(schedule: &mut Schedule, reach: Reach, root: u32, bytes: Block, cell: u32, phase: i32) {
     let tree = Binomial::of(reach.team(), root as usize);
     let mut source = bytes;
-    if tree.parent().is_some() {
-        reach.arrival(schedule, cell, phase, bytes.count);
+    let member = |number: usize| ((number + root as usize) % reach.size as usize) as u32;
+    if let Some(parent) = tree.parent() {
+        reach.arrival(schedule, member(parent), cell, phase, bytes.count);
         source = reach.arrived(cell, phase, bytes.count);
     }
     for child in tree.children() {
-        let of = ((child.start + root as usize) % reach.size as usize) as u32;
+        let of = member(child.start);
         schedule.put(Slot { of, cell, phase }, source);
     }
     if source != bytes {
@@ -296,7 +299,7 @@ pub fn allreduce(
                 break;
             }
             let cell = reach.child_cell(k, level, j);
-            reach.arrival(schedule, cell, phase, len);
+            reach.arrival(schedule, rank + j * step, cell, phase, len);
             let operand = typed(reach.arrived(cell, phase, len));
             schedule.reduce(sum, operand);
             sum = operand;
@@ -334,8 +337,8 @@ pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Par
     let team = reach.team();
     let pairs = Pairs::new(team);
     let as_bytes = |block: Block| Block::bytes(block.buf, block.offset, len);
-    let arrive = |schedule: &mut Schedule, cell: u32| {
-        reach.arrival(schedule, cell, phase, len);
+    let arrive = |schedule: &mut Schedule, from: u32, cell: u32| {
+        reach.arrival(schedule, from, cell, phase, len);
         Block {
             datatype: recv.datatype,
             count: part.count,
@@ -348,14 +351,14 @@ pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Par
     let (inward, down) = (reach.child_cell(1, 0, 1), reach.down_cell());
     let Some(number) = pairs.number else {
         put(schedule, reach.rank + 1, inward, send);
-        let result = arrive(schedule, down);
+        let result = arrive(schedule, reach.rank + 1, down);
         schedule.copy(result, recv);
         return;
     };
     // The sum so far is where its right operand was; in the caller's buffer once it has to be.
     let mut sum = send;
     if pairs.is_double(number) {
-        let left = arrive(schedule, inward);
+        let left = arrive(schedule, reach.rank - 1, inward);
         schedule.copy(send, recv);
         schedule.reduce(left, recv);
         sum = recv;
@@ -364,7 +367,7 @@ pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Par
         let partner = pairs.member(number ^ distance) as u32;
         let cell = reach.child_cell(1, round, 1);
         put(schedule, partner, cell, sum);
-        let other = arrive(schedule, cell);
+        let other = arrive(schedule, partner, cell);
         if number & distance == 0 {
             schedule.reduce(sum, other);
             sum = other;

@@ -100,8 +100,8 @@ pub trait Port {
         remote: u64,
     ) -> Result<()>;
 
-    /// The length of the data in a slot whose flag is up.
-    fn length(&self, of: u32, cell: u32, number: u64) -> usize;
+    /// The length of the data in a slot whose flag is up, unless the call tells it.
+    fn length(&self, of: u32, cell: u32, number: u64) -> Option<usize>;
 
     /// The first byte of this rank's slot in its first cell.
     fn own_slot(&self, number: u64) -> *mut u8;
@@ -239,6 +239,24 @@ impl<R: Copy> Run<R> {
         }
     }
 
+    /// The ranks that the run has to do with at the moment, with the message that is not known to be complete;
+    /// none for those whose flags it waits for.
+    pub fn others(&self) -> impl Iterator<Item = (u32, Option<R>)> {
+        let steps = self.schedule.steps();
+        let messages = self.requests.iter().zip(steps);
+        let messages = messages.filter_map(|(request, step)| match (*request, step) {
+            (Some(request), Step::Send { to, .. }) => Some((*to, Some(request))),
+            (Some(request), Step::Recv { from, .. }) => Some((*from, Some(request))),
+            (Some(request), Step::Put { slot, .. }) => Some((slot.of, Some(request))),
+            _ => None,
+        });
+        let flags = match steps.get(self.next) {
+            Some(&Step::Await { by: Some(by), .. }) if self.running => by..by + 1,
+            _ => self.awaited().map_or(0..0, |(ranks, _)| ranks),
+        };
+        messages.chain(flags.map(|rank| (rank, None)))
+    }
+
     /// Gives up a run that is under way: has `end` end each message that isn't known to be complete. Returns
     /// whether all are ended, and so the buffers are the caller's again; if not, it is to be called again.
     pub fn give_up(&mut self, mut end: impl FnMut(R) -> bool) -> bool {
@@ -335,7 +353,11 @@ impl<R: Copy> Run<R> {
                 Step::Put { slot, block } => {
                     let number = self.phase(slot.phase);
                     let data = self.address(block, port);
-                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let wrong = self.error.is_some() && self.schedule.is_exact();
+                    let len = match wrong {
+                        true => 0,
+                        false => block.count * self.schedule.type_of(block.datatype).size(),
+                    };
                     // SAFETY: as for sends; such a block is gapless.
                     match unsafe { port.put(slot.of, slot.cell, number, data, len) } {
                         Ok(Put::Done) => {}
@@ -350,6 +372,7 @@ impl<R: Copy> Run<R> {
                     cell,
                     phase,
                     room,
+                    by,
                 } => {
                     let number = self.phase(phase);
                     self.waited = self.waited.max(first as usize);
@@ -364,8 +387,12 @@ impl<R: Copy> Run<R> {
                         }
                         if room < usize::MAX {
                             let len = port.length(self.waited as u32, cell, number);
-                            if len > room {
-                                let error = too_long(self.waited, len, room);
+                            let exact = self.schedule.is_exact();
+                            if let Some(len) = len
+                                && (len > room || (len < room && exact))
+                            {
+                                let from = by.unwrap_or(self.waited as u32);
+                                let error = too_short(from, len, room);
                                 self.error.get_or_insert(error);
                             }
                         }

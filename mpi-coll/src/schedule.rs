@@ -185,6 +185,8 @@ pub enum Step {
         phase: i32,
         /// How many bytes there is room for: more is an error, and is not taken.
         room: usize,
+        /// Who raises them, if not these ranks themselves.
+        by: Option<u32>,
     },
     /// Goes on when the messages among the steps `from..to` are complete.
     Wait {
@@ -457,6 +459,19 @@ impl Schedule {
             cell,
             phase,
             room,
+            by: None,
+        });
+    }
+
+    /// What follows is issued when rank `by` has put at most `room` bytes into `cell` of rank `at`, this one.
+    pub fn await_put(&mut self, at: u32, by: u32, cell: u32, phase: i32, room: usize) {
+        self.push(Step::Await {
+            first: at,
+            last: at + 1,
+            cell,
+            phase,
+            room,
+            by: Some(by),
         });
     }
 

@@ -381,10 +381,10 @@ impl Port for SimPort<'_> {
         self.world.slots[place].0.as_ptr().cast_mut()
     }
 
-    fn length(&self, of: u32, cell: u32, number: u64) -> usize {
+    fn length(&self, of: u32, cell: u32, number: u64) -> Option<usize> {
         let place = self.world.place((self.peers)(self.rank, of), cell, number);
         let bytes = self.world.slots[place].0[8..16].try_into().unwrap();
-        u64::from_ne_bytes(bytes) as usize
+        Some(u64::from_ne_bytes(bytes) as usize)
     }
 
     fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {

@@ -67,8 +67,8 @@ impl Port for Obliging {
     fn own_slot(&self, _: u64) -> *mut u8 {
         self.slot.as_ptr().cast_mut().cast()
     }
-    fn length(&self, _: u32, _: u32, _: u64) -> usize {
-        0
+    fn length(&self, _: u32, _: u32, _: u64) -> Option<usize> {
+        None
     }
     fn slot(&self, _: u32, _: u32, _: u64) -> *mut u8 {
         self.slot.as_ptr().cast_mut().cast()

@@ -8,6 +8,7 @@
 
 mod affinity;
 mod binding;
+mod cgroup;
 mod foreign;
 mod guardian;
 mod hang;

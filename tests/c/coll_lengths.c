@@ -1,67 +1,154 @@
-/* Ranks that disagree about how much data there is, in calls that go by messages: whoever doesn't get the data
- * that it expects is told so, also where others have passed it on, and nobody waits for ever.
+/* Lengths so different that ranks choose different algorithms, where calls go by messages or by writes over a
+ * network. Nobody waits for ever, and somebody is told. Over 3, 4 and 5 ranks these are 216 combinations,
+ * begun together; a few (with any argument, all) are then blocking calls one after the other.
  *
- * ranks: 2 4 5
- * variants: shm ofi
- * timeout: 30
+ * ranks: 3 4 5
+ * variants: shm shm-2copy tcp ofi
+ * timeout: 60
  */
 #include "coll.h"
+#include <unistd.h>
 
-enum { MOST = 4000 };
-static int in[8 * MOST], out[8 * MOST];
+enum { KINDS = 9, PAIRS = 8, MOST = 1 << 19 };
+static const int pairs[PAIRS][2] = {
+    {0, 1}, {1, 13}, {13, 20000}, {20000, 13}, {1, MOST}, {MOST, 1}, {3000, MOST}, {MOST, 20000},
+};
 
-/* What a rank gets of a call in which the rank `odd` has another count. */
-static int call(int kind, int n, MPI_Comm comm) {
+static int *in, *out;
+
+/* Buffers that calls share are only read, or written without anybody looking. */
+static int start_call(int kind, int n, MPI_Comm comm, MPI_Request *request)
+{
+    const MPI_Datatype t = MPI_INT;
+    switch (kind) {
+    case 0: return MPI_Ibcast(out, n, t, 0, comm, request);
+    case 1: return MPI_Iallreduce(in, out, n, t, MPI_SUM, comm, request);
+    case 2: return MPI_Iallgather(in, n, t, out, n, t, comm, request);
+    case 3: return MPI_Ialltoall(in, n, t, out, n, t, comm, request);
+    case 4: return MPI_Ireduce(in, out, n, t, MPI_SUM, 1, comm, request);
+    case 5: return MPI_Igather(in, n, t, out, n, t, 1, comm, request);
+    case 6: return MPI_Iscatter(in, n, t, out, n, t, 0, comm, request);
+    case 7: return MPI_Iscan(in, out, n, t, MPI_SUM, comm, request);
+    default: return MPI_Ireduce_scatter_block(in, out, n, t, MPI_SUM, comm, request);
+    }
+}
+
+static int call(int kind, int n, MPI_Comm comm)
+{
     const MPI_Datatype t = MPI_INT;
     switch (kind) {
     case 0: return MPI_Bcast(out, n, t, 0, comm);
     case 1: return MPI_Allreduce(in, out, n, t, MPI_SUM, comm);
-    case 2: return MPI_Reduce(in, out, n, t, MPI_SUM, 0, comm);
-    case 3: return MPI_Scatter(in, n, t, out, n, t, 0, comm);
-    default: return MPI_Allgather(in, n, t, out, n, t, comm);
+    case 2: return MPI_Allgather(in, n, t, out, n, t, comm);
+    case 3: return MPI_Alltoall(in, n, t, out, n, t, comm);
+    case 4: return MPI_Reduce(in, out, n, t, MPI_SUM, 1, comm);
+    case 5: return MPI_Gather(in, n, t, out, n, t, 1, comm);
+    case 6: return MPI_Scatter(in, n, t, out, n, t, 0, comm);
+    case 7: return MPI_Scan(in, out, n, t, MPI_SUM, comm);
+    default: return MPI_Reduce_scatter_block(in, out, n, t, MPI_SUM, comm);
     }
 }
 
-static void disagree(int kind, int odd, int theirs, int all) {
+static MPI_Comm fresh(void)
+{
     MPI_Comm comm;
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
-    for (int i = 0; i < 8 * MOST; i++) {
-        in[i] = rank + 1;
-        out[i] = kind == 0 && rank == 0 ? 7 : -1;
-    }
-    int n = rank == odd ? theirs : all, code = call(kind, n, comm), told = code != MPI_SUCCESS, sum = 0;
-    int class = MPI_ERR_TRUNCATE;
-    if (told)
-        OK(MPI_Error_class(code, &class));
+    return comm;
+}
+
+/* Who is the odd one out changes from one to the next. */
+static int amount(int kind, int pair)
+{
+    return pairs[pair][rank == (kind + pair) % size];
+}
+
+static int check_class(int code)
+{
+    int class;
+    if (code == MPI_SUCCESS)
+        return 0;
+    OK(MPI_Error_class(code, &class));
     CHECK(class == MPI_ERR_TRUNCATE, "class %d", class);
-    /* Who succeeds has the data of a call in which all agree. */
-    int sums = size * (size + 1) / 2;
-    for (int i = 0; !told && i < n; i++) {
-        if (kind == 0)
-            CHECK(out[i] == 7, "kind %d odd %d %d/%d: out[%d] is %d", kind, odd, theirs, all, i, out[i]);
-        if (kind == 1 || (kind == 2 && rank == 0))
-            CHECK(out[i] == sums, "kind %d odd %d %d/%d: out[%d] is %d", kind, odd, theirs, all, i, out[i]);
-        if (kind == 3)
-            CHECK(out[i] == 1, "kind %d odd %d %d/%d: out[%d] is %d", kind, odd, theirs, all, i, out[i]);
+    return 1;
+}
+
+static void all_together(void)
+{
+    static MPI_Comm comms[KINDS][PAIRS];
+    static MPI_Request requests[KINDS][PAIRS];
+    int told[KINDS][PAIRS] = {{0}}, all[KINDS][PAIRS];
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int pair = 0; pair < PAIRS; pair++)
+            comms[kind][pair] = fresh();
+    double began = MPI_Wtime();
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int pair = 0; pair < PAIRS; pair++) {
+            int code = start_call(kind, amount(kind, pair), comms[kind][pair], &requests[kind][pair]);
+            told[kind][pair] = check_class(code);
+            if (code)
+                requests[kind][pair] = MPI_REQUEST_NULL;
+        }
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int pair = 0; pair < PAIRS; pair++) {
+            int code = MPI_SUCCESS, done = 0;
+            while (!done && code == MPI_SUCCESS) {
+                code = MPI_Test(&requests[kind][pair], &done, MPI_STATUS_IGNORE);
+                CHECK(MPI_Wtime() - began < 30, "kind %d, %d and %d: a hang", kind, pairs[pair][0],
+                      pairs[pair][1]);
+            }
+            told[kind][pair] |= check_class(code);
+        }
+    OK(MPI_Allreduce(told, all, KINDS * PAIRS, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int pair = 0; pair < PAIRS; pair++) {
+            /* Who expects nothing waits for nobody, and nobody notices what is sent. */
+            CHECK(all[kind][pair] || pair == 0, "kind %d, %d and %d: nobody was told", kind, pairs[pair][0],
+                  pairs[pair][1]);
+            OK(MPI_Comm_free(&comms[kind][pair]));
+        }
+}
+
+/* `before` barriers come first: with enough of them there are slots where there can be. */
+static void one(int kind, int pair, int before)
+{
+    MPI_Comm comm = fresh();
+    for (int i = 0; i < before; i++)
+        OK(MPI_Barrier(comm));
+    double began = MPI_Wtime();
+    int told = check_class(call(kind, amount(kind, pair), comm)), all = 0;
+    double took = MPI_Wtime() - began;
+    CHECK(took < 10, "kind %d, %d and %d: %f s", kind, pairs[pair][0], pairs[pair][1], took);
+    OK(MPI_Allreduce(&told, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    CHECK(all || pair == 0, "kind %d, %d and %d after %d: nobody was told", kind, pairs[pair][0], pairs[pair][1],
+          before);
+    if (before == 0) {
+        int sum = 0, mine = rank;
+        OK(MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm));
+        CHECK(sum == size * (size - 1) / 2, "%d", sum);
     }
-    OK(MPI_Allreduce(&told, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
-    CHECK(sum > 0, "kind %d, rank %d has %d instead of %d: nobody was told", kind, odd, theirs, all);
-    /* In a broadcast with another amount at the root, all others are told. */
-    if (kind == 0 && odd == 0)
-        CHECK(sum == size - 1, "%d of %d ranks were told", sum, size);
     OK(MPI_Comm_free(&comm));
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     start(&argc, &argv);
-    for (int kind = 0; kind < 5; kind++)
-        for (int odd = 0; odd < size; odd++) {
-            disagree(kind, odd, 10, 20);
-            disagree(kind, odd, 20, 10);
-            /* Both sides take the same algorithm: where they do not, they may wait for each other. */
-            disagree(kind, odd, 2100, 2000);
-        }
+    in = calloc((size_t)size * MOST, sizeof *in);
+    out = calloc((size_t)size * MOST, sizeof *out);
+    int each = argc > 1, count = 0;
+    all_together();
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int pair = 0; pair < PAIRS; pair++)
+            if (each || (kind * PAIRS + pair) % 29 == 7) {
+                one(kind, pair, 0);
+                count++;
+            }
+    if (each && rank == 0)
+        printf("%d combinations together, and %d by themselves\n", KINDS * PAIRS, count);
+    one(1, 2, 6);
+    one(0, 3, 6);
     MPI_Finalize();
+    free(in);
+    free(out);
     return 0;
 }

@@ -132,7 +132,9 @@ static void hints(const char *path) {
     } held[] = {{"cb_buffer_size", "1048576"},  {"romio_cb_write", "enable"},
                 {"cb_nodes", "1"},              {"romio_ds_read", "automatic"},
                 {"romio_no_indep_rw", "false"}, {"access_style", "write_once,random"},
-                {"filename", path},             {"ind_wr_buffer_size", "524288"}};
+                {"filename", path},             {"ind_wr_buffer_size", "524288"},
+                {"mpi_memory_alloc_kinds",
+                 "system,mpi,mpi:alloc_mem,mpi:win_allocate,mpi:win_allocate_shared"}};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
         OK(MPI_Info_get(used, held[i].key, MPI_MAX_INFO_VAL - 1, value, &flag));
         CHECK(flag);

@@ -1,4 +1,5 @@
-/* Really much data in one call: a message, a broadcast, a put and a get of many MPI_CHAR, all of it checked.
+/* Really much data in one call: a message, a broadcast, a put and a get of many MPI_CHAR, and a file of as many, written
+ * and read, in /tmp (or $TMPDIR); all of it is checked.
  *
  *     mpiexec -n 2 ./large_data 3221225472 both      3 GiB in memory on both sides
  *     mpiexec -n 2 ./large_data 5000000000 thin      5 G elements in memory on one side only
@@ -11,7 +12,7 @@
  * cflags: -O2
  * timeout: 60
  */
-#include "check.h"
+#include "io.h"
 
 #define BLOCK 1000003
 
@@ -44,12 +45,12 @@ static void check(const unsigned char *data, size_t size, int periodic, size_t f
 }
 
 static void step(const char *what, int more) {
+    OK(MPI_Barrier(MPI_COMM_WORLD));
     double now = MPI_Wtime();
     if (rank == 0 && more) {
         printf("%-28s %6.2f s\n", what, now - started);
         fflush(stdout);
     }
-    OK(MPI_Barrier(MPI_COMM_WORLD));
     started = MPI_Wtime();
 }
 
@@ -153,6 +154,46 @@ static void window(int more) {
     OK(MPI_Win_free(&win));
 }
 
+/* Rank 0 writes a file, which rank 1 reads, by itself and with rank 0, who reads nothing. */
+static void file(int more) {
+    struct Side mine = side(0);
+    MPI_File file;
+    MPI_Status status;
+    MPI_Count got;
+    const char *name = io_path("large-data");
+    if (rank == 0) {
+        thin ? make(block, BLOCK, 1) : make(real, count, 0);
+    }
+    int mode = MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE;
+    OK(MPI_File_open(MPI_COMM_WORLD, name, mode, MPI_INFO_NULL, &file));
+    step("preparing", 0);
+    if (rank == 0) {
+        OK(MPI_File_write_at_c(file, 5, mine.data, mine.count, mine.type, &status));
+        OK(MPI_Get_elements_c(&status, mine.type, &got));
+        CHECK_EQ(got, count);
+    }
+    step("file written", more);
+    for (int together = 0; together < 2; together++) {
+        if (rank == 1) {
+            memset(real, 0, count);
+        }
+        step("preparing", 0);
+        if (together) {
+            MPI_Count wanted = rank == 1 ? (MPI_Count)count : 0;
+            OK(MPI_File_read_at_all_c(file, 5, real, wanted, MPI_CHAR, &status));
+        } else if (rank == 1) {
+            OK(MPI_File_read_at_c(file, 5, real, (MPI_Count)count, MPI_CHAR, &status));
+        }
+        step(together ? "file read together" : "file read", more);
+        if (rank == 1) {
+            OK(MPI_Get_count_c(&status, MPI_CHAR, &got));
+            CHECK_EQ(got, count);
+            check(real, count, thin, 0);
+        }
+    }
+    OK(MPI_File_close(&file));
+}
+
 static void all(int more) {
     block = allocate(BLOCK);
     OK(MPI_Type_create_hvector_c((MPI_Count)count / BLOCK, BLOCK, 0, MPI_CHAR, &blocks));
@@ -163,6 +204,7 @@ static void all(int more) {
         transfers(first, more);
         if (first == 0) {
             window(more);
+            file(more);
         }
         free(real);
         real = NULL;

@@ -123,6 +123,11 @@ int main(int argc, char **argv) {
     HINT(one, "weft_num_vcis", "1");
     traffic(one, 1, 1);
     OK(MPI_Comm_free(&one));
+    one = dup_with(MPI_COMM_WORLD, "weft_num_vcis=4 mpi_assert_allow_overtaking=true");
+    HINT(one, "weft_num_vcis", "4");
+    HINT(one, "mpi_assert_allow_overtaking", "true");
+    traffic(one, 1, 1);
+    OK(MPI_Comm_free(&one));
     MPI_Comm tags = dup_with(MPI_COMM_WORLD, "weft_num_vcis=4 mpi_assert_no_any_tag=true");
     HINT(tags, "weft_num_vcis", "4");
     HINT(tags, "mpi_assert_no_any_tag", "true");

@@ -149,8 +149,13 @@ fn duplicate(
 ) -> Result<MPI_Comm> {
     // Callbacks of attributes may free either.
     let parent = &runtime.comm_arc(parent.handle())?;
-    let copy = mpi_core::creation::dup_comm(&runtime.process, &parent.comm)?;
-    let handle = runtime.add_comm(copy, Some(parent))?;
+    let handle = match parent.streams.get() {
+        Some(streams) => super::stream::duplicate(runtime, parent, streams)?,
+        None => {
+            let copy = mpi_core::creation::dup_comm(&runtime.process, &parent.comm)?;
+            runtime.add_comm(copy, Some(parent))?
+        }
+    };
     let copy = &runtime.comm_arc(handle)?;
     // Hints first: members agree on them, whatever callbacks say of attributes.
     let made = hints(copy).and_then(|()| copy.become_copy_of(parent));
@@ -445,13 +450,17 @@ pub fn comm_set_name(comm: LiveComm, comm_name: &CStr) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Comm_get_name` (section 6.8).
+/// `MPI_Comm_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
 pub unsafe fn comm_get_name(
-    comm: LiveComm,
+    comm: MPI_Comm,
     comm_name: *mut c_char,
     resultlen: Out<c_int>,
 ) -> Result<()> {
-    let name = comm.comm.name();
+    let runtime = runtime()?;
+    let name = match comm {
+        MPI_COMM_NULL => "MPI_COMM_NULL".into(),
+        comm => runtime.comm(comm)?.comm.name(),
+    };
     // SAFETY: the caller's contract; names are kept short enough.
     unsafe { put_text(comm_name, "comm_name", &name, resultlen) }
 }

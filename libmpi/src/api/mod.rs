@@ -1,7 +1,9 @@
 //! What the exported functions do: one Rust function for each, named in
 //! `libmpi/table/functions.mpi`.
 //!
-//! The functions take the arguments of the C prototype.
+//! The functions take the arguments of the C prototype: as they are, or as the objects behind handles and the
+//! places for results that the shims have made of them ([`args`](crate::args)), which are checked already. A
+//! function that takes nothing else is safe.
 //!
 //! # Safety at the boundary to C
 //!
@@ -11,8 +13,8 @@
 //! - *Handles* are integers and may have any value. They are looked up, never followed: one that is
 //!   null, freed, made up or of another kind is an error. What a program may not do is to free an
 //!   object while another of its threads passes the handle (section 12.4.2).
-//! - *Output arguments* are NULL, which is an error that names the argument ([`put`]), or valid for one
-//!   write of their type. Where the standard has a constant for "not wanted" (`MPI_STATUS_IGNORE`,
+//! - *Output arguments* are NULL, which is an error that names the argument ([`Out`](crate::args::Out), [`put`]),
+//!   or valid for writes of their type until the call returns. Where the standard has a constant for "not wanted" (`MPI_STATUS_IGNORE`,
 //!   `MPI_UNWEIGHTED`) that is no address and is looked for first.
 //! - *Arrays* have as many elements as the argument says that goes with them, or as the standard says
 //!   (the size of the group, `maxdims`); NULL is good for none ([`list`], [`list_mut`]). They don't
@@ -71,6 +73,7 @@ pub mod session_comm;
 pub mod spawn;
 pub mod standard_abi;
 pub mod status_fields;
+pub mod stream;
 pub mod tool;
 pub mod tool_events;
 pub mod topo;

@@ -112,6 +112,8 @@ pub enum Kind {
     Info,
     Win,
     Session,
+    /// A stream, an extension.
+    Stream,
     File,
     Status,
     /// A status as Fortran 2008 sees it.
@@ -474,6 +476,7 @@ fn kind(ctype: &CType, name: &str) -> Option<Kind> {
         "MPI_Info" => Kind::Info,
         "MPI_Win" => Kind::Win,
         "MPI_Session" => Kind::Session,
+        "MPIX_Stream" => Kind::Stream,
         "MPI_File" => Kind::File,
         "MPI_Status" => Kind::Status,
         "MPI_F08_status" => Kind::StatusF08,

@@ -129,6 +129,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                      // SAFETY: the program keeps to the standard's contract.\n    \
                      match {} {{\n        \
                      Some(code) => code,\n        \
+                     // SAFETY: the arguments are those of the call.\n        \
                      None => unsafe {{ long({list}) }},\n    }}",
                     short_way(function, implementation, &list)
                 );
@@ -168,7 +169,9 @@ pub(crate) fn short_way(function: &Function, implementation: &str, list: &str) -
         .collect();
     let oks: Vec<String> = narrowed.iter().map(|name| format!("Ok({name})")).collect();
     format!(
-        "match ({},) {{\n        ({},) => {call},\n        _ => None,\n    }}",
+        "match ({},) {{\n        \
+         // SAFETY: the program keeps to the standard's contract.\n        \
+         ({},) => {call},\n        _ => None,\n    }}",
         tries.join(", "),
         oks.join(", ")
     )
@@ -214,7 +217,8 @@ pub(crate) fn object(function: &Function, target: &str) -> String {
             // An array of such handles has no single object.
             if param.ctype.dimensions.is_empty() && param.direction == Direction::InOut {
                 return format!(
-                    "match unsafe {{ {name}.as_ref() }} {{ \
+                    "// SAFETY: NULL, or by the standard's contract a handle of the program's.\n            \
+                     match unsafe {{ {name}.as_ref() }} {{ \
                      Some(object) => On::{variant}({target}), None => On::Process }}"
                 );
             }
@@ -249,6 +253,7 @@ pub(crate) fn argument(param: &Param) -> String {
             | Kind::Errhandler
             | Kind::Info
             | Kind::Session
+            | Kind::Stream
             | Kind::Win => {
                 format!("Arg::Handle(\"{}\", {name})", param.ctype.base)
             }

@@ -198,6 +198,7 @@ impl Table {
                     .collect();
                 let way = format!(
                     "{before}    \
+                     // SAFETY: the program keeps to the standard's contract, with the handles made of its.\n    \
                      let done = {call};\n    \
                      match done {{\n        \
                      Ok(()) => {{\n{after}            MPI_SUCCESS\n        }}\n        \
@@ -211,9 +212,11 @@ impl Table {
                         text,
                         "    #[inline(never)]\n    \
                          unsafe fn long({params}) -> c_int {{\n{way}\n    }}\n{before}    \
+                         // SAFETY: as for the other way.\n    \
                          let done = {fast};\n    \
                          match done {{\n        \
                          Some(code) => {{\n{after}            code\n        }}\n        \
+                         // SAFETY: the arguments are those of the call.\n        \
                          None => unsafe {{ long({}) }},\n    }}",
                         names
                     );
@@ -313,7 +316,11 @@ impl Table {
                         _ => "0",
                     };
                     let first = match reads {
-                        true => format!("unsafe {{ outward::load({name}, {none}) }}"),
+                        true => format!(
+                            "\n        \
+                             // SAFETY: NULL, or by the standard's contract a handle of the program's.\n        \
+                             unsafe {{ outward::load({name}, {none}) }}"
+                        ),
                         false => none.to_owned(),
                     };
                     writeln!(
@@ -326,6 +333,7 @@ impl Table {
                     writeln!(
                         text,
                         "    let mut inner_{plain} = outward::Array::empty();\n    \
+                         // SAFETY: NULL, or by the standard's contract an array of that length.\n    \
                          let at_{plain} = unsafe {{ inner_{plain}.fill({name}, {length}, {reads}) }};"
                     )
                 }
@@ -346,15 +354,18 @@ impl Table {
             let _ = match way {
                 Way::Place if param.kind == Kind::File => writeln!(
                     text,
-                    "            unsafe {{ outward::store_file({name}, inner_{plain}) }};"
+                    "            // SAFETY: NULL, or by the standard's contract a place for a handle.\n            \
+                     unsafe {{ outward::store_file({name}, inner_{plain}) }};"
                 ),
                 Way::Place => writeln!(
                     text,
-                    "            unsafe {{ outward::store({name}, inner_{plain}, {back}) }};"
+                    "            // SAFETY: NULL, or by the standard's contract a place for a handle.\n            \
+                     unsafe {{ outward::store({name}, inner_{plain}, {back}) }};"
                 ),
                 Way::Array(_) => writeln!(
                     text,
-                    "            unsafe {{ inner_{plain}.store({name}, {back}) }};"
+                    "            // SAFETY: the array that it was filled from.\n            \
+                     unsafe {{ inner_{plain}.store({name}, {back}) }};"
                 ),
                 _ => Ok(()),
             };

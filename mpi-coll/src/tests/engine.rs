@@ -186,8 +186,8 @@ impl Port for Broken {
     fn own_slot(&self, _: u64) -> *mut u8 {
         std::ptr::null_mut()
     }
-    fn length(&self, _: u32, _: u32, _: u64) -> usize {
-        0
+    fn length(&self, _: u32, _: u32, _: u64) -> Option<usize> {
+        None
     }
     fn slot(&self, _: u32, _: u32, _: u64) -> *mut u8 {
         std::ptr::null_mut()

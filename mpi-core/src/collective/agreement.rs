@@ -33,11 +33,11 @@ const NAMES: [&str; 15] = [
 pub(super) const ENDED: &str = ". The communicator can't be used for collectives any more";
 
 /// Bits of the number of bytes.
-const BYTES: u32 = 40;
+const BYTES: u32 = 36;
 /// Bits of the number of phases.
 const PHASES: u32 = 10;
-/// Bits of the root: there are at most 128 ranks.
-const ROOT: u32 = 8;
+/// Bits of the root, and a few more ranks than have slots.
+const ROOT: u32 = 13;
 
 impl CallSignature {
     /// Those of a call on a communicator of so many ranks with slots, that goes in so many phases.

@@ -126,12 +126,20 @@ impl Call<'_> {
                 self.between(inter, remote.size() as usize, choices, schedule);
             }
         }
-        schedule.set_exact(self.is_exact());
+        schedule.set_exact(self.is_exact(comm.remote().is_none()));
     }
 
-    /// Whether all ranks know from their own arguments how long each message is.
-    fn is_exact(&self) -> bool {
+    /// Whether all ranks know from their own arguments how long each message is; `within` one group.
+    fn is_exact(&self, within: bool) -> bool {
         match self {
+            Call::Alltoall {
+                send: None | Some(Layout::Uniform(_)),
+                recv: Layout::Uniform(_),
+            }
+            | Call::ReduceScatter { .. }
+            | Call::Scan { .. }
+            | Call::Exscan { .. } => within,
+            Call::Gather { varying, .. } => within && !varying,
             Call::Bcast { .. } | Call::Reduce { .. } | Call::Allreduce { .. } => true,
             Call::Allgather {
                 recv: Layout::Uniform(_),

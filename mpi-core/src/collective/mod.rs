@@ -11,6 +11,7 @@ mod blocking;
 mod cache;
 mod call;
 mod exchange;
+mod inquiry;
 mod network;
 mod nonblocking;
 pub mod persistent;

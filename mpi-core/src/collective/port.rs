@@ -41,7 +41,7 @@ pub(super) trait SlotPort {
 
     fn disagreement(&mut self, of: u32, number: u64) -> Result<Error>;
 
-    fn length(&self, cell: u32, number: u64) -> usize;
+    fn length(&self, cell: u32, number: u64) -> Option<usize>;
 
     fn own_slot(&self, number: u64) -> *mut u8;
 
@@ -162,7 +162,7 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
     }
 
     #[inline(always)]
-    fn length(&self, _of: u32, cell: u32, number: u64) -> usize {
+    fn length(&self, _of: u32, cell: u32, number: u64) -> Option<usize> {
         self.slots.length(cell, number)
     }
 
@@ -200,8 +200,8 @@ impl SlotPort for NoSlots {
         Err(no_slots())
     }
 
-    fn length(&self, _cell: u32, _number: u64) -> usize {
-        0
+    fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
+        None
     }
 
     fn own_slot(&self, _number: u64) -> *mut u8 {
@@ -253,8 +253,8 @@ impl SlotPort for SharedPort<'_> {
     }
 
     #[inline]
-    fn length(&self, _cell: u32, _number: u64) -> usize {
-        0 // told by the signature
+    fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
+        None // told by the signature
     }
 
     #[inline]
@@ -309,8 +309,8 @@ impl SlotPort for NetworkPort<'_> {
     }
 
     #[inline]
-    fn length(&self, cell: u32, number: u64) -> usize {
-        self.network.length(cell, number)
+    fn length(&self, cell: u32, number: u64) -> Option<usize> {
+        Some(self.network.length(cell, number))
     }
 
     fn own_slot(&self, number: u64) -> *mut u8 {
@@ -364,8 +364,8 @@ impl SlotPort for NonblockingPort<'_> {
         self.shared.disagree(of, self.signature, theirs)
     }
 
-    fn length(&self, _cell: u32, _number: u64) -> usize {
-        0 // told by the signature
+    fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
+        None // told by the signature
     }
 
     fn own_slot(&self, number: u64) -> *mut u8 {

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::Holder;
 use super::cache::CommRun;
 use super::call::Site;
+use super::inquiry::{Inquiry, Registry};
 use super::network::AwaitedPeers;
 use super::persistent::PersistentCollective;
 use super::state::CommState;
@@ -31,6 +32,8 @@ pub(super) struct Active {
     pub tag: u32,
     /// How often it was looked at in vain.
     pub polls: u32,
+    /// What it asks others, if it goes by messages.
+    pub inquiry: Option<Inquiry>,
     /// Why it was given up. Its request is complete when the buffers are the program's again.
     pub failed: Option<Error>,
 }
@@ -50,6 +53,8 @@ pub struct Collectives {
     pub(super) with_slots: Arc<AtomicUsize>,
     /// Whose loss matters to collectives that wait for flags.
     pub(super) awaited_peers: Mutex<Vec<Arc<AwaitedPeers>>>,
+    /// What calls are under way, for those who ask.
+    pub(super) registry: Mutex<Registry>,
     /// Whether to tell people which algorithms are taken.
     pub(super) tells: bool,
 }

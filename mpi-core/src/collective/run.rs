@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::Buffers;
 use super::agreement::CallSignature;
 use super::cache::{CommRun, Shape};
+use super::inquiry::{Inquiry, Waiter};
 use super::network::NetworkSlots;
 use super::port::{CommPort, NetworkPort, NoSlots, SharedPort, no_slots};
 use super::shared::SharedSlots;
@@ -71,7 +72,7 @@ pub(super) unsafe fn run(
     purpose: Purpose,
     tag: u32,
     buffers: Buffers,
-    mut kept: Box<CommRun>,
+    kept: Box<CommRun>,
 ) -> Result<()> {
     let signature = kept.signature;
     let shared = state.shared_slots().filter(|_| !signature.is_none());
@@ -79,42 +80,31 @@ pub(super) unsafe fn run(
         shared.check()?;
         shared.say(tag, signature);
     }
-    let call = Underway {
+    let mut call = Underway {
         process,
         comm,
         purpose,
         tag,
         signature,
+        waiter: None,
     };
-    // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
-    // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
-    let start = |kept: &mut CommRun| unsafe { kept.run.start(buffers.send, buffers.recv, tag) };
-    let phases = kept.run.schedule().phases();
-    let result = if phases == 0 {
-        start(&mut kept)?;
-        call.by_messages(&mut kept, shared)
-    } else if let Some(shared) = shared {
-        kept.run.set_number(shared.take(phases));
-        start(&mut kept)?;
-        call.by_shared(&mut kept, shared)
-    } else if let Some(network) = state.network_slots() {
-        let meets = kept.run.schedule().meets();
-        if !network.allows(phases, meets) {
-            synchronize_ranks(process, comm, state, network)?;
-        }
-        kept.run.set_number(network.take(phases, meets));
-        start(&mut kept)?;
-        call.by_network(&mut kept, network)
-    } else {
-        Err(no_slots())
-    };
-    if kept.run.is_running() {
-        process.wait_despite_loss(
-            comm.vci(),
-            || Ok(give_up(process, &mut kept)?.then_some(())),
-        )?;
+    if shared.is_some() || signature.is_none() {
+        // SAFETY: as for this function.
+        return unsafe { call.run(state, buffers, kept) };
     }
-    state.give_run(kept);
+    let notes = state.notes(process, comm);
+    notes.check()?;
+    notes.say(process, tag, signature);
+    call.waiter = Some(Waiter {
+        process,
+        comm,
+        notes,
+        tag,
+        signature,
+    });
+    // SAFETY: as for this function.
+    let result = unsafe { call.run(state, buffers, kept) };
+    notes.end(tag);
     result
 }
 
@@ -125,6 +115,8 @@ struct Underway<'a> {
     purpose: Purpose,
     tag: u32,
     signature: CallSignature,
+    /// As those know it who ask, unless they look into shared slots.
+    waiter: Option<Waiter<'a>>,
 }
 
 impl<'a> Underway<'a> {
@@ -137,6 +129,52 @@ impl<'a> Underway<'a> {
         }
     }
 
+    /// Runs the schedule to its end.
+    ///
+    /// # Safety
+    /// As for [`collective`].
+    #[inline]
+    unsafe fn run(
+        &self,
+        state: &CommState,
+        buffers: Buffers,
+        mut kept: Box<CommRun>,
+    ) -> Result<()> {
+        let Underway {
+            process, comm, tag, ..
+        } = *self;
+        let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
+        // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
+        // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
+        let start = |kept: &mut CommRun| unsafe { kept.run.start(buffers.send, buffers.recv, tag) };
+        let phases = kept.run.schedule().phases();
+        let result = if phases == 0 {
+            start(&mut kept)?;
+            self.by_messages(&mut kept, shared)
+        } else if let Some(shared) = shared {
+            kept.run.set_number(shared.take(phases));
+            start(&mut kept)?;
+            self.by_shared(&mut kept, shared)
+        } else if let Some(network) = state.network_slots() {
+            let meets = kept.run.schedule().meets();
+            if !network.allows(phases, meets) {
+                synchronize_ranks(process, comm, state, network, self.waiter)?;
+            }
+            kept.run.set_number(network.take(phases, meets));
+            start(&mut kept)?;
+            self.by_network(&mut kept, network)
+        } else {
+            Err(no_slots())
+        };
+        if kept.run.is_running() {
+            process.wait_despite_loss(comm.vci(), || {
+                Ok(give_up(process, &mut kept)?.then_some(()))
+            })?;
+        }
+        state.give_run(kept);
+        result
+    }
+
     /// Invariant: with a member lost the schedule goes no step on, lest others take what is missing for
     /// the result.
     #[inline]
@@ -147,10 +185,20 @@ impl<'a> Underway<'a> {
         }
     }
 
+    /// Looks whether ranks disagree, now and then.
+    #[inline]
+    fn look(&self, inquiry: &mut Inquiry, kept: &CommRun) -> Result<()> {
+        match &self.waiter {
+            None => Ok(()),
+            Some(waiter) => inquiry.look(waiter, &kept.run),
+        }
+    }
+
     fn by_messages(&self, kept: &mut CommRun, shared: Option<&SharedSlots>) -> Result<()> {
         let Underway { tag, signature, .. } = *self;
         let mut port = self.port(NoSlots);
         let mut polls = 0;
+        let mut inquiry = Inquiry::new(self.process);
         self.process.wait_despite_loss(self.comm.vci(), || {
             self.check_members()?;
             if kept.run.advance(&mut port)? == Progress::Done {
@@ -159,6 +207,7 @@ impl<'a> Underway<'a> {
             if let Some(shared) = shared {
                 shared.check_agreement(tag, signature, &mut polls)?;
             }
+            self.look(&mut inquiry, kept)?;
             Ok(None)
         })?;
         match shared {
@@ -200,11 +249,15 @@ impl<'a> Underway<'a> {
             network,
             looks: network.looks(self.process.looks()),
         });
+        let mut inquiry = Inquiry::new(self.process);
         network.awaited.waits.store(true, Ordering::Relaxed);
         let result = self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
-            let progress = kept.run.advance(&mut port)?;
-            Ok((progress == Progress::Done).then_some(()))
+            if kept.run.advance(&mut port)? == Progress::Done {
+                return Ok(Some(()));
+            }
+            self.look(&mut inquiry, kept)?;
+            Ok(None)
         });
         network.awaited.waits.store(false, Ordering::Relaxed);
         if result.is_err() {
@@ -236,6 +289,7 @@ fn synchronize_ranks(
     comm: &Comm,
     state: &CommState,
     network: &NetworkSlots,
+    waiter: Option<Waiter<'_>>,
 ) -> Result<()> {
     let shape = Some(Shape::PACE);
     let mut kept = state.take_run(shape.as_ref());
@@ -245,16 +299,14 @@ fn synchronize_ranks(
         let schedule = kept.run.rebuild();
         rdma::barrier(schedule, network.reach, rdma::Signals::Dissemination);
     }
+    let call = Underway {
+        process,
+        comm,
+        purpose: Purpose::Collective,
+        tag: 0,
+        signature: kept.signature,
+        waiter,
+    };
     // SAFETY: a barrier uses no buffers.
-    unsafe {
-        run(
-            process,
-            comm,
-            state,
-            Purpose::Collective,
-            0,
-            Buffers::NONE,
-            kept,
-        )
-    }
+    unsafe { call.run(state, Buffers::NONE, kept) }
 }

@@ -50,7 +50,7 @@ pub(super) unsafe fn call_with(
         );
         call.build(&site, kept.run.rebuild());
         kept.signature = match by_slots {
-            true => state.signature(call, kept.run.schedule().phases()),
+            true => CommState::signature(comm, call, kept.run.schedule().phases()),
             false => CallSignature::default(),
         };
         if process.source::<Collectives>().tells && comm.rank() == 0 {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::agreement::CallSignature;
 use super::cache::CommRun;
 use super::call::Call;
+use super::inquiry::{Inquiry, Waiter};
 use super::persistent;
 use super::port::{CommPort, NoSlots, NonblockingPort};
 use super::registration::{Active, Collectives};
@@ -17,6 +18,7 @@ use netmod::{Peer, VciId};
 
 use crate::process::Process;
 use crate::process::source::{COLLECTIVES, ProgressSource, Source, Work};
+use crate::pt2pt::letter::Letter;
 use crate::pt2pt::request::{RequestId, Status};
 use mpi_coll::{Progress, Schedule};
 
@@ -70,6 +72,10 @@ impl ProgressSource for Collectives {
         advance_all(process)
     }
 
+    fn read_letter(&self, process: &Process, vci: VciId, letter: &Letter) {
+        self.take_letter(process, vci, letter);
+    }
+
     fn report(&self, text: &mut String) {
         persistent::report(self, text);
     }
@@ -117,7 +123,7 @@ pub unsafe fn start_call(
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
         build_started(process, comm, state, call, kept.run.rebuild());
-        kept.signature = state.signature(call, kept.run.schedule().phases());
+        kept.signature = CommState::signature(comm, call, kept.run.schedule().phases());
     }
     // SAFETY: as for this function.
     unsafe { start_run(process, holder, buffers, kept) }
@@ -169,10 +175,18 @@ unsafe fn start_run(
         _ => None,
     };
     run.set_number(number.unwrap_or(0));
-    if let Some(shared) = state.shared_slots()
-        && !kept.signature.is_none()
-    {
+    let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
+    let mut inquiry = None;
+    if let Some(shared) = shared {
         shared.say(tag, kept.signature);
+    } else if !kept.signature.is_none() {
+        let notes = state.notes(process, comm);
+        if let Err(error) = notes.check() {
+            process.fail(request, error)?;
+            return Ok(request);
+        }
+        notes.say(process, tag, kept.signature);
+        inquiry = Some(Inquiry::new(process));
     }
     // SAFETY: as for this function.
     if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
@@ -186,6 +200,7 @@ unsafe fn start_run(
         number,
         tag,
         polls: 0,
+        inquiry,
         failed: None,
     };
     if !advance(process, &mut active, false)? {
@@ -246,6 +261,19 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
             .map(|()| Progress::Done),
         (progress, _) => progress,
     };
+    let progress = match (progress, &mut active.inquiry) {
+        (Ok(Progress::Pending), Some(inquiry)) if looks => {
+            let waiter = Waiter {
+                process,
+                comm,
+                notes: state.notes(process, comm),
+                tag: active.tag,
+                signature: kept.signature,
+            };
+            inquiry.look(&waiter, &kept.run).map(|()| Progress::Pending)
+        }
+        (progress, _) => progress,
+    };
     if matches!(progress, Ok(Progress::Pending)) {
         return Ok(false);
     }
@@ -256,6 +284,9 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         }
         progress => progress,
     };
+    if active.inquiry.is_some() {
+        state.notes(process, comm).end(active.tag);
+    }
     if let Some(run) = active.run.take() {
         if let (Some(nonblocking), Some(number)) = (nonblocking, active.number) {
             nonblocking.end(number, run.run.schedule().phases());
@@ -279,7 +310,12 @@ fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
     }
     // Its slots are not said to be free: others may not be through with them.
     if let (Some(run), Some(error)) = (active.run.take(), active.failed.take()) {
-        CommState::of((*active.comm).as_ref()).give_run(run);
+        let comm: &Comm = (*active.comm).as_ref();
+        let state = CommState::of(comm);
+        if active.inquiry.is_some() {
+            state.notes(process, comm).end(active.tag);
+        }
+        state.give_run(run);
         process.fail(active.request, error)?;
     }
     Ok(true)

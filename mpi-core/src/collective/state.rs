@@ -8,11 +8,14 @@ use mpi_coll::{Choices, Nodes};
 use super::agreement::CallSignature;
 use super::cache::{CommRun, Shape};
 use super::call::Call;
+use super::inquiry::CallNotes;
 use super::network::NetworkSlots;
 use super::nonblocking::NonblockingSlots;
+use super::registration::Collectives;
 use super::shared::SharedSlots;
 use crate::comm::Comm;
 use crate::lock::Guarded;
+use crate::process::Process;
 
 /// Schedules that a communicator keeps.
 const KEPT_RUNS: usize = 4;
@@ -46,6 +49,8 @@ pub(crate) struct CommState {
     nonblocking: OnceLock<Option<Box<NonblockingSlots>>>,
     /// Slots that members write to over a network, once that was tried.
     network: OnceLock<Option<Box<NetworkSlots>>>,
+    /// What its calls are, once there was one that goes by messages.
+    notes: OnceLock<Arc<CallNotes>>,
     /// Which ranks share nodes, once that was asked for; none where it is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
 }
@@ -125,12 +130,19 @@ impl CommState {
         calls == CALLS_BEFORE_SLOTS && comm.remote().is_none() && comm.size() > 1
     }
 
-    /// What members compare of a call that goes in so many phases: nothing where there are no slots.
-    pub(crate) fn signature(&self, call: &Call<'_>, phases: u32) -> CallSignature {
-        match self.shared_slots() {
-            Some(shared) => CallSignature::of(call, shared.slots.size as usize, phases),
-            None => CallSignature::default(),
+    /// What members compare of a call that goes in so many phases: nothing where there are two groups.
+    pub(crate) fn signature(comm: &Comm, call: &Call<'_>, phases: u32) -> CallSignature {
+        match comm.remote() {
+            None if comm.size() > 1 => CallSignature::of(call, comm.size() as usize, phases),
+            _ => CallSignature::default(),
         }
+    }
+
+    /// Where its calls are noted for those who ask.
+    #[inline]
+    pub(crate) fn notes(&self, process: &Process, comm: &Comm) -> &CallNotes {
+        let make = || process.source::<Collectives>().make_notes(process, comm);
+        self.notes.get_or_init(make)
     }
 
     /// The slots that its members share for nonblocking collectives, if they do.

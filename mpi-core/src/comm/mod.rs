@@ -477,7 +477,7 @@ impl Comm {
     /// come after those of the local one, on either side, so that messages within a group and
     /// between groups are told apart.
     #[inline]
-    fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
+    pub(crate) fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
         let Some(remote) = &self.remote else {
             return self.to(number, tag, purpose);
         };

@@ -1,10 +1,10 @@
 //! Where the ranks of a communicator with endpoints are: several of them may be in one process.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use netmod::{Peer, VciId};
 
-use super::vci_map::VciMap;
 use super::{Comm, ContextId};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -20,8 +20,10 @@ pub(crate) struct Point {
 /// The ranks of a communicator with endpoints, and what this process's share.
 pub(crate) struct Points {
     pub list: Box<[Point]>,
+    /// Whether each process has one rank, at its stream.
+    pub one_each: bool,
     /// This process's VCIs, kept for as long as one of its endpoints is there.
-    pub _vcis: Option<Arc<VciMap>>,
+    pub _kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Points {
@@ -35,8 +37,15 @@ impl Points {
 impl Comm {
     /// The rank of an endpoint of this process.
     pub(crate) fn endpoint(points: Arc<Points>, group: Group, rank: u32) -> Comm {
+        let vci = points.get(rank).vci;
+        Comm::endpoint_from(points, group, rank, vci)
+    }
+
+    /// The same, which sends from another VCI than the one where messages to it arrive. To receive by, it
+    /// must be the same.
+    pub(crate) fn endpoint_from(points: Arc<Points>, group: Group, rank: u32, vci: VciId) -> Comm {
         let own = points.get(rank);
-        let comm = Comm::new(own.context, group, rank).with_points(points, own.vci);
+        let comm = Comm::new(own.context, group, rank).with_points(points, vci);
         comm.mark_used();
         comm
     }
@@ -46,7 +55,7 @@ impl Comm {
     /// # Errors
     /// `MPI_ERR_COMM`.
     pub fn check_groups(&self) -> Result<()> {
-        if self.points().is_none() {
+        if self.points().is_none_or(|points| points.one_each) {
             return Ok(());
         }
         Err(Error::new(
@@ -58,7 +67,7 @@ impl Comm {
 
     /// Whether ranks of it are endpoints.
     pub fn has_endpoints(&self) -> bool {
-        self.points().is_some()
+        self.points().is_some_and(|points| !points.one_each)
     }
 
     /// Refuses what is not made for communicators with endpoints.
@@ -72,8 +81,8 @@ impl Comm {
         Err(Error::new(
             Class::Comm,
             format!(
-                "the communicator has endpoints, of which {function} can't make others; take the \
-                 communicator that the endpoints were made of (MPI_Comm_dup works)"
+                "the communicator has endpoints or streams, of which {function} can't make others; take \
+                 the communicator that it was made of (MPI_Comm_dup works)"
             ),
         ))
     }

@@ -7,12 +7,14 @@
 //! at the one VCI that its messages come to.
 //!
 //! Invariant (non-overtaking): messages that the same receive can match take the same way, from one
-//! VCI of the sender to one of the receiver.
+//! VCI of the sender to one of the receiver; where the program allows overtaking, from one for each
+//! thread of the sender.
 
 use std::sync::Arc;
 
 use netmod::VciId;
 
+use crate::process::threads;
 use crate::vci::pool::Users;
 
 /// A field of the tag.
@@ -58,6 +60,8 @@ pub struct Wishes {
     pub no_any_tag: bool,
     /// No receive or probe has `MPI_ANY_SOURCE`.
     pub no_any_source: bool,
+    /// Messages need not be matched in the order in which they were sent.
+    pub overtaking: bool,
     /// Calls that use the same VCI never overlap, so that it needs no lock.
     pub lockless: bool,
     /// They are those of a window, whose threads share its VCIs out among themselves.
@@ -103,7 +107,8 @@ impl Wishes {
             number(self.receiver_vci.map(u32::from)),
             bits(self.sender_bits),
             bits(self.receiver_bits),
-            u64::from(self.window) << 3
+            u64::from(self.overtaking) << 4
+                | u64::from(self.window) << 3
                 | u64::from(self.lockless) << 2
                 | u64::from(self.no_any_tag) << 1
                 | u64::from(self.no_any_source),
@@ -146,6 +151,7 @@ impl Wishes {
                 Some(bits) => Plan::Some(bits, count),
                 None if self.no_any_tag => Plan::Some(Spread::Tag, count),
                 None if self.no_any_source => Plan::Some(Spread::Ranks, count),
+                None if self.overtaking => Plan::Some(Spread::Senders, count),
                 None => Plan::Some(Spread::One, 1),
             }),
         }
@@ -165,6 +171,8 @@ pub(crate) enum Spread {
     Ranks,
     /// The thread that begins an operation on a window.
     Thread,
+    /// From that of the thread that sends to the first.
+    Senders,
     /// The tag's bits for either side.
     TagBits { sender: TagBits, receiver: TagBits },
 }
@@ -252,6 +260,7 @@ impl VciMap {
         match self.spread {
             Spread::Pair => self.vcis[1],
             Spread::TagBits { sender, .. } => self.nth(sender.of(tag)),
+            Spread::Senders => threads::share_out(&self.vcis),
             _ => self.receiver(source, dest, tag),
         }
     }
@@ -260,7 +269,7 @@ impl VciMap {
     #[inline]
     pub fn receiver(&self, source: u32, dest: u32, tag: i32) -> VciId {
         match self.spread {
-            Spread::One | Spread::Pair | Spread::Thread => self.first(),
+            Spread::One | Spread::Pair | Spread::Thread | Spread::Senders => self.first(),
             Spread::Tag => self.nth(tag as u32),
             Spread::Ranks => self.nth(source.wrapping_add(dest)),
             Spread::TagBits { receiver, .. } => self.nth(receiver.of(tag)),
@@ -328,6 +337,16 @@ mod tests {
         assert_eq!(by_tag.plan(64), Some(Plan::Some(Spread::Tag, 4)));
         assert_eq!(by_tag.plan(3), Some(Plan::Some(Spread::Tag, 2)));
         assert_eq!(by_tag.plan(1), None);
+        let overtaking = Wishes {
+            overtaking: true,
+            ..many
+        };
+        assert_eq!(overtaking.plan(64), Some(Plan::Some(Spread::Senders, 4)));
+        let ordered = Wishes {
+            no_any_source: true,
+            ..overtaking
+        };
+        assert_eq!(ordered.plan(64), Some(Plan::Some(Spread::Ranks, 4)));
         let by_rank = Wishes {
             no_any_source: true,
             ..many
@@ -354,6 +373,28 @@ mod tests {
         assert_eq!(beyond.plan(64), None);
         assert_ne!(many.digest(), by_tag.digest());
         assert_eq!(Wishes::default().digest(), 0);
+    }
+
+    #[test]
+    fn where_overtaking_is_allowed_each_thread_sends_by_a_vci_of_its_own() {
+        let slots: Arc<VciSlots> = (0..8).map(|_| VciSlot::default()).collect();
+        let users = Arc::new(Users::new(&slots));
+        let map = VciMap::new(Spread::Senders, vec![3, 5, 6], &users, false).unwrap();
+        let sends = || (0..5).map(|tag| map.sender(0, 1, tag)).collect::<Vec<_>>();
+        let mut by_threads: Vec<VciId> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..30).map(|_| scope.spawn(sends)).collect();
+            let all = threads.into_iter().map(|thread| thread.join().unwrap());
+            // A thread's own messages stay in order.
+            all.map(|vcis| {
+                assert!(vcis.iter().all(|vci| *vci == vcis[0]));
+                vcis[0]
+            })
+            .collect()
+        });
+        by_threads.sort_unstable();
+        by_threads.dedup();
+        assert_eq!(by_threads, [3, 5, 6]);
+        assert_eq!(map.receiver(0, 1, 4), 3);
     }
 
     #[test]

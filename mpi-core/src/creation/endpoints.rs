@@ -88,7 +88,8 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
     let group = Group::of_points(&peers);
     let points = Arc::new(Points {
         list: list.into(),
-        _vcis: map.map(Arc::new),
+        one_each: false,
+        _kept: map.map(|map| Arc::new(map) as _),
     });
     Ok((first..first + count)
         .map(|rank| Comm::endpoint(points.clone(), group.clone(), rank))
@@ -121,12 +122,13 @@ pub(crate) fn dup_endpoint(process: &Process, comm: &Comm, points: &Arc<Points>)
     });
     let points = Arc::new(Points {
         list: list.collect(),
-        _vcis: points._vcis.clone(),
+        one_each: points.one_each,
+        _kept: points._kept.clone(),
     });
     Ok(Comm::endpoint(points, comm.local().clone(), comm.rank()))
 }
 
-fn take_point(peer: Peer, bytes: &[u8]) -> Option<(Point, &[u8])> {
+pub(super) fn take_point(peer: Peer, bytes: &[u8]) -> Option<(Point, &[u8])> {
     let (point, rest) = bytes.split_first_chunk::<POINT>()?;
     let (context, vci) = point.split_first_chunk::<8>()?;
     let point = Point {

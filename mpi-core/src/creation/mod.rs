@@ -8,6 +8,7 @@
 
 pub mod endpoints;
 pub mod from_group;
+pub mod streams;
 pub mod vcis;
 
 use std::sync::Arc;

@@ -10,17 +10,25 @@ use super::{CHECK_EVERY, Process, Source};
 use crate::error::{Error, Result};
 use crate::pt2pt::NOBODY;
 use crate::pt2pt::engine::lost_peer;
+use crate::pt2pt::letter::Letter;
 use crate::vci::{Vci, VciGuard};
 
 /// Between two looks passes so many times what the first has taken, at least.
 const CHECK_SHARE: u64 = 20;
 
 impl Process {
-    /// Takes note of lost processes, on all VCIs: what waits for them ends with an error.
+    /// Takes note of what a VCI has heard: of lost processes, on all VCIs, since what waits for them ends with
+    /// an error; letters go to those whom they are for.
     #[cold]
-    pub(super) fn handle_losses(&self, mut state: VciGuard<'_>) {
-        let news = state.take_new_losses();
+    pub(super) fn handle_news(&self, mut state: VciGuard<'_>) {
+        let vci = state.engine.vci;
+        let (news, letters) = state.take_news();
         drop(state);
+        for letter in &letters {
+            self.sources
+                .iter()
+                .for_each(|source| source.read_letter(self, vci, letter));
+        }
         for (peer, why) in news.into_iter().filter(|(peer, _)| *peer != self.me) {
             let is_new = {
                 let mut lost = self.lost.lock();
@@ -114,6 +122,25 @@ impl Process {
         }
     }
 
+    /// How often this process has looked after those that it waits for: about every 200 ms of waiting.
+    #[inline(always)]
+    pub(crate) fn checks(&self) -> u32 {
+        self.checks.load(Ordering::Relaxed)
+    }
+
+    /// Has those who count [`Process::checks`] look at once.
+    pub(crate) fn count_check(&self) {
+        self.checks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sends a letter by a VCI.
+    pub(crate) fn send_letter(&self, vci: VciId, letter: Letter) -> Result<()> {
+        let mut state = self.lock(vci)?;
+        state.engine.write_letter(letter);
+        state.dispatch();
+        Ok(())
+    }
+
     /// Looks, if it is time for that, whether the processes that are waited for still live.
     #[cold]
     pub(super) fn check_peers(&self) {
@@ -141,6 +168,7 @@ impl Process {
                 state.check_peers(awaited);
             }
         }
+        self.checks.fetch_add(1, Ordering::Relaxed);
         // It looks at all requests. Where these are a million it is to take no more than a part of the
         // time.
         let end = now();

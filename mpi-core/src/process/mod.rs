@@ -122,6 +122,8 @@ pub struct Process {
     losses: AtomicU32,
     /// When the peers are to be looked after next, in milliseconds of the clock.
     check_due: AtomicU64,
+    /// How often they have been.
+    checks: AtomicU32,
     clock: Arc<dyn Clock>,
 }
 
@@ -183,6 +185,7 @@ impl Process {
             lost: Mutex::default(),
             losses: AtomicU32::new(0),
             check_due: AtomicU64::new(check_due.as_millis() as u64),
+            checks: AtomicU32::new(0),
             clock,
         };
         process.open_vci(0)?;

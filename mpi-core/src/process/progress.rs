@@ -37,8 +37,8 @@ impl Process {
         let (any, all_due) = match self.vci(vci)?.try_lock() {
             Some(mut state) => {
                 let any = state.progress();
-                if state.has_new_losses() {
-                    self.handle_losses(state);
+                if state.has_news() {
+                    self.handle_news(state);
                     return Ok((true, false));
                 }
                 let all_due = !any && state.backoff.global_round_after_next(&self.wait);
@@ -66,8 +66,8 @@ impl Process {
     /// One round of progress on a VCI that the caller has the lock of, and lets go of.
     pub(super) fn progress(&self, mut state: VciGuard<'_>) -> bool {
         let any = state.progress();
-        if state.has_new_losses() {
-            self.handle_losses(state);
+        if state.has_news() {
+            self.handle_news(state);
             return true;
         }
         any

@@ -13,6 +13,7 @@ use netmod::{Peer, VciId};
 
 use super::Process;
 use crate::Result;
+use crate::pt2pt::letter::Letter;
 
 /// Something that makes progress when the process does.
 pub trait ProgressSource: Any + Send + Sync {
@@ -35,6 +36,9 @@ pub trait ProgressSource: Any + Send + Sync {
     fn advance_on(&self, _process: &Process, _vci: VciId) -> Result<bool> {
         Ok(false)
     }
+
+    /// Reads a letter that has come on a VCI, if it is for this one.
+    fn read_letter(&self, _process: &Process, _vci: VciId, _letter: &Letter) {}
 
     /// The processes that something on a VCI waits for without a request that says so.
     fn awaited_on(&self, _vci: VciId) -> Vec<Peer> {

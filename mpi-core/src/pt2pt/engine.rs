@@ -17,6 +17,7 @@ use crate::pt2pt::NOBODY;
 use crate::pt2pt::bad_memory;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::flow::{Stream, cost};
+use crate::pt2pt::letter::Letter;
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
 use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
@@ -63,6 +64,8 @@ pub(crate) enum Action {
     /// Take back the exposure of a send that has ended, and then complete it: the program may free
     /// the memory as soon as its request is complete.
     Withdraw(Address, RequestId, Status),
+    /// Send a letter.
+    Letter(Letter),
 }
 
 impl Action {
@@ -72,6 +75,7 @@ impl Action {
             Action::Launch(to, _) | Action::Stream(to, _) => to,
             Action::Fetch { from, .. } => from,
             Action::Withdraw(to, ..) => to,
+            Action::Letter(letter) => letter.with,
         }
     }
 }
@@ -171,6 +175,10 @@ pub(crate) struct Engine {
     pub lost_members: Vec<(Peer, u32)>,
     /// Those of them that the process has been told of.
     pub lost_reported: usize,
+    /// Letters that have come, for the process.
+    pub letters: Vec<Letter>,
+    /// Whether there is something that the process has not been told of: losses or letters.
+    pub news: bool,
 }
 
 impl Engine {
@@ -188,6 +196,8 @@ impl Engine {
             lost: Vec::new(),
             lost_members: Vec::new(),
             lost_reported: 0,
+            letters: Vec::new(),
+            news: false,
         }
     }
 
@@ -593,6 +603,8 @@ impl Sink for Engine {
             PacketKind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
             PacketKind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
             PacketKind::Cancel => self.give_back(from, wire::key_of(header), payload),
+            PacketKind::Question => self.letter(from, true, header, payload),
+            PacketKind::Objection => self.letter(from, false, header, payload),
             kind => self.control(from, kind, Control::of(header), payload),
         }
     }
@@ -633,6 +645,7 @@ impl Sink for Engine {
     fn peer_lost(&mut self, peer: Peer, why: String) {
         if !self.lost.iter().any(|(lost, _)| *lost == peer) {
             self.lost.push((peer, why));
+            self.news = true;
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a receiver never holds more than the window in unexpected messages of one stream. A
 //! sender counts what it sent eagerly and not got back; when that reaches the window it sends the
-//! next messages by rendezvous, whose data stays with the sender until it is matched. Receivers
+//! next messages by rendezvous, whose data stays with the sender until it is matched. (Data that is no
+//! longer than an offer goes in its place; the send is complete when it is matched all the same.) Receivers
 //! return credit when a message has been matched, on any message that goes back, or by a message of
 //! its own when a quarter of the window has gathered.
 

@@ -5,6 +5,7 @@ pub mod buffer;
 pub mod context;
 pub(crate) mod engine;
 pub(crate) mod flow;
+pub mod letter;
 pub(crate) mod matching;
 pub mod operations;
 pub mod request;

@@ -46,6 +46,10 @@ pub(crate) enum PacketKind {
     /// A transfer can't be, because the receive buffer can't be written at address `value`. Names the
     /// receiver's request.
     BadReceive = 13,
+    /// Asks whether the addressee has called the same collective: a [`Letter`](super::letter::Letter).
+    Question = 14,
+    /// Says that it hasn't: a letter, too.
+    Objection = 15,
 }
 
 impl PacketKind {
@@ -65,6 +69,8 @@ impl PacketKind {
             11 => PacketKind::Lost,
             12 => PacketKind::BadSend,
             13 => PacketKind::BadReceive,
+            14 => PacketKind::Question,
+            15 => PacketKind::Objection,
             _ => return None,
         })
     }
@@ -157,6 +163,11 @@ pub(crate) fn matched(key: Key, trailer: Trailer) -> Header {
         u64::from(key.source as u32) | u64::from(key.tag as u32) << 32,
         trailer.word(),
     ])
+}
+
+/// Header of a message with two words of its own.
+pub(crate) fn with_trailer([first, second]: [u64; 2], trailer: Trailer) -> Header {
+    Header([first, second, trailer.word()])
 }
 
 /// The match key in a matched message's header.

@@ -176,6 +176,9 @@ impl VciState {
         self.waiting.retain(|to: &Address, _| to.peer != peer);
         self.engine.lost.retain(|(lost, _)| *lost != peer);
         self.engine.lost_members.retain(|(lost, _)| *lost != peer);
-        self.engine.lost_reported = self.engine.lost.len();
+        self.engine
+            .letters
+            .retain(|letter| letter.with.peer != peer);
+        self.losses_are_known();
     }
 }

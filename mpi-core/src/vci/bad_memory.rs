@@ -54,7 +54,9 @@ impl VciState {
             Action::Fetch { from, request, .. } => (from, request, true),
             Action::Ask(to, name) => (to, name, true),
             Action::Launch(to, name) | Action::Stream(to, name) => (to, name, false),
-            Action::Control(..) | Action::Recall(..) | Action::Withdraw(..) => return,
+            Action::Control(..) | Action::Letter(_) | Action::Recall(..) | Action::Withdraw(..) => {
+                return;
+            }
         };
         let (Some(id), Some(record)) = (name.id(), self.engine.records.named(name)) else {
             return;

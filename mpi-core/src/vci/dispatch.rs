@@ -9,6 +9,7 @@ use netmod::{LaneError, Lost};
 use super::{OWN, VciState};
 use crate::error::{Class, Error};
 use crate::pt2pt::engine::{Action, Address};
+use crate::pt2pt::letter::Letter;
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Control, Name, PacketKind, Trailer};
 
@@ -108,6 +109,7 @@ impl VciState {
         let outcome = match action {
             Action::Control(_, kind, body) => self.send_control(to, kind, body),
             Action::Recall(_, name) => self.recall(to, name),
+            Action::Letter(letter) => self.send_letter(&letter),
             Action::Ask(_, name) => self.ask(to, name),
             Action::Launch(_, name) => match self.in_role(name, Role::Queued) {
                 Some(id) => self.launch(to, id),
@@ -181,6 +183,16 @@ impl VciState {
         }
         let route = self.route_to(to)?;
         let result = route.lane.send(to.peer, to.vci, &body.header(trailer), &[]);
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    fn send_letter(&mut self, letter: &Letter) -> Result<(), LaneError> {
+        let to = letter.with;
+        let trailer = self.engine.trailer(to, letter.kind());
+        let (header, payload) = letter.message(trailer);
+        let lane = &mut self.route_to(to)?.lane;
+        let result = lane.send(to.peer, to.vci, &header, &payload);
         self.restore_credit(to, trailer, &result);
         result
     }

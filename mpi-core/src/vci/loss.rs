@@ -7,20 +7,29 @@ use netmod::{LaneError, Lost, Peer};
 use super::{OWN, VciState};
 use crate::pt2pt::NOBODY;
 use crate::pt2pt::engine::{Action, Address, Engine, lost_peer};
+use crate::pt2pt::letter::Letter;
 use crate::pt2pt::request::Role;
 use crate::pt2pt::wire::{Control, PacketKind};
 
 impl VciState {
-    /// Whether processes were lost of which [`VciState::take_new_losses`] has not told.
+    /// Whether there is something of which [`VciState::take_news`] has not told.
     #[inline(always)]
-    pub fn has_new_losses(&self) -> bool {
-        self.engine.lost.len() > self.engine.lost_reported
+    pub fn has_news(&self) -> bool {
+        self.engine.news
     }
 
-    /// The processes lost since the last time.
-    pub fn take_new_losses(&mut self) -> Vec<(Peer, String)> {
+    /// The processes lost and the letters that have come since the last time.
+    pub fn take_news(&mut self) -> (Vec<(Peer, String)>, Vec<Letter>) {
         let told = std::mem::replace(&mut self.engine.lost_reported, self.engine.lost.len());
-        self.engine.lost[told..].to_vec()
+        self.engine.news = false;
+        let letters = std::mem::take(&mut self.engine.letters);
+        (self.engine.lost[told..].to_vec(), letters)
+    }
+
+    /// All losses have been told of.
+    pub(super) fn losses_are_known(&mut self) {
+        self.engine.lost_reported = self.engine.lost.len();
+        self.engine.news = !self.engine.letters.is_empty();
     }
 
     /// Ends, with an error, what a lost process takes part in, or might: receives from any.
@@ -33,7 +42,7 @@ impl VciState {
         let concerns = |owner| owners.is_none_or(|owners| owners.contains(&owner));
         let owners = owners.unwrap_or(&[]);
         netmod::Sink::peer_lost(&mut self.engine, peer, why.to_string());
-        self.engine.lost_reported = self.engine.lost.len();
+        self.losses_are_known();
         let members = &mut self.engine.lost_members;
         for owner in owners {
             if !members.contains(&(peer, *owner)) {

@@ -65,6 +65,14 @@ impl Users {
         Some(())
     }
 
+    /// Takes a VCI that nobody uses.
+    pub fn take_free(&self) -> Option<VciId> {
+        let _one_at_a_time = self.changing.lock();
+        let free = self.counts().position(|users| users == 0)?;
+        self.counts[free].store(1, Ordering::Relaxed);
+        Some(free as VciId)
+    }
+
     pub fn give_back(&self, vcis: &[VciId]) {
         let _one_at_a_time = self.changing.lock();
         let slots = self.slots.upgrade();

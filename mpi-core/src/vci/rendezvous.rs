@@ -8,6 +8,11 @@ use crate::pt2pt::flow::cost;
 use crate::pt2pt::request::{Record, RequestId, Role};
 use crate::pt2pt::wire::{self, Control, Cts, Name, PacketKind, Rts};
 
+/// Data that goes where an offer would go: with the name of the request it is as long.
+const SMALL: usize = Rts::SIZE - Name::SIZE;
+/// Beyond so much, what small messages count is lost count of.
+const MOST_IN_FLIGHT: u32 = 1 << 31;
+
 impl VciState {
     /// Sends the first message of a queued send: the whole of it, or the offer of a rendezvous.
     pub(super) fn launch(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
@@ -32,6 +37,14 @@ impl VciState {
             if !self.launch_lent(to, id, len)? {
                 self.launch_eager(to, id, len)?;
             }
+            self.engine.streams.get(to.peer, to.vci).in_flight += cost;
+            Ok(())
+        } else if len <= SMALL.min(eager_max) && in_flight < MOST_IN_FLIGHT {
+            // An offer would take as much at the receiver, and a copy by a system call when it is taken up.
+            if let Some(record) = self.engine.records.get(id) {
+                record.sync = true;
+            }
+            self.launch_eager(to, id, len)?;
             self.engine.streams.get(to.peer, to.vci).in_flight += cost;
             Ok(())
         } else {

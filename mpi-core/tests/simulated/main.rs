@@ -4,6 +4,7 @@
 //! multiplies the number of seeds tried.
 
 mod collectives;
+mod disagree;
 mod exact;
 mod forged;
 mod job;

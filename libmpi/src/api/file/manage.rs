@@ -15,6 +15,7 @@ use crate::abi::{
 };
 use crate::args::{LiveComm, LiveFile, Out};
 use crate::files::{self, FileObject};
+use crate::hints::MEMORY_KINDS;
 use crate::runtime::runtime;
 use crate::{groups, infos};
 
@@ -177,8 +178,9 @@ pub fn file_set_info(fh: LiveFile, info: MPI_Info) -> Result<()> {
 
 /// `MPI_File_get_info` (section 13.2.8).
 pub fn file_get_info(fh: LiveFile, info_used: Out<MPI_Info>) -> Result<()> {
-    let object = fh.object;
-    info_used.set(infos::insert(object.file.info()?)?);
+    let info = fh.object.file.info()?;
+    info.set("mpi_memory_alloc_kinds", MEMORY_KINDS)?;
+    info_used.set(infos::insert(info)?);
     Ok(())
 }
 

@@ -106,7 +106,7 @@ unsafe fn receive_other(
 }
 
 /// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
-pub(super) fn null_receive(
+pub(crate) fn null_receive(
     runtime: &Runtime,
     comm: &mpi_core::comm::Comm,
 ) -> Result<mpi_core::RequestId> {

@@ -20,7 +20,7 @@ impl Engine {
     /// A sender that says what can't be.
     #[cold]
     #[inline(never)]
-    pub(super) fn malformed(&mut self, from: Address) {
+    pub(in crate::pt2pt) fn malformed(&mut self, from: Address) {
         let why = "it sent a message that can't be; do all processes run the same Weft?";
         self.peer_lost(from.peer, why.into());
     }
@@ -87,7 +87,9 @@ impl Engine {
             | PacketKind::Cancel
             | PacketKind::Eager
             | PacketKind::EagerSync
-            | PacketKind::Rts => {}
+            | PacketKind::Rts
+            | PacketKind::Question
+            | PacketKind::Objection => {}
         }
     }
 
